@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU as a device: anonymous mappings, the steady clock, and a cache that is flushed by writing past it.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "kernels/core/device.h"
+
+namespace assay {
+namespace {
+
+// Huge pages need the alignment; it also keeps tensors clear of each other's cache lines.
+constexpr int64_t kAlignment = int64_t{2} << 20;
+
+std::string cpu_model() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown CPU";
+}
+
+int64_t last_level_cache_bytes() {
+  const int64_t level3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const int64_t level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return std::max<int64_t>({level3, level2, int64_t{32} << 20});
+}
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice()
+      : info_{.kind = DeviceKind::kCpu,
+              .index = 0,
+              .model = cpu_model(),
+              .driver = "",
+              .memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE),
+              .cache_bytes = last_level_cache_bytes(),
+              .units = std::max<int64_t>(1, std::thread::hardware_concurrency()),
+              .compute_capability = 0} {}
+
+  const DeviceInfo& info() const override { return info_; }
+
+  void* allocate(int64_t bytes) override {
+    const size_t length = mapped_length(bytes);
+    void* map = mmap(nullptr, length + kAlignment, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED) throw device_error("cpu: cannot map {} bytes: {}", bytes, std::strerror(errno));
+    auto* begin = static_cast<char*>(map);
+    auto* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(map) + kAlignment - 1) /
+                                            kAlignment * kAlignment);
+    if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
+    char* end = begin + length + kAlignment;
+    if (aligned + length < end) munmap(aligned + length, static_cast<size_t>(end - aligned) - length);
+    // Sparse mappings keep small pages: a huge page for each touched element would cost real memory.
+    if (bytes <= info_.memory_bytes / 4) madvise(aligned, length, MADV_HUGEPAGE);
+    return aligned;
+  }
+
+  void release(void* memory, int64_t bytes) noexcept override { munmap(memory, mapped_length(bytes)); }
+
+  bool host_can_access() const override { return true; }
+  void copy_to_device(void* device, const void* host, int64_t bytes) override {
+    std::memcpy(device, host, static_cast<size_t>(bytes));
+  }
+  void copy_to_host(void* host, const void* device, int64_t bytes) override {
+    std::memcpy(host, device, static_cast<size_t>(bytes));
+  }
+
+  void* stream() const override { return nullptr; }
+  void synchronize() override {}
+
+  double time(const std::function<void()>& work) override {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  void flush_cache() override {
+    if (!flush_) flush_ = std::make_unique<DeviceBuffer>(*this, 2 * info_.cache_bytes);
+    std::memset(flush_->data(), ++flush_value_, static_cast<size_t>(flush_->bytes()));
+  }
+
+ private:
+  static size_t mapped_length(int64_t bytes) {
+    return static_cast<size_t>((std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
+  }
+
+  DeviceInfo info_;
+  std::unique_ptr<DeviceBuffer> flush_;
+  unsigned char flush_value_ = 0;
+};
+
+}  // namespace
+
+std::string DeviceInfo::name() const {
+  return kind == DeviceKind::kCpu ? "cpu" : fmt::format("{}:{}", name_of(kind), index);
+}
+
+std::unique_ptr<Device> open_cpu() { return std::make_unique<CpuDevice>(); }
+
+}  // namespace assay

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine that paths run on, seen from the harness: its memory, its stream, its clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/op.h"
+
+namespace assay {
+
+struct DeviceInfo {
+  DeviceKind kind;
+  int index;               // k of "cuda:k"; 0 for the CPU
+  std::string model;       // "NVIDIA H200"
+  std::string driver;      // empty for the CPU
+  int64_t memory_bytes;    // [bytes] in all
+  int64_t cache_bytes;     // [bytes] of the last-level cache
+  int64_t units;           // hardware threads, or multiprocessors
+  int compute_capability;  // 90 for sm_90; 0 for the CPU
+
+  std::string name() const;  // "cpu", "cuda:0"
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+
+  // Zero-filled pages that take no physical memory until they are touched where the device allows it; 2 MiB-aligned.
+  // Throws Error (device) if there is not enough.
+  virtual void* allocate(int64_t bytes) = 0;
+  virtual void release(void* memory, int64_t bytes) noexcept = 0;
+  virtual bool host_can_access() const = 0;  // allocations are ordinary host memory
+  virtual void copy_to_device(void* device, const void* host, int64_t bytes) = 0;
+  virtual void copy_to_host(void* host, const void* device, int64_t bytes) = 0;
+
+  virtual void* stream() const = 0;  // for Call::stream
+  virtual void synchronize() = 0;    // throws Error (device) if a kernel failed
+
+  // Time that `work` takes on the device, from an idle device to an idle device. [s]
+  virtual double time(const std::function<void()>& work) = 0;
+
+  // Replaces the contents of the caches by data that nobody uses.
+  virtual void flush_cache() = 0;
+};
+
+// Memory of a device, released at the end of its life.
+class DeviceBuffer {
+ public:
+  DeviceBuffer(Device& device, int64_t bytes) : device_(&device), bytes_(bytes), data_(device.allocate(bytes)) {}
+  ~DeviceBuffer() {
+    if (data_ != nullptr) device_->release(data_, bytes_);
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : device_(other.device_), bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr)) {}
+  DeviceBuffer& operator=(DeviceBuffer&&) = delete;
+
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Device* device_;  // not owned
+  int64_t bytes_;   // [bytes]
+  void* data_;
+};
+
+std::unique_ptr<Device> open_cpu();
+
+}  // namespace assay

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/core/op.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+namespace assay {
+
+int64_t Dims::operator[](std::string_view key) const {
+  for (const auto& [name, value] : values_) {
+    if (name == key) return value;
+  }
+  throw usage_error("the dimension '{}' is missing", key);
+}
+
+bool Dims::contains(std::string_view key) const {
+  return std::ranges::any_of(values_, [&](const auto& entry) { return entry.first == key; });
+}
+
+void Dims::set(std::string_view key, int64_t value) {
+  for (auto& [name, old] : values_) {
+    if (name == key) {
+      old = value;
+      return;
+    }
+  }
+  values_.emplace_back(key, value);
+}
+
+Extents shape_of(const TensorInfo& tensor, const Dims& dims) {
+  Extents shape;
+  std::istringstream axes{std::string(tensor.shape)};
+  for (std::string axis; axes >> axis;) {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(axis.data(), axis.data() + axis.size(), number);
+    shape.push_back(error == std::errc() && end == axis.data() + axis.size() ? number : dims[axis]);
+  }
+  return shape;
+}
+
+std::string Recipe::to_string() const {
+  const std::string computed = fmt::format("{} storage, {} products, {} sums", name_of(storage), name_of(product),
+                                           name_of(accumulate));
+  return storage == accumulate ? computed : fmt::format("{}, one rounding to {}", computed, name_of(storage));
+}
+
+std::string_view name_of(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kCpu:
+      return "cpu";
+    case DeviceKind::kCuda:
+      return "cuda";
+  }
+  throw Error("DeviceKind({}) is not a device kind", static_cast<int>(kind));
+}
+
+const Path& Op::path(std::string_view wanted) const {
+  for (const Path& path : paths) {
+    if (path.name == wanted) return path;
+  }
+  std::vector<std::string_view> known;
+  for (const Path& path : paths) known.push_back(path.name);
+  throw usage_error("the op '{}' has no path '{}'; it has {}", name, wanted, fmt::join(known, ", "));
+}
+
+void require_dims(const Op& op, const Dims& dims) {
+  for (const DimInfo& dim : op.dims) {
+    const int64_t size = dims[dim.key];
+    if (size < dim.min || size > dim.max) {
+      throw usage_error("{}: {}={} is outside {}..{}", op.name, dim.key, size, dim.min, dim.max);
+    }
+  }
+  for (const auto& [key, size] : dims.values()) {
+    if (std::ranges::none_of(op.dims, [&, &key = key](const DimInfo& dim) { return dim.key == key; })) {
+      throw usage_error("{} has no dimension '{}'", op.name, key);
+    }
+  }
+}
+
+int64_t tensor_bytes(const Op& op, const Dims& dims, DType storage) {
+  int64_t bytes = 0;
+  for (const auto* tensors : {&op.inputs, &op.outputs}) {
+    for (const TensorInfo& tensor : *tensors) {
+      bytes += element_count(shape_of(tensor, dims)) *
+               static_cast<int64_t>(size_of(tensor.dtype.value_or(storage)));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace assay

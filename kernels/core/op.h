@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operation is, and what ways there are to compute it: the tables that every other layer reads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensor.h"
+
+namespace assay {
+
+// The sizes of one problem by name, in the op's order: {b: 8, t: 2048, d: 2048, w: 4}.
+class Dims {
+ public:
+  Dims() = default;
+  Dims(std::initializer_list<std::pair<std::string, int64_t>> values) : values_(values) {}
+
+  int64_t operator[](std::string_view key) const;  // throws Error (usage) if there is no such dimension
+  bool contains(std::string_view key) const;
+  void set(std::string_view key, int64_t value);  // appends, or replaces the value
+  const std::vector<std::pair<std::string, int64_t>>& values() const { return values_; }
+
+  bool operator==(const Dims&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, int64_t>> values_;
+};
+
+struct DimInfo {
+  std::string_view key;
+  int64_t min;
+  int64_t max;                 // the largest size that any path serves
+  std::vector<int64_t> edges;  // sizes at which some path changes its behaviour: vector, tile and chunk lengths
+  std::string_view meaning;
+};
+
+// A tensor of an op. `shape` names a dimension or gives a number for each axis, outermost first: "b t d", "3 c".
+struct TensorInfo {
+  std::string_view name;
+  std::string_view shape;
+  std::optional<DType> dtype;  // the case's storage dtype when absent
+  std::string_view meaning;
+};
+
+Extents shape_of(const TensorInfo& tensor, const Dims& dims);
+
+// The precision of each place where a path rounds, for one storage dtype.
+struct Recipe {
+  DType storage;     // of inputs and outputs in memory
+  DType product;     // of each product of two stored values
+  DType accumulate;  // of sums of products
+  std::string to_string() const;  // "bf16 storage, f32 products, f32 sums, one rounding to bf16"
+};
+
+// What an ideal implementation moves and computes: each input read once, each output written once.
+struct Cost {
+  int64_t bytes;  // [bytes] read and written
+  int64_t flops;  // [flop] a fused multiply-add counts as two
+};
+
+enum class DeviceKind : uint8_t { kCpu, kCuda };
+std::string_view name_of(DeviceKind kind);  // "cpu", "cuda"
+
+// One request to compute: the tensors in the order of the op's tables, in memory that the path's device can reach.
+struct Call {
+  Dims dims;
+  DType dtype;
+  std::vector<ConstTensorView> inputs;
+  std::vector<TensorView> outputs;
+  void* stream = nullptr;  // a cudaStream_t for CUDA paths; the work is enqueued there and not waited for
+};
+
+// One way to compute an op.
+struct Path {
+  std::string_view name;  // "cpu", "cuda"; what follows a dot names the algorithm or the precision
+  DeviceKind device;
+  std::vector<DType> dtypes;
+  bool deterministic;  // equal inputs give equal bits, call after call
+  Recipe (*recipe)(DType storage);
+  std::function<std::optional<std::string>(const Dims&, DType)> unsupported;  // why not, or nothing; may be empty
+  std::function<void(const Call&)> run;  // throws Error; returns before a CUDA path has finished
+  std::string_view summary;
+};
+
+struct Op {
+  std::string_view name;
+  std::string_view formula;
+  std::vector<DimInfo> dims;
+  std::vector<TensorInfo> inputs;
+  std::vector<TensorInfo> outputs;
+  Cost (*cost)(const Dims&, DType storage);
+  std::vector<Path> paths;
+
+  const Path& path(std::string_view name) const;  // throws Error (usage)
+};
+
+// Throws Error (usage) unless `dims` has exactly the op's dimensions, each within its range.
+void require_dims(const Op& op, const Dims& dims);
+
+// Bytes of all inputs and outputs, dense.
+int64_t tensor_bytes(const Op& op, const Dims& dims, DType storage);
+
+}  // namespace assay

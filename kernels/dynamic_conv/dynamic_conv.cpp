@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/dynamic_conv/dynamic_conv.h"
+
+#include <span>
+#include <utility>
+
+#include "kernels/core/build.h"
+
+namespace assay::dynamic_conv {
+namespace {
+
+struct Operand {
+  std::string_view name;
+  ConstTensorView view;
+  bool has_taps = false;  // (B, T, D, W) rather than (B, T, D)
+};
+
+void require_valid(const ConstTensorView& x, const ConstTensorView& k, std::span<const Operand> inputs,
+                   std::span<const Operand> outputs) {
+  if (x.dtype == DType::kF64) throw usage_error("x has dtype f64; dynamic_conv serves f32, f16 and bf16");
+  if (x.shape.rank() != 3) throw usage_error("x has shape {}, expected (B, T, D)", x.shape.to_string());
+  const int64_t w = k.shape.rank() == 4 ? k.shape[3] : 0;
+  if (w < 1 || w > kMaxTaps) {
+    throw usage_error("k has shape {}, expected (B, T, D, W) with W in 1..{}", k.shape.to_string(), kMaxTaps);
+  }
+  Extents taps = x.shape;
+  taps.push_back(w);
+  const auto require_common = [&](const Operand& operand) {
+    require_dtype(operand.name, operand.view, x.dtype);
+    require_shape(operand.name, operand.view, operand.has_taps ? taps : x.shape);
+  };
+  for (const Operand& input : inputs) {
+    require_common(input);
+    require_input(input.name, input.view);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Operand& output = outputs[i];
+    require_common(output);
+    require_output(output.name, output.view);
+    for (const Operand& input : inputs) require_disjoint(output.name, output.view, input.name, input.view);
+    for (const Operand& other : outputs.first(i)) {
+      require_disjoint(output.name, output.view, other.name, other.view);
+    }
+  }
+}
+
+ForwardTensors forward_tensors(const Call& call) { return {call.inputs[0], call.inputs[1], call.outputs[0]}; }
+BackwardTensors backward_tensors(const Call& call) {
+  return {call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0], call.outputs[1]};
+}
+
+Recipe recipe(DType storage) { return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32}; }
+
+int64_t positions(const Dims& dims) { return dims["b"] * dims["t"] * dims["d"]; }
+
+Cost forward_cost(const Dims& dims, DType storage) {
+  const int64_t w = dims["w"];
+  return {.bytes = (2 + w) * positions(dims) * static_cast<int64_t>(size_of(storage)),
+          .flops = 2 * w * positions(dims)};
+}
+
+Cost backward_cost(const Dims& dims, DType storage) {
+  const int64_t w = dims["w"];
+  return {.bytes = (3 + 2 * w) * positions(dims) * static_cast<int64_t>(size_of(storage)),
+          .flops = 3 * w * positions(dims)};
+}
+
+Path make_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,
+               std::string_view summary) {
+  return {.name = name,
+          .device = device,
+          .dtypes = {DType::kF32, DType::kF16, DType::kBF16},
+          .deterministic = true,
+          .recipe = recipe,
+          .unsupported = {},
+          .run = std::move(run),
+          .summary = summary};
+}
+
+Op forward_op() {
+  Op op{.name = "dynamic_conv",
+        .formula = "out[b,t,d] = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]",
+        .dims = {},
+        .inputs = {{"x", "b t d", {}, "activations"}, {"k", "b t d w", {}, "taps of each position and channel"}},
+        .outputs = {{"out", "b t d", {}, "convolved activations"}},
+        .cost = forward_cost,
+        .paths = {}};
+  op.paths.push_back(make_path(
+      "cpu", DeviceKind::kCpu, [](const Call& call) { forward_cpu(forward_tensors(call)); },
+      "SIMD across channels, threads across batch and time"));
+  if constexpr (kHasCuda) {
+    op.paths.push_back(make_path(
+        "cuda", DeviceKind::kCuda,
+        [](const Call& call) { forward_cuda(forward_tensors(call), call.stream); },
+        "each thread marches along t with the last W-1 inputs in registers"));
+  }
+  return op;
+}
+
+Op backward_op() {
+  Op op{.name = "dynamic_conv_grad",
+        .formula = "dk[b,t,d,w] = dout[b,t,d] * x[b,t+w-W+1,d]; dx[b,t,d] = sum_w dout[b,s,d] * k[b,s,d,w], s = t+W-1-w",
+        .dims = {},
+        .inputs = {{"dout", "b t d", {}, "gradient of the loss by out"},
+                   {"x", "b t d", {}, "activations"},
+                   {"k", "b t d w", {}, "taps of each position and channel"}},
+        .outputs = {{"dx", "b t d", {}, "gradient by x"}, {"dk", "b t d w", {}, "gradient by k"}},
+        .cost = backward_cost,
+        .paths = {}};
+  op.paths.push_back(make_path(
+      "cpu", DeviceKind::kCpu, [](const Call& call) { backward_cpu(backward_tensors(call)); },
+      "both gradients in one pass; SIMD across channels, threads across batch and time"));
+  if constexpr (kHasCuda) {
+    op.paths.push_back(make_path(
+        "cuda", DeviceKind::kCuda,
+        [](const Call& call) { backward_cuda(backward_tensors(call), call.stream); },
+        "both gradients in one kernel; each thread marches along t with W pending sums in registers"));
+  }
+  return op;
+}
+
+}  // namespace
+
+void require_valid(const ForwardTensors& t) {
+  const Operand inputs[] = {{"x", t.x}, {"k", t.k, true}};
+  const Operand outputs[] = {{"out", t.out}};
+  require_valid(t.x, t.k, inputs, outputs);
+}
+
+void require_valid(const BackwardTensors& t) {
+  const Operand inputs[] = {{"dout", t.dout}, {"x", t.x}, {"k", t.k, true}};
+  const Operand outputs[] = {{"dx", t.dx}, {"dk", t.dk, true}};
+  require_valid(t.x, t.k, inputs, outputs);
+}
+
+const std::vector<Op>& ops() {
+  static const std::vector<Op> all = [] {
+    std::vector<Op> result{forward_op(), backward_op()};
+    for (Op& op : result) {
+      op.dims = {{"b", 0, int64_t{1} << 40, {}, "batch"},
+                 {"t", 0, int64_t{1} << 40, {16, 32, 64}, "time"},
+                 {"d", 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 128, 256, 512}, "channels"},
+                 {"w", 1, kMaxTaps, {}, "taps"}};
+    }
+    return result;
+  }();
+  return all;
+}
+
+}  // namespace assay::dynamic_conv

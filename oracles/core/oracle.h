@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an oracle answers: for each asked element of an output, the exact value and how wrong a right path may be.
+//
+// An oracle sees the inputs as stored, computes in double by another algorithm than any path, does not link the
+// kernels, and derives each bound from the recipe and this very data (see bound.h). Its header holds the derivation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/op.h"
+
+namespace assay {
+
+// The verdict of one element: right iff |got - value| <= bound. A NaN value asks for NaN, an infinite one for the same
+// infinity.
+struct Expected {
+  double value;     // exact up to an error that `bound` includes
+  double bound;     // >= |got - value| for every path that follows the recipe; finite where value is finite
+  double variance;  // of got - value, if each rounding error were uniform between its limits; for the rms law
+};
+
+struct Question {
+  Dims dims;
+  Recipe recipe;
+  std::vector<ConstTensorView> inputs;  // in host memory, any strides, in the order of the op's table
+};
+
+// Fills `expected[i]` for the element of output number `output` whose row-major position is `elements[i]`.
+// Called from several threads at once.
+using Answer = std::function<void(const Question& question, int output, std::span<const int64_t> elements,
+                                  std::span<Expected> expected)>;
+
+// A plausible wrong formula. The judge asks whether the comparison would have rejected it on this case; where its
+// values equal the right ones on this data, it says nothing.
+struct Counterfeit {
+  std::string_view fault;  // "the first tap is dropped"
+  Answer answer;           // only the values are read
+};
+
+struct Oracle {
+  std::string_view op;
+  Answer answer;
+  std::vector<Counterfeit> counterfeits;
+};
+
+}  // namespace assay

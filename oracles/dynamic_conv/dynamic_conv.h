@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Oracle of dynamic_conv and dynamic_conv_grad, by the formula, element by element, in double.
+//
+//   out   a sum of min(W, t+1) products: the bound of SumOfProducts (oracles/core/bound.h) with n <= W
+//   dx    a sum of min(W, T-t) products: the same
+//   dk    one product: the same with n = 1; exactly 0, bound 0, where the tap lies before t = 0
+//
+// The inputs enter as stored, so the bound has no input term.
+#pragma once
+
+#include <vector>
+
+#include "oracles/core/oracle.h"
+
+namespace assay::dynamic_conv {
+
+std::vector<Oracle> oracles();
+
+}  // namespace assay::dynamic_conv

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tensor in poisoned memory: guard bands on both sides, gaps between its rows, all checked after each run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/case.h"
+#include "kernels/core/device.h"
+
+namespace assay {
+
+// A byte value that fills memory nobody should read or has written yet.
+enum class Poison : unsigned char {
+  kNan = 0xFF,     // a NaN in every dtype
+  kFinite = 0x5A,  // an ordinary number in every dtype
+};
+
+class GuardedTensor {
+ public:
+  static constexpr int64_t kGuardBytes = 4096;  // on each side
+
+  GuardedTensor(Device& device, const Extents& shape, DType dtype, Layout layout, bool is_input);
+
+  TensorView device_view() const;  // for the path
+  TensorView host_view() const;    // the same element positions in host memory; current after download()
+  int64_t elements() const { return elements_; }
+
+  // Everything in host memory, elements included.
+  void poison(Poison poison);
+  // Host memory to device memory and back; nothing to do where they are the same.
+  void upload();
+  void download();
+
+  // Sets every element from its row-major position. Elements that share memory (broadcast) get the value of the first.
+  void fill(const std::function<double(int64_t element)>& value);
+  // The elements in row-major order, as raw bytes of the dtype.
+  std::vector<std::byte> gather() const;
+  void scatter(std::span<const std::byte> dense);
+
+  // A hash of all bytes: elements, gaps and guards.
+  uint64_t hash() const;
+  // Where the first byte outside the elements lies that is not `poison`, e.g. "3 bytes after the end"; else nothing.
+  // Overwrites the elements with the poison.
+  std::optional<std::string> find_overwrite(Poison poison);
+
+ private:
+  struct Segment {
+    int64_t begin;  // [bytes] from the start of the memory
+    int64_t length; // [bytes] guards included
+  };
+
+  std::byte* host() const;
+  void for_each_row(const std::function<void(int64_t first_element, int64_t offset)>& row) const;
+
+  Device* device_;
+  Extents shape_;
+  Extents strides_;   // [elements]
+  DType dtype_;
+  int64_t elements_;
+  int64_t data_;      // [bytes] from the start of the memory to element 0
+  std::vector<Segment> segments_;  // the parts of the memory that are in use
+  DeviceBuffer device_memory_;
+  std::optional<DeviceBuffer> host_memory_;  // absent where the host can access the device's memory
+  std::unique_ptr<Device> host_device_;      // owner of host_memory_
+};
+
+}  // namespace assay

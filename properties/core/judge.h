@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The judge: a case in, a verdict out. It keeps nothing between cases, so any process may judge any case.
+//
+// In order, and the first that is broken gives the reason:
+//   1. the path serves the case, or says why not
+//   2. it runs without an error
+//   3. inputs are unchanged, to the byte, with their gaps and guards
+//   4. nothing outside the outputs' elements is written: guards on both sides, gaps of strided rows
+//   5. a second run on outputs with another poison gives the same bits (every path), so every element was written and
+//      nothing was read that nobody wrote; a path that is not deterministic may differ, but not leave the poison
+//   6. every compared element is right (oracles/core/compare.h)
+//   7. the rms of the error is what the recipe predicts (the rms law)
+//   8. the certificate: the comparison would have rejected, on this very case, each wrong answer that the output dtype
+//      can show: zeros (ones where the answer is zero), the answer moved by one element, the previous call's output, the
+//      last tile missing, and the oracle's counterfeits; otherwise the verdict is `mistrusted`. A wrong answer is shown
+//      by the output dtype if, rounded to it, it is more than one ulp away from the right one somewhere.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/core/case.h"
+#include "kernels/core/device.h"
+#include "properties/core/problem.h"
+#include "properties/core/verdict.h"
+
+namespace assay {
+
+// Outputs with more elements are compared on a sample: all index lines along the edges of the tensor's box, the same
+// lines one tile edge further in, and kRandomSample random elements. The sample follows from the case.
+inline constexpr int64_t kCompareAll = int64_t{4} << 20;
+inline constexpr int64_t kRandomSample = int64_t{1} << 20;
+
+Verdict judge(const Subject& subject, const Case& which, Device& device);
+
+// Judges the problem as it stands: inputs set, outputs in the state that the case asks for. Leaves it fit for timing.
+Verdict judge(const Subject& subject, Problem& problem);
+
+// The row-major positions that are compared, ascending.
+std::vector<int64_t> compared_elements(const Op& op, const Extents& shape, uint64_t seed);
+
+}  // namespace assay

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an op adds to the generic checks: known-bad implementations that must be caught, and laws that need no oracle.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/device.h"
+#include "kernels/core/op.h"
+
+namespace assay {
+
+// A wrong implementation, kept to prove that the harness sees that kind of fault. Its path is judged by
+// `assay verify --specimens` and in tests, never among the normal paths.
+struct Specimen {
+  std::string_view op;
+  std::string_view fault;  // "the first tap is dropped"
+  Path path;               // named specimen.<fault_in_snake_case>
+};
+
+// A relation between outputs that holds exactly, at any size: causality, scaling by a power of two, ...
+struct Law {
+  std::string_view op;
+  std::string_view name;       // snake_case
+  std::string_view statement;  // one sentence
+  // Draws a problem from the seed and returns what was violated, with values, or nothing.
+  std::function<std::optional<std::string>(const Op& op, const Path& path, Device& device, uint64_t seed)> violation;
+};
+
+}  // namespace assay

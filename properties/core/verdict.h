@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the judge says of a case, and why.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracles/core/compare.h"
+
+namespace assay {
+
+enum class VerdictKind : uint8_t {
+  kPass,         // every check held, and each could have failed
+  kFail,         // the path is wrong
+  kMistrusted,   // the path agrees, but a plausible wrong answer would have agreed too
+  kUnsupported,  // the path does not serve this problem and says so
+  kCrashed,      // the device reported a fault
+  kTimeout,      // the call did not return in time
+  kSkipped,      // not judged, for a reason outside the path: too little memory
+};
+
+std::string_view name_of(VerdictKind kind);
+
+struct OutputNumerics {
+  std::string name;
+  Comparison comparison;
+  std::optional<double> allowed_rms;  // absent where the rms law does not apply
+  int64_t elements = 0;               // in all, compared or not
+};
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::kPass;
+  std::string reason;  // one sentence with values; for a pass, what was compared
+  std::vector<OutputNumerics> outputs;
+};
+
+}  // namespace assay

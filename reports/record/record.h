@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record: what one run leaves. Everything readable is rendered from it. Schema: reports/schema/assay.run-1.schema.json.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/core/ceilings.h"
+#include "bench/core/measure.h"
+#include "kernels/core/case.h"
+#include "properties/core/verdict.h"
+
+namespace assay {
+
+struct DeviceRecord {
+  DeviceInfo info;
+  std::optional<Ceilings> ceilings;  // absent if nothing was timed on it
+};
+
+struct MachineRecord {
+  std::string host_os;       // "Debian GNU/Linux 12 (bookworm), kernel 6.1"
+  int64_t memory_bytes = 0;  // [bytes]
+  std::vector<DeviceRecord> devices;
+};
+
+struct ToolRecord {
+  std::string version;
+  std::string git;       // commit; "unknown" outside a checkout
+  bool dirty = false;    // the checkout had uncommitted changes when it was built
+  std::string compiler;  // "GNU 12.2.0", with nvcc's version where CUDA is built
+  std::string build;     // "Release"
+};
+
+struct CaseRecord {
+  Case which;
+  std::string device;  // "cpu", "cuda:0"
+  std::string recipe;
+  Verdict verdict;
+  std::optional<Case> shrunk_from;
+  std::optional<Perf> perf;       // cold; absent unless the verdict is a pass and the case was timed
+  std::optional<Perf> perf_warm;
+  std::string no_perf;            // why perf is absent: "not timed", "the verdict is fail"
+};
+
+// Paths that were known and not judged: the device is absent, or a filter left them out.
+struct NotRun {
+  std::string op;
+  std::string path;
+  std::string reason;
+};
+
+struct Record {
+  bool complete = false;  // false while running, and for good if the run was interrupted
+  std::string started;    // ISO 8601, UTC
+  double seconds = 0;     // [s] wall time
+  std::vector<std::string> command;
+  uint64_t seed = 0;
+  MachineRecord machine;
+  ToolRecord tool;
+  std::vector<CaseRecord> cases;
+  std::vector<NotRun> not_run;
+};
+
+// JSON of the schema assay.run/1. Numbers that are not finite are left out and named in the field `nonfinite`.
+nlohmann::json to_json(const Record& record);
+Record record_from_json(const nlohmann::json& json);  // throws Error (usage) for a foreign or newer document
+
+// How many cases have each verdict, and whether any of them fails.
+struct Tally {
+  int64_t pass = 0, fail = 0, mistrusted = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
+  int64_t failures() const { return fail + mistrusted + crashed + timeout; }
+  int64_t all() const { return pass + unsupported + skipped + failures(); }
+};
+Tally tally(const std::vector<CaseRecord>& cases);
+
+}  // namespace assay

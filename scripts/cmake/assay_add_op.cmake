@@ -1,0 +1,22 @@
+# assay_add_library(<name> FROM <folder>... LINK <target>...): the static library assay_<name> of all sources in the
+# folders.
+function(assay_add_library name)
+  cmake_parse_arguments(arg "" "" "FROM;LINK" ${ARGN})
+  set(sources)
+  foreach(folder IN LISTS arg_FROM)
+    file(GLOB found CONFIGURE_DEPENDS ${folder}/*.cpp)
+    list(APPEND sources ${found})
+    if(ASSAY_HAS_CUDA)
+      file(GLOB found CONFIGURE_DEPENDS ${folder}/*.cu)
+      list(APPEND sources ${found})
+    endif()
+  endforeach()
+  add_library(assay_${name} STATIC ${sources})
+  set_target_properties(assay_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  add_library(assay::${name} ALIAS assay_${name})
+  target_include_directories(assay_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/assay>)
+  target_link_libraries(assay_${name} PUBLIC ${arg_LINK} PRIVATE $<BUILD_INTERFACE:assay_options>)
+  target_compile_features(assay_${name} PUBLIC cxx_std_20)
+  set_property(GLOBAL APPEND PROPERTY ASSAY_LIBRARIES assay_${name})
+endfunction()

@@ -1,0 +1,21 @@
+# Target assay_options: what every translation unit of the project is compiled with.
+add_library(assay_options INTERFACE)
+target_compile_features(assay_options INTERFACE cxx_std_20)
+set(assay_warnings -Wall -Wextra -Wconversion)
+if(ASSAY_WERROR)
+  list(APPEND assay_warnings -Werror)
+endif()
+target_compile_options(assay_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${assay_warnings};-Werror=switch>)
+if(ASSAY_HAS_CUDA)
+  target_compile_features(assay_options INTERFACE cuda_std_20)
+  target_compile_options(assay_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--expt-relaxed-constexpr;--extended-lambda>)
+  if(ASSAY_WERROR)
+    target_compile_options(assay_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
+  endif()
+endif()
+if(ASSAY_SANITIZE)
+  target_compile_options(assay_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ASSAY_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
+  target_link_options(assay_options INTERFACE -fsanitize=${ASSAY_SANITIZE})
+endif()
