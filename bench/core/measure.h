@@ -41,6 +41,9 @@ struct Sweep {
   Dims dims;
 };
 
+// The sweeps of all ops. Defined in the generated source of each program.
+const std::vector<Sweep>& sweeps();
+
 // Times a problem that was judged just now. `ceilings` are the device's.
 Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings);
 

@@ -7,7 +7,6 @@ if(ASSAY_WERROR)
 endif()
 target_compile_options(assay_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${assay_warnings};-Werror=switch>)
 if(ASSAY_HAS_CUDA)
-  target_compile_features(assay_options INTERFACE cuda_std_20)
   target_compile_options(assay_options INTERFACE
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--expt-relaxed-constexpr;--extended-lambda>)
   if(ASSAY_WERROR)

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// All ops of a program with what belongs to each. Generated from the assay_add_op() lines of its build.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/op.h"
+#include "oracles/core/oracle.h"
+#include "properties/core/problem.h"
+#include "properties/core/specimen.h"
+
+namespace assay {
+
+class Registry {
+ public:
+  // Throws Error (internal) if an op has no oracle or a name stands twice.
+  void add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std::vector<Specimen> specimens,
+           std::vector<Law> laws);
+
+  const std::vector<const Op*>& ops() const { return ops_; }
+  const std::vector<Specimen>& specimens() const { return specimens_; }
+  const std::vector<Law>& laws() const { return laws_; }
+
+  const Op& op(std::string_view name) const;  // throws Error (usage)
+  const Oracle& oracle(std::string_view op) const;
+  // The op, path and oracle that a case line names, specimens included. Throws Error (usage).
+  Subject subject(std::string_view op, std::string_view path) const;
+
+ private:
+  std::vector<const Op*> ops_;
+  std::vector<Oracle> oracles_;
+  std::vector<Specimen> specimens_;
+  std::vector<Law> laws_;
+};
+
+// Defined in the generated source of each program.
+const Registry& registry();
+
+}  // namespace assay

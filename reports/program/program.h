@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program `assay`: its subcommands, options and exit codes.
+#pragma once
+
+namespace assay {
+
+enum ExitCode : int {
+  kExitPassed = 0,
+  kExitNumericalFailure = 1,
+  kExitUsage = 2,
+  kExitGateFailed = 3,
+  kExitInconclusive = 4,
+  kExitNothingSelected = 5,
+  kExitEnvironmentUnfit = 6,
+  kExitInternalError = 70,
+  kExitDeviceAbsent = 77,
+  kExitInterrupted = 130,
+};
+
+// Runs the command line against registry() and sweeps(). Returns an ExitCode; throws nothing.
+int run_program(int argc, const char* const* argv);
+
+}  // namespace assay
