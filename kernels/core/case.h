@@ -27,10 +27,10 @@ enum class Regime : uint8_t {
   kHeavyTail,  // a quotient of uniforms: rare values up to 2^12 times the typical one
   kTiny,       // products near the smallest normal number
   kHuge,       // products near the largest finite number
-  kSubnormal,  // half of one input's elements are subnormal numbers
+  kSubnormal,  // one input lies around the smallest normal number, half of its elements below
   kConstant,   // one value per tensor
   kSpike,      // one input all zeros but one element
-  kNonfinite,  // normal, with a few infinities and NaNs
+  kNonfinite,  // one input with a few infinities and NaNs, at least one
 };
 
 // How the tensors lie in memory.

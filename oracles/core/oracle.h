@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an oracle answers: for each asked element of an output, the exact value and how wrong a right path may be.
+// What an oracle answers: for each asked element of an output, the exact value and how wrong a right path may
+// be.
 //
-// An oracle sees the inputs as stored, computes in double by another algorithm than any path, does not link the
-// kernels, and derives each bound from the recipe and this very data (see bound.h). Its header holds the derivation.
+// An oracle sees the inputs as stored, computes in double by another algorithm than any path, does not link
+// the kernels, and derives each bound from the recipe and this very data (see bound.h). Its header holds the
+// derivation.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +17,8 @@
 
 namespace assay {
 
-// The verdict of one element: right iff |got - value| <= bound. A NaN value asks for NaN, an infinite one for the same
-// infinity.
+// The verdict of one element: right iff |got - value| <= bound. A NaN value asks for NaN, an infinite one for
+// the same infinity.
 struct Expected {
   double value;     // exact up to an error that `bound` includes
   double bound;     // >= |got - value| for every path that follows the recipe; finite where value is finite
@@ -34,8 +36,8 @@ struct Question {
 using Answer = std::function<void(const Question& question, int output, std::span<const int64_t> elements,
                                   std::span<Expected> expected)>;
 
-// A plausible wrong formula. The judge asks whether the comparison would have rejected it on this case; where its
-// values equal the right ones on this data, it says nothing.
+// A plausible wrong formula. The judge asks whether the comparison would have rejected it on this case; where
+// its values equal the right ones on this data, it says nothing.
 struct Counterfeit {
   std::string_view fault;  // "the first tap is dropped"
   Answer answer;           // only the values are read

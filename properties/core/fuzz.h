@@ -19,20 +19,18 @@ struct FuzzOptions {
   int64_t shard = 0;           // judge the cases i with i % shards == shard
   int64_t shards = 1;
   bool stop_at_first_failure = false;
-  int max_shrinks = 400;       // judgements spent on shrinking one failure
+  int max_shrinks = 400;  // judgements spent on shrinking one failure
 };
 
 struct Judged {
   Case which;
   Verdict verdict;
-  std::optional<Case> shrunk_from;  // of a failure, the case that was drawn; `which` is the simplest that still fails
+  std::optional<Case>
+      shrunk_from;  // of a failure, the case that was drawn; `which` is the simplest that still fails
 };
 
 // Judges cases in order and hands each to `report`, which may return false to stop.
 void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
           const std::function<bool(const Judged&)>& report);
-
-// A failure to anybody who asks: not a pass, and not a matter outside the path's promise.
-bool is_failure(VerdictKind kind);
 
 }  // namespace assay

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,13 +30,14 @@ class GuardedTensor {
   TensorView host_view() const;    // the same element positions in host memory; current after download()
   int64_t elements() const { return elements_; }
 
-  // Everything in host memory, elements included.
+  // Fills everything, elements included, in host memory.
   void poison(Poison poison);
   // Host memory to device memory and back; nothing to do where they are the same.
   void upload();
   void download();
 
-  // Sets every element from its row-major position. Elements that share memory (broadcast) get the value of the first.
+  // Sets every element from its row-major position. Elements that share memory (broadcast) get the value of
+  // the first.
   void fill(const std::function<double(int64_t element)>& value);
   // The elements in row-major order, as raw bytes of the dtype.
   std::vector<std::byte> gather() const;
@@ -43,29 +45,30 @@ class GuardedTensor {
 
   // A hash of all bytes: elements, gaps and guards.
   uint64_t hash() const;
-  // Where the first byte outside the elements lies that is not `poison`, e.g. "3 bytes after the end"; else nothing.
-  // Overwrites the elements with the poison.
+  // Where the first byte outside the elements lies that is not `poison`, e.g. "3 bytes after the end"; else
+  // nothing. Overwrites the elements with the poison.
   std::optional<std::string> find_overwrite(Poison poison);
 
  private:
   struct Segment {
-    int64_t begin;  // [bytes] from the start of the memory
-    int64_t length; // [bytes] guards included
+    int64_t begin;   // [bytes] from the start of the memory
+    int64_t length;  // [bytes] guards included
   };
 
   std::byte* host() const;
-  void for_each_row(const std::function<void(int64_t first_element, int64_t offset)>& row) const;
+  // Calls row(first_element, offset) for each innermost row; in parallel, so rows must not share memory.
+  void for_each_row(bool repeated,
+                    const std::function<void(int64_t first_element, int64_t offset)>& row) const;
 
   Device* device_;
   Extents shape_;
-  Extents strides_;   // [elements]
+  Extents strides_;  // [elements]
   DType dtype_;
   int64_t elements_;
-  int64_t data_;      // [bytes] from the start of the memory to element 0
+  int64_t data_;                   // [bytes] from the start of the memory to element 0
   std::vector<Segment> segments_;  // the parts of the memory that are in use
   DeviceBuffer device_memory_;
   std::optional<DeviceBuffer> host_memory_;  // absent where the host can access the device's memory
-  std::unique_ptr<Device> host_device_;      // owner of host_memory_
 };
 
 }  // namespace assay

@@ -6,14 +6,18 @@
 //   2. it runs without an error
 //   3. inputs are unchanged, to the byte, with their gaps and guards
 //   4. nothing outside the outputs' elements is written: guards on both sides, gaps of strided rows
-//   5. a second run on outputs with another poison gives the same bits (every path), so every element was written and
-//      nothing was read that nobody wrote; a path that is not deterministic may differ, but not leave the poison
+//   5. a second run on outputs with another poison gives the same bits (every path), so every element was
+//   written and
+//      nothing was read that nobody wrote; a path that is not deterministic may differ, but not leave the
+//      poison
 //   6. every compared element is right (oracles/core/compare.h)
 //   7. the rms of the error is what the recipe predicts (the rms law)
-//   8. the certificate: the comparison would have rejected, on this very case, each wrong answer that the output dtype
-//      can show: zeros (ones where the answer is zero), the answer moved by one element, the previous call's output, the
-//      last tile missing, and the oracle's counterfeits; otherwise the verdict is `mistrusted`. A wrong answer is shown
-//      by the output dtype if, rounded to it, it is more than one ulp away from the right one somewhere.
+//   8. the certificate: the comparison would have rejected, on this very case, each wrong answer that the
+//   output dtype
+//      can show: zeros (ones where the answer is zero), the answer moved by one element, the previous call's
+//      output, the last tile missing, and the oracle's counterfeits; otherwise the verdict is `mistrusted`. A
+//      wrong answer is shown by the output dtype if, rounded to it, it is more than one ulp away from the
+//      right one somewhere.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +30,25 @@
 
 namespace assay {
 
-// Outputs with more elements are compared on a sample: all index lines along the edges of the tensor's box, the same
-// lines one tile edge further in, and kRandomSample random elements. The sample follows from the case.
+// Outputs with more than kCompareAll elements are compared on a sample: index lines (of at most about 4096
+// elements, evenly spaced) along each axis with the other indices at the edges of the tensor's box, one step
+// inside and one tile inside, and kRandomSample random elements. The sample follows from the shape and the
+// seed.
 inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
+inline constexpr int64_t kTileEdge = 64;
 
 Verdict judge(const Subject& subject, const Case& which, Device& device);
 
-// Judges the problem as it stands: inputs set, outputs in the state that the case asks for. Leaves it fit for timing.
-Verdict judge(const Subject& subject, Problem& problem);
+// The same on tensors that the caller keeps, to time them next. The inputs are drawn from the case, or are the
+// given ones; afterwards they are intact, and the outputs hold no result.
+Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs = nullptr);
+
+// Brings a problem into the case's state: what happened before the judged call has happened, its inputs are in
+// place.
+void prepare(Problem& problem, const TensorBytes* inputs = nullptr);
 
 // The row-major positions that are compared, ascending.
-std::vector<int64_t> compared_elements(const Op& op, const Extents& shape, uint64_t seed);
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed);
 
 }  // namespace assay

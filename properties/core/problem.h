@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of one case on one device, ready to run: the judge verifies a problem, and the timer times that same one.
+// The tensors of one case on one device, ready to run: the judge verifies a problem, and the timer times that
+// same one.
 #pragma once
 
 #include <cstdint>

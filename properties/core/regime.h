@@ -9,8 +9,8 @@
 
 namespace assay {
 
-// Draws input number `tensor` of `tensors` inputs. Values are in double and may need rounding to `storage`; all are
-// finite in it, except in the regime nonfinite.
+// Draws input number `tensor` of `tensors` inputs. Values are in double and may need rounding to `storage`;
+// all are finite in it, except in the regime nonfinite.
 class Drawing {
  public:
   Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType storage, int64_t elements);
@@ -19,12 +19,11 @@ class Drawing {
  private:
   Regime regime_;
   CounterRandom random_;
-  bool chosen_;            // the one input that is special in the regimes spike, subnormal and nonfinite
+  bool chosen_ = false;  // the one input that is special in the regimes spike, subnormal and nonfinite
   double scale_ = 1;
   double center_ = 0;
-  double lowest_ = 0;      // smallest normal number of the storage dtype
-  double largest_ = 0;     // largest finite number of the storage dtype
-  int64_t special_ = -1;   // position of the spike
+  double lowest_ = 0;     // smallest normal number of the storage dtype
+  int64_t special_ = -1;  // position of the spike, or of one certain non-finite element
 };
 
 // Whether errors on neighbouring elements are independent, which the rms law presumes.

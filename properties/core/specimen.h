@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an op adds to the generic checks: known-bad implementations that must be caught, and laws that need no oracle.
+// What an op adds to the generic checks: known-bad implementations that must be caught, and laws that need no
+// oracle.
 #pragma once
 
 #include <functional>
@@ -26,7 +27,8 @@ struct Law {
   std::string_view name;       // snake_case
   std::string_view statement;  // one sentence
   // Draws a problem from the seed and returns what was violated, with values, or nothing.
-  std::function<std::optional<std::string>(const Op& op, const Path& path, Device& device, uint64_t seed)> violation;
+  std::function<std::optional<std::string>(const Op& op, const Path& path, Device& device, uint64_t seed)>
+      violation;
 };
 
 }  // namespace assay

@@ -23,6 +23,7 @@ enum class VerdictKind : uint8_t {
 };
 
 std::string_view name_of(VerdictKind kind);
+bool is_failure(VerdictKind kind);  // not a pass, and not a matter outside what the path promises
 
 struct OutputNumerics {
   std::string name;

@@ -2,6 +2,11 @@
 // The program `assay`: its subcommands, options and exit codes.
 #pragma once
 
+#include <vector>
+
+#include "bench/core/measure.h"
+#include "properties/core/registry.h"
+
 namespace assay {
 
 enum ExitCode : int {
@@ -17,7 +22,8 @@ enum ExitCode : int {
   kExitInterrupted = 130,
 };
 
-// Runs the command line against registry() and sweeps(). Returns an ExitCode; throws nothing.
-int run_program(int argc, const char* const* argv);
+// Runs a command line on the ops of a registry. Returns an ExitCode; throws nothing.
+int run_program(int argc, const char* const* argv, const Registry& registry,
+                const std::vector<Sweep>& sweeps);
 
 }  // namespace assay

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record: what one run leaves. Everything readable is rendered from it. Schema: reports/schema/assay.run-1.schema.json.
+// The record: what one run leaves. Everything readable is rendered from it. Schema:
+// reports/schema/assay.run-1.schema.json.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/core/ceilings.h"
@@ -21,6 +23,7 @@ struct DeviceRecord {
 
 struct MachineRecord {
   std::string host_os;       // "Debian GNU/Linux 12 (bookworm), kernel 6.1"
+  std::string host_name;     // empty if it is not to be told
   int64_t memory_bytes = 0;  // [bytes]
   std::vector<DeviceRecord> devices;
 };
@@ -39,9 +42,9 @@ struct CaseRecord {
   std::string recipe;
   Verdict verdict;
   std::optional<Case> shrunk_from;
-  std::optional<Perf> perf;       // cold; absent unless the verdict is a pass and the case was timed
+  std::optional<Perf> perf;  // cold; absent unless the verdict is a pass and the case was timed
   std::optional<Perf> perf_warm;
-  std::string no_perf;            // why perf is absent: "not timed", "the verdict is fail"
+  std::string no_perf;  // why perf is absent: "not timed", "the verdict is fail"
 };
 
 // Paths that were known and not judged: the device is absent, or a filter left them out.
@@ -63,15 +66,26 @@ struct Record {
   std::vector<NotRun> not_run;
 };
 
-// JSON of the schema assay.run/1. Numbers that are not finite are left out and named in the field `nonfinite`.
-nlohmann::json to_json(const Record& record);
-Record record_from_json(const nlohmann::json& json);  // throws Error (usage) for a foreign or newer document
+// Keys keep the order in which they are written, so that a record begins with what it is.
+using Json = nlohmann::ordered_json;
+
+// JSON of the schema assay.run/1. A number that is not finite is left out and its name listed, with its kind,
+// in the object `nonfinite_fields` beside it. Throws Error (internal) if a case that did not pass carries a
+// time.
+Json to_json(const Record& record);
+// Throws Error (usage) that starts with `source` and names the field of a foreign, newer or damaged document.
+Record record_from_json(const Json& json, std::string_view source = "the record");
+
+// The contents of run.json, and back.
+std::string record_text(const Record& record);
+Record parse_record(std::string_view text, std::string_view source);
 
 // How many cases have each verdict, and whether any of them fails.
 struct Tally {
   int64_t pass = 0, fail = 0, mistrusted = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
   int64_t failures() const { return fail + mistrusted + crashed + timeout; }
   int64_t all() const { return pass + unsupported + skipped + failures(); }
+  int64_t& operator[](VerdictKind kind);
 };
 Tally tally(const std::vector<CaseRecord>& cases);
 

@@ -2,6 +2,11 @@
 set(ASSAY_HAS_CUDA OFF)
 if(ASSAY_CUDA)
   include(CheckLanguage)
+  # The toolkit's own installer does not put nvcc on PATH.
+  find_program(ASSAY_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(ASSAY_NVCC AND NOT DEFINED ENV{CUDACXX})
+    set(ENV{CUDACXX} ${ASSAY_NVCC})
+  endif()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     # sm_90a is the newest architecture that the kernels name. `native` needs a GPU at configure time.

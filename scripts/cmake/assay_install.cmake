@@ -1,0 +1,31 @@
+# cmake --install: the program, the libraries with their headers, and the package that find_package(assay) finds.
+include(CMakePackageConfigHelpers)
+set(assay_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/assay)
+
+get_property(assay_installed GLOBAL PROPERTY ASSAY_LIBRARIES)
+get_property(assay_ops GLOBAL PROPERTY ASSAY_OPS)
+foreach(op IN LISTS assay_ops)
+  foreach(part kernels oracle properties bench)
+    set_target_properties(assay_${op}_${part} PROPERTIES EXPORT_NAME ${op}_${part})
+    list(APPEND assay_installed assay_${op}_${part})
+  endforeach()
+endforeach()
+install(TARGETS ${assay_installed} EXPORT assayTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS assay RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(EXPORT assayTargets NAMESPACE assay:: DESTINATION ${assay_package_dir})
+
+file(GLOB_RECURSE assay_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+     kernels/*.h kernels/*.cuh oracles/*.h properties/*.h bench/*.h bench/*.cuh reports/*.h)
+list(FILTER assay_headers EXCLUDE REGEX "/self/")
+foreach(header IN LISTS assay_headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay/${folder})
+endforeach()
+
+configure_package_config_file(${ASSAY_CMAKE_DIR}/assayConfig.cmake.in ${PROJECT_BINARY_DIR}/assayConfig.cmake
+                              INSTALL_DESTINATION ${assay_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/assayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/assayConfig.cmake ${PROJECT_BINARY_DIR}/assayConfigVersion.cmake
+              ${ASSAY_CMAKE_DIR}/assay_cuda.cmake ${ASSAY_CMAKE_DIR}/assay_add_op.cmake
+              ${ASSAY_CMAKE_DIR}/registry.cpp.in ${PROJECT_SOURCE_DIR}/reports/main.cpp
+        DESTINATION ${assay_package_dir})

@@ -1,15 +1,107 @@
-# Tests: a GoogleTest executable per layer from its self/ folder, and the scripts' own tests.
+# Tests, by label:
+#   unit     a GoogleTest program per layer, from its self/ folder
+#   threads  those of them that run code of ours on several threads, for ThreadSanitizer
+#   program  reports/self/test_*.py: the program `assay` as its users see it
+#   check    what the repository promises of itself: layers, headers, format, the installed package, the scripts
 find_package(GTest REQUIRED)
 include(GoogleTest)
+find_program(ASSAY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)  # the one that apt installs packages for
+find_program(ASSAY_PYTHON python3 REQUIRED)
+find_library(ASSAY_MPFR mpfr REQUIRED)
 
 function(assay_add_test_program name)
-  cmake_parse_arguments(arg "" "" "FROM;LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "FROM;LINK;LABELS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${arg_FROM}/*.cpp)
+  if(NOT sources)
+    message(WARNING "${arg_FROM} holds no tests")
+    return()
+  endif()
   add_executable(${name} ${sources})
-  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest_main assay_options)
+  target_link_libraries(${name} PRIVATE assay::reports assay_registry rapidcheck ${arg_LINK}
+                                        GTest::gmock GTest::gtest_main assay_options)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT 900 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
   if(ASSAY_BUNDLE_LIBS)
     _assay_bundle_libraries(${name})
   endif()
 endfunction()
+
+assay_add_test_program(assay_properties_test FROM properties/self LINK ${ASSAY_MPFR} LABELS unit threads)
+assay_add_test_program(assay_bench_test      FROM bench/self                         LABELS unit threads)
+assay_add_test_program(assay_reports_test    FROM reports/self                       LABELS unit)
+
+# Sanitizers look at our own code; what follows tests the program and the repository.
+if(ASSAY_SANITIZE)
+  return()
+endif()
+
+# assay_add_script_test(<name> <label> <script> [argument...])
+function(assay_add_script_test name label script)
+  add_test(NAME ${name} COMMAND ${ASSAY_PYTHON} ${PROJECT_SOURCE_DIR}/${script} ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+endfunction()
+
+file(GLOB assay_program_tests CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} reports/self/test_*.py)
+foreach(test IN LISTS assay_program_tests)
+  cmake_path(GET test STEM stem)
+  assay_add_script_test(program.${stem} program ${test} $<TARGET_FILE:assay>)
+endforeach()
+
+foreach(check layers text format)
+  assay_add_script_test(check.${check} check scripts/checks/${check}.py ${PROJECT_SOURCE_DIR})
+endforeach()
+foreach(test checks setup junit)
+  assay_add_script_test(check.scripts.${test} check scripts/tests/test_${test}.py)
+endforeach()
+assay_add_script_test(check.install check scripts/tests/test_install.py ${PROJECT_BINARY_DIR})
+
+# assay_add_build_test(<name> <target> [FAILS_WITH <regex>]): building the target succeeds, or fails with that message.
+function(assay_add_build_test name target)
+  cmake_parse_arguments(arg "" "FAILS_WITH" "" ${ARGN})
+  set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target ${target})
+  set_tests_properties(${name} PROPERTIES LABELS check TIMEOUT 900 RESOURCE_LOCK build)
+  if(arg_FAILS_WITH)
+    set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "${arg_FAILS_WITH}")
+  endif()
+endfunction()
+
+# Every header compiles alone, and twice in one source.
+function(assay_add_header_check target)
+  set(sources)
+  foreach(header IN LISTS ARGN)
+    set(source ${PROJECT_BINARY_DIR}/${target}/${header}.cpp)
+    string(REGEX REPLACE "[.]cuh[.]cpp$" ".cuh.cu" source ${source})
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n#include \"${header}\"\n")
+    list(APPEND sources ${source})
+  endforeach()
+  add_library(${target} OBJECT ${sources})
+  target_link_libraries(${target} PRIVATE assay::reports assay_registry assay_options)
+endfunction()
+
+file(GLOB_RECURSE assay_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+     kernels/*.h kernels/*.cuh oracles/*.h properties/*.h bench/*.h bench/*.cuh reports/*.h)
+if(NOT ASSAY_HAS_CUDA)
+  list(FILTER assay_headers EXCLUDE REGEX "^kernels/core_cuda/|[.]cuh$")
+endif()
+assay_add_header_check(assay_header_check ${assay_headers})
+assay_add_build_test(check.headers assay_header_check)
+assay_add_header_check(assay_planted_header scripts/tests/planted/needs_another_header.h)
+assay_add_build_test(check.headers.planted assay_planted_header FAILS_WITH "needs_another_header.h:[0-9:]+ error")
+
+# An oracle that calls the kernel it judges does not link.
+add_executable(assay_planted_oracle scripts/tests/planted/oracle_calls_kernel.cpp)
+target_link_libraries(assay_planted_oracle PRIVATE assay_dynamic_conv_oracle assay_options)
+assay_add_build_test(check.oracle_link.planted assay_planted_oracle FAILS_WITH "undefined reference to .*forward_cpu")
+
+# The GPUs that we do not name by default must compile, too.
+file(GLOB_RECURSE assay_cuda_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} kernels/*.cu bench/*.cu)
+if(ASSAY_HAS_CUDA AND assay_cuda_sources)
+  add_library(assay_sm_80 OBJECT ${assay_cuda_sources})
+  set_target_properties(assay_sm_80 PROPERTIES CUDA_ARCHITECTURES 80)
+  target_link_libraries(assay_sm_80 PRIVATE assay_registry assay_options)
+  assay_add_build_test(check.sm_80 assay_sm_80)
+else()
+  add_test(NAME check.sm_80 COMMAND ${CMAKE_COMMAND} -E echo "skipped: this build has no CUDA")
+  set_tests_properties(check.sm_80 PROPERTIES LABELS check SKIP_REGULAR_EXPRESSION "^skipped")
+endif()

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/core/ceilings.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "bench/core/cpu_copy.h"
+#include "bench/core/cuda_copy.h"
+#include "bench/core/measure.h"
+#include "kernels/core/build.h"
+#include "kernels/core/parallel.h"
+#include "properties/core/random.h"
+
+namespace assay {
+namespace {
+
+struct Copy {
+  std::string name;
+  std::function<void(void* to, const void* from, int64_t bytes)> run;
+};
+
+std::vector<Copy> copies_of(Device& device) {
+  if (device.info().kind == DeviceKind::kCpu) {
+    const auto parallel_memcpy = [](void* to, const void* from, int64_t bytes) {
+      constexpr int64_t kGrain = int64_t{8} << 20;
+      parallel_for(bytes, kGrain, [&](int64_t begin, int64_t end) {
+        std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                    static_cast<size_t>(end - begin));
+      });
+    };
+    return {{"streaming stores", streaming_copy}, {"memcpy", parallel_memcpy}};
+  }
+  if constexpr (kHasCuda) {
+    void* stream = device.stream();
+    const auto on_stream = [stream](auto copy) {
+      return [stream, copy](void* to, const void* from, int64_t bytes) { copy(to, from, bytes, stream); };
+    };
+    return {{"copy kernel", on_stream(cuda_copy)}, {"cudaMemcpyAsync", on_stream(cuda_memcpy)}};
+  }
+  throw Error("no copy is known for the device {}", device.info().name());
+}
+
+// Bytes that no memory can compress.
+void fill_with_noise(Device& device, const DeviceBuffer& buffer) {
+  constexpr int64_t kWords = int64_t{1} << 20;
+  const CounterRandom random(0, 0);
+  std::vector<uint64_t> noise(kWords);
+  for (int64_t i = 0; i < kWords; ++i) noise[static_cast<size_t>(i)] = random.bits(static_cast<uint64_t>(i));
+  constexpr int64_t kBytes = kWords * 8;
+  for (int64_t at = 0; at < buffer.bytes(); at += kBytes) {
+    device.copy_to_device(static_cast<char*>(buffer.data()) + at, noise.data(),
+                          std::min(kBytes, buffer.bytes() - at));
+  }
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(Device& device) {
+  // Far beyond the caches, and a small part of the memory.
+  const int64_t bytes =
+      std::min(std::max(4 * device.info().cache_bytes, int64_t{1} << 30), device.info().memory_bytes / 8) /
+      4096 * 4096;
+  const DeviceBuffer from(device, bytes);
+  const DeviceBuffer to(device, bytes);
+  fill_with_noise(device, from);
+  constexpr int kRepeats = 11;
+  Ceilings best;
+  for (const Copy& copy : copies_of(device)) {
+    std::vector<double> seconds;
+    copy.run(to.data(), from.data(), bytes);  // touches every page
+    device.synchronize();
+    for (int i = 0; i < kRepeats; ++i) {
+      seconds.push_back(device.time([&] { copy.run(to.data(), from.data(), bytes); }));
+    }
+    const double rate = 2 * static_cast<double>(bytes) / median_interval(seconds).median;
+    if (rate > best.copy_bytes_per_s) {
+      best = {.copy_bytes_per_s = rate, .copy_method = fmt::format("{}, {} MiB", copy.name, bytes >> 20)};
+    }
+  }
+  return best;
+}
+
+}  // namespace assay

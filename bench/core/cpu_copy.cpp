@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// An ordinary store first reads the line that it overwrites, a third more traffic for a copy; a streaming
+// store does not.
+#include "bench/core/cpu_copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/core/error.h"
+#include "kernels/core/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/core/cpu_copy.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace assay {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kStep = 256;   // [bytes] copied from a page before going on to the next page
+constexpr size_t kPage = 4096;  // [bytes]
+constexpr size_t kPages = 8;  // copied side by side: each is a stream of its own for the hardware prefetcher
+
+HWY_INLINE void copy_step(uint8_t* to, const uint8_t* from) {
+  const hn::CappedTag<uint8_t, 64> d;
+  const size_t n = hn::Lanes(d);
+  for (size_t i = 0; i < kStep; i += 4 * n) {
+    const auto v0 = hn::Load(d, from + i);
+    const auto v1 = hn::Load(d, from + i + n);
+    const auto v2 = hn::Load(d, from + i + 2 * n);
+    const auto v3 = hn::Load(d, from + i + 3 * n);
+    hn::Stream(v0, d, to + i);
+    hn::Stream(v1, d, to + i + n);
+    hn::Stream(v2, d, to + i + 2 * n);
+    hn::Stream(v3, d, to + i + 3 * n);
+  }
+}
+
+void copy_range(uint8_t* to, const uint8_t* from, size_t bytes) {
+  size_t i = 0;
+  for (; i + kPages * kPage <= bytes; i += kPages * kPage) {
+    for (size_t in_page = i; in_page < i + kPage; in_page += kStep) {
+      for (size_t page = 0; page < kPages; ++page)
+        copy_step(to + in_page + page * kPage, from + in_page + page * kPage);
+    }
+  }
+  for (; i + kStep <= bytes; i += kStep) copy_step(to + i, from + i);
+  std::memcpy(to + i, from + i, bytes - i);
+  hwy::FlushStream();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace assay
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay {
+namespace {
+
+HWY_EXPORT(copy_range);
+
+constexpr int64_t kAlignment = 64;  // [bytes] a cache line, and the longest fixed vector
+constexpr int64_t kGrain =
+    int64_t{8}
+    << 20;  // [bytes] for one thread at a time: large beside kPages * kPage, small beside the whole
+
+}  // namespace
+
+void streaming_copy(void* to, const void* from, int64_t bytes) {
+  for (const void* pointer : {from, static_cast<const void*>(to)}) {
+    if (reinterpret_cast<uintptr_t>(pointer) % kAlignment != 0) {
+      throw Error("streaming_copy: the address {} is not a multiple of {} bytes", pointer, kAlignment);
+    }
+  }
+  parallel_for(bytes, kGrain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(copy_range)
+    (static_cast<uint8_t*>(to) + begin, static_cast<const uint8_t*>(from) + begin,
+     static_cast<size_t>(end - begin));
+  });
+}
+
+}  // namespace assay
+#endif  // HWY_ONCE

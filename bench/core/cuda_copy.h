@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device-to-device copy by a kernel, for the copy ceiling: the driver's own copy is not always the fastest.
+#pragma once
+
+#include <cstdint>
+
+namespace assay {
+
+// Copies `bytes` between disjoint device memory. `stream` is a cudaStream_t; the work is enqueued, not waited
+// for. Throws Error (usage) unless both addresses and the size are multiples of 16 bytes.
+void cuda_copy(void* to, const void* from, int64_t bytes, void* stream);
+
+// The same by cudaMemcpyAsync; any address and size.
+void cuda_memcpy(void* to, const void* from, int64_t bytes, void* stream);
+
+}  // namespace assay

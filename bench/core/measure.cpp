@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/core/measure.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace assay {
+namespace {
+
+// Samples are collected by the timed function itself; Google Benchmark needs to print nothing.
+class SilentReporter final : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>&) override {}
+};
+
+// As many calls as fill a third of a second; enough for an interval of the median, few enough for a slow
+// path.
+int64_t sample_count(double seconds_per_call) {
+  constexpr double kSeconds = 0.33;
+  return std::clamp<int64_t>(static_cast<int64_t>(kSeconds / std::max(seconds_per_call, 1e-9)), 15, 300);
+}
+
+double time_once(Problem& problem, Cache cache) {
+  if (cache == Cache::kCold) problem.device().flush_cache();
+  return problem.device().time([&] { problem.enqueue(); });
+}
+
+}  // namespace
+
+std::string_view name_of(Cache cache) {
+  switch (cache) {
+    case Cache::kCold:
+      return "cold";
+    case Cache::kWarm:
+      return "warm";
+  }
+  throw Error("Cache({}) is not a cache state", static_cast<int>(cache));
+}
+
+MedianInterval median_interval(std::vector<double> samples) {
+  if (samples.empty()) throw Error("a median needs at least one sample");
+  std::ranges::sort(samples);
+  const size_t n = samples.size();
+  const double median = n % 2 == 1 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
+  // The number of samples below the true median is binomial(n, 1/2). The interval from the k-th smallest to
+  // the k-th largest misses it with probability 2 * P(binomial < k); take the largest k for which that is at
+  // most 5 %. With fewer than six samples there is none, and the interval is the whole range.
+  double probability = std::ldexp(1.0, -static_cast<int>(n));  // of exactly j
+  double below = 0;                                            // of less than j + 1
+  size_t k = 0;
+  for (size_t j = 0; j < n / 2; ++j) {
+    below += probability;
+    if (2 * below > 0.05) break;
+    k = j;
+    probability *= static_cast<double>(n - j) / static_cast<double>(j + 1);
+  }
+  return {.median = median, .low = samples[k], .high = samples[n - 1 - k]};
+}
+
+Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {
+  const Case& which = problem.which();
+  const Device& device = problem.device();
+  Perf perf;
+  perf.cache = cache;
+  perf.timer = device.info().kind == DeviceKind::kCuda ? "cuda_event" : "steady_clock";
+
+  time_once(problem, Cache::kWarm);  // first touch of the outputs, code pages, clocks
+  const int64_t samples = sample_count(time_once(problem, cache));
+  benchmark::ClearRegisteredBenchmarks();
+  benchmark::RegisterBenchmark(which.to_string().c_str(),
+                               [&](benchmark::State& state) {
+                                 for (auto _ : state) {
+                                   const double seconds = time_once(problem, cache);
+                                   state.SetIterationTime(seconds);
+                                   perf.samples_ns.push_back(seconds * 1e9);
+                                 }
+                               })
+      ->UseManualTime()
+      ->Iterations(samples);
+  SilentReporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  benchmark::ClearRegisteredBenchmarks();
+
+  const MedianInterval interval = median_interval(perf.samples_ns);
+  perf.median_ns = interval.median;
+  perf.ci95_ns[0] = interval.low;
+  perf.ci95_ns[1] = interval.high;
+  const Cost cost = problem.op().cost(which.dims, which.dtype);
+  perf.bytes = cost.bytes;
+  perf.flops = cost.flops;
+  perf.floor_ns = static_cast<double>(cost.bytes) / ceilings.copy_bytes_per_s * 1e9;
+  perf.fraction_of_floor = perf.floor_ns / perf.median_ns;
+  // Warm data may come from a cache, which the floor does not speak of, unless they are too large for it.
+  const bool from_memory = cache == Cache::kCold || cost.bytes > 2 * device.info().cache_bytes;
+  if (from_memory && perf.ci95_ns[1] < perf.floor_ns) {
+    perf.implausible =
+        fmt::format("{:.4g} us is below the floor of {:.4g} us", perf.ci95_ns[1] / 1e3, perf.floor_ns / 1e3);
+  }
+  return perf;
+}
+
+}  // namespace assay

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/core_cuda/cuda_check.h"
+
+#include <cstdio>
+
+#include "kernels/core/error.h"
+
+namespace assay {
+
+void cuda_check(cudaError_t result, std::string_view operation, std::source_location where) {
+  if (result == cudaSuccess) return;
+  cudaGetLastError();
+  throw device_error({"cuda: {} failed: {} ({})", where}, operation, cudaGetErrorName(result),
+                     cudaGetErrorString(result));
+}
+
+void cuda_check_noexcept(cudaError_t result, std::string_view operation) noexcept {
+  if (result == cudaSuccess) return;
+  cudaGetLastError();
+  std::fprintf(stderr, "cuda: %.*s failed: %s (%s)\n", static_cast<int>(operation.size()), operation.data(),
+               cudaGetErrorName(result), cudaGetErrorString(result));
+}
+
+}  // namespace assay

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every CUDA call goes through cuda_check, every launch is followed by cuda_check_launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <source_location>
+#include <string_view>
+
+namespace assay {
+
+// Throws Error (device) with the operation, the name and the text of the error, unless `result` is success.
+// Takes the error off the runtime's record, so that the next call is not blamed for it; an error that
+// poisoned the context stays.
+void cuda_check(cudaError_t result, std::string_view operation,
+                std::source_location where = std::source_location::current());
+
+// For destructors: prints to stderr instead of throwing.
+void cuda_check_noexcept(cudaError_t result, std::string_view operation) noexcept;
+
+// Whether the kernel launch just before was accepted. What fails while the kernel runs shows at a later call.
+inline void cuda_check_launch(std::string_view kernel,
+                              std::source_location where = std::source_location::current()) {
+  cuda_check(cudaGetLastError(), kernel, where);
+}
+
+}  // namespace assay

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <fstream>
+
+#include "kernels/core/error.h"
+#include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/cuda_device.h"
+#include "kernels/core_cuda/cuda_owners.h"
+
+namespace assay {
+namespace {
+
+// 20 us at 2 GHz: the host enqueues the timed work meanwhile, so that launching it is not part of its time.
+constexpr int64_t kHeadStart = 40'000;  // [cycles]
+
+__global__ void wait_kernel(int64_t duration) {
+  const int64_t begin = clock64();
+  while (clock64() - begin < duration) __nanosleep(200);
+}
+
+// Leaves the cache full of modified lines, as after any large kernel: the next one evicts others' results as
+// it leaves its own behind, so that its time is that of the memory traffic it causes.
+__global__ void flush_kernel(uint4* memory, int64_t count, uint32_t value) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const uint32_t varying = static_cast<uint32_t>(i) * 0x9E3779B9u + value;
+    memory[i] = {varying, ~varying, varying ^ (value << 16), value};
+  }
+}
+
+// "580.159.04, CUDA 13.0"
+std::string driver_version() {
+  int version = 0;
+  cuda_check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  const std::string cuda = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
+  std::ifstream file("/sys/module/nvidia/version");
+  std::string module;
+  return file >> module ? module + ", " + cuda : cuda;
+}
+
+DeviceInfo query(int index) {
+  const int count = cuda_device_count();
+  if (count == 0) throw device_error("cuda:{} is not available: {}", index, cuda_unavailable_reason());
+  if (index < 0 || index >= count)
+    throw device_error("cuda:{} does not exist; there are {} GPUs", index, count);
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return {.kind = DeviceKind::kCuda,
+          .index = index,
+          .model = properties.name,
+          .driver = driver_version(),
+          .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+          .cache_bytes = properties.l2CacheSize,
+          .units = properties.multiProcessorCount,
+          .compute_capability = 10 * properties.major + properties.minor};
+}
+
+void require_code_for_this_gpu(const DeviceInfo& info) {
+  cudaFuncAttributes attributes{};
+  const cudaError_t result = cudaFuncGetAttributes(&attributes, flush_kernel);
+  cuda_check(result,
+             fmt::format("finding code for compute capability {} in this build", info.compute_capability));
+}
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index) : info_(query(index)) {
+    cuda_check(cudaSetDevice(index), "cudaSetDevice");
+    require_code_for_this_gpu(info_);
+    stream_ = make_cuda_stream();
+    begin_ = make_cuda_event();
+    end_ = make_cuda_event();
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  void* allocate(int64_t bytes) override {
+    void* memory = nullptr;
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+    cuda_check(cudaMalloc(&memory, size), fmt::format("cudaMalloc of {} bytes", size));
+    return memory;
+  }
+  void release(void* memory, int64_t) noexcept override { cuda_check_noexcept(cudaFree(memory), "cudaFree"); }
+
+  bool host_can_access() const override { return false; }
+  void copy_to_device(void* device, const void* host, int64_t bytes) override {
+    copy(device, host, bytes, cudaMemcpyHostToDevice);
+  }
+  void copy_to_host(void* host, const void* device, int64_t bytes) override {
+    copy(host, device, bytes, cudaMemcpyDeviceToHost);
+  }
+
+  void* stream() const override { return stream_.get(); }
+  void synchronize() override { cuda_check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
+
+  double time(const std::function<void()>& work) override {
+    synchronize();
+    wait_kernel<<<1, 1, 0, stream_.get()>>>(kHeadStart);
+    cuda_check_launch("wait_kernel");
+    cuda_check(cudaEventRecord(begin_.get(), stream_.get()), "cudaEventRecord");
+    work();
+    cuda_check(cudaEventRecord(end_.get(), stream_.get()), "cudaEventRecord");
+    synchronize();
+    float milliseconds = 0;
+    cuda_check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
+    return 1e-3 * static_cast<double>(milliseconds);
+  }
+
+  void flush_cache() override {
+    if (!flush_) flush_ = std::make_unique<DeviceBuffer>(*this, 2 * info_.cache_bytes);
+    const auto blocks = static_cast<unsigned>(4 * info_.units);
+    flush_kernel<<<blocks, 512, 0, stream_.get()>>>(static_cast<uint4*>(flush_->data()), flush_->bytes() / 16,
+                                                    ++flush_value_);
+    cuda_check_launch("flush_kernel");
+  }
+
+ private:
+  void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+    cuda_check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_.get()), "cudaMemcpyAsync");
+    synchronize();
+  }
+
+  DeviceInfo info_;
+  CudaStream stream_;
+  CudaEvent begin_;
+  CudaEvent end_;
+  std::unique_ptr<DeviceBuffer> flush_;
+  uint32_t flush_value_ = 0;
+};
+
+}  // namespace
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+std::string cuda_unavailable_reason() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result != cudaSuccess) {
+    cudaGetLastError();
+    return cudaGetErrorString(result);
+  }
+  return count == 0 ? "no CUDA-capable device is detected" : "";
+}
+
+std::unique_ptr<Device> open_cuda(int index) {
+  return std::make_unique<CudaDevice>(index);
+}
+
+}  // namespace assay

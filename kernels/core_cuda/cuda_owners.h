@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams and events that are destroyed with their owner.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "kernels/core_cuda/cuda_check.h"
+
+namespace assay {
+
+struct DestroyCudaStream {
+  void operator()(cudaStream_t stream) const noexcept {
+    cuda_check_noexcept(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }
+};
+struct DestroyCudaEvent {
+  void operator()(cudaEvent_t event) const noexcept {
+    cuda_check_noexcept(cudaEventDestroy(event), "cudaEventDestroy");
+  }
+};
+
+using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyCudaStream>;
+using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyCudaEvent>;
+
+// A stream that does not wait for the legacy default stream.
+inline CudaStream make_cuda_stream() {
+  cudaStream_t stream = nullptr;
+  cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return CudaStream(stream);
+}
+
+// An event that records its time.
+inline CudaEvent make_cuda_event() {
+  cudaEvent_t event = nullptr;
+  cuda_check(cudaEventCreate(&event), "cudaEventCreate");
+  return CudaEvent(event);
+}
+
+}  // namespace assay

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU path. An item of work is a run of positions of one batch entry and a block of its channels; it
+// marches along t, a row of channels at a time. A row that does not lie densely in memory is copied to a
+// dense one first, and the last vector of a row is filled up, so that every layout and every tail meets the
+// same vector operations: equal elements get equal bits. Large outputs are written past the caches, which
+// saves reading the lines they overwrite.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "kernels/core/parallel.h"
+#include "kernels/dynamic_conv/dynamic_conv.h"
+
+// The other x86 targets would add compile time, and hardly speed: this work waits for memory. Vectors whose
+// length only the machine knows cannot be kept in arrays.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/dynamic_conv/cpu.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+// What does not depend on the target; the file is compiled once for each.
+#ifndef ASSAY_KERNELS_DYNAMIC_CONV_CPU_ROWS
+#define ASSAY_KERNELS_DYNAMIC_CONV_CPU_ROWS
+namespace assay::dynamic_conv {
+namespace {
+
+constexpr int64_t kChannels = 1024;  // in a block at most: W rows of it stay in the first two cache levels
+constexpr int64_t kRows = 256;  // positions in an item at most: large beside the W - 1 that two items share
+
+struct Item {
+  int64_t b;
+  int64_t t_begin, t_end;
+  int64_t d;         // first channel
+  int64_t channels;  // at most kChannels
+  bool stream;       // write past the caches
+};
+
+// The rows of a tensor (B, T, D) or (B, T, D, W) within an item: channel after channel, the taps of each side
+// by side.
+template <class T, class View>
+class Rows {
+ public:
+  Rows(const View& view, const Item& item)
+      : data_(view.template as<T>() + item.b * view.strides[0] + item.d * view.strides[2]),
+        channels_(item.channels),
+        taps_(view.shape.rank() == 4 ? view.shape[3] : 1),
+        stride_t_(view.strides[1]),
+        stride_d_(view.strides[2]),
+        stride_w_(taps_ == 1 ? 1 : view.strides[3]) {}
+
+ protected:
+  bool is_dense() const { return stride_w_ == 1 && (stride_d_ == taps_ || channels_ == 1); }
+  auto* row(int64_t t) const { return data_ + t * stride_t_; }
+
+  // fn(place in a dense row, place in this row)
+  template <class Fn>
+  void for_each(Fn&& fn) const {
+    for (int64_t d = 0; d < channels_; ++d) {
+      for (int64_t w = 0; w < taps_; ++w) fn(d * taps_ + w, d * stride_d_ + w * stride_w_);
+    }
+  }
+
+  decltype(std::declval<View>().template as<T>()) data_;
+  int64_t channels_, taps_;
+  int64_t stride_t_, stride_d_, stride_w_;
+};
+
+template <class T>
+class InputRows : Rows<T, ConstTensorView> {
+  using Base = Rows<T, ConstTensorView>;
+
+ public:
+  InputRows(const ConstTensorView& view, const Item& item) : Base(view, item) { position_.fill(-1); }
+
+  // The row as a dense one, which stays as it is until kMaxTaps / W other rows were asked for.
+  const T* operator[](int64_t t) {
+    const T* from = this->row(t);
+    if (this->is_dense()) return from;
+    const int64_t slot = t % (kMaxTaps / this->taps_);
+    T* packed = packed_ + slot * this->taps_ * kChannels;
+    if (std::exchange(position_[static_cast<size_t>(slot)], t) != t) {
+      this->for_each([&](int64_t dense, int64_t here) { packed[dense] = from[here]; });
+    }
+    return packed;
+  }
+
+ private:
+  std::array<int64_t, kMaxTaps> position_;  // whose rows are in packed_
+  T packed_[kMaxTaps * kChannels];
+};
+
+template <class T>
+class OutputRows : Rows<T, TensorView> {
+ public:
+  OutputRows(const TensorView& view, const Item& item)
+      : Rows<T, TensorView>(view, item), stream_(item.stream && this->is_dense()) {}
+
+  // A dense row to write, and then to hand over.
+  T* operator[](int64_t t) { return this->is_dense() ? this->row(t) : packed_; }
+  void finish(int64_t t) {
+    if (this->is_dense()) return;
+    T* to = this->row(t);
+    this->for_each([&](int64_t dense, int64_t here) { to[here] = packed_[dense]; });
+  }
+  bool stream() const { return stream_; }
+
+ private:
+  bool stream_;
+  T packed_[kMaxTaps * kChannels];
+};
+
+// The sums of the last kMaxTaps positions.
+class SumRows {
+ public:
+  SumRows() { std::fill_n(values_, kMaxTaps * kPitch, 0.0f); }
+  float* operator[](int64_t t) { return values_ + t % kMaxTaps * kPitch; }
+
+ private:
+  static constexpr int64_t kPitch =
+      kChannels + 16;  // not a power of two, so that the rows share no cache set
+  alignas(64) float values_[kMaxTaps * kPitch];
+};
+
+// Where element e of `taps` taps side by side lies when each tap has `lanes` places of its own.
+template <size_t kCount>
+constexpr std::array<int32_t, kCount> interleaving(size_t taps, size_t lanes) {
+  std::array<int32_t, kCount> index{};
+  for (size_t e = 0; e < kCount; ++e) index[e] = static_cast<int32_t>(e % taps * lanes + e / taps);
+  return index;
+}
+
+}  // namespace
+}  // namespace assay::dynamic_conv
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace assay::dynamic_conv {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::CappedTag<float, 16>;
+using U32 = hn::RebindToUnsigned<F32>;
+using I32 = hn::RebindToSigned<F32>;
+using U16 = hn::Rebind<uint16_t, F32>;
+using V32 = hn::Vec<F32>;
+using VU32 = hn::Vec<U32>;
+using VU16 = hn::Vec<U16>;
+constexpr int kLanes = hn::MaxLanes(F32());
+
+// Where the hardware does not convert f16, Highway's emulation loses subnormals, infinities and NaNs.
+constexpr bool kConvertsF16 = (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64;
+
+// How a storage type lies in vectors of kLanes elements, and how those become f32 and back. A pair is two
+// elements side by side in a 32-bit lane, the first in the lower half.
+template <class T>
+struct Storage;
+
+template <>
+struct Storage<float> {
+  using Tag = F32;
+  static V32 widen(V32 v) { return v; }
+  static V32 round(V32 v) { return v; }
+};
+
+template <>
+struct Storage<bf16> {
+  using Tag = U16;
+  static V32 widen(VU16 v) { return first(hn::PromoteTo(U32(), v)); }
+  static VU16 round(V32 v) {
+    return hn::DemoteTo(U16(), hn::BitCast(I32(), hn::ShiftRight<16>(round_high(v))));
+  }
+
+  static V32 first(VU32 pairs) { return hn::BitCast(F32(), hn::ShiftLeft<16>(pairs)); }
+  static V32 second(VU32 pairs) { return hn::BitCast(F32(), hn::And(pairs, hn::Set(U32(), 0xFFFF0000))); }
+  static VU32 pairs(V32 first, V32 second) {
+    return hn::Or(hn::ShiftRight<16>(round_high(first)),
+                  hn::And(round_high(second), hn::Set(U32(), 0xFFFF0000)));
+  }
+
+ private:
+  // Rounds to nearest even in the upper half: adds half a unit, or a bit less if the kept part is even. A NaN
+  // keeps its sign and becomes quiet.
+  static VU32 round_high(V32 v) {
+    const U32 u32;
+    const VU32 bits = hn::BitCast(u32, v);
+    const VU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
+    const VU32 rounded = hn::Add(hn::Add(bits, hn::Set(u32, 0x7FFF)), odd);
+    const VU32 quiet = hn::Or(bits, hn::Set(u32, 0x400000));
+    return hn::IfThenElse(hn::RebindMask(u32, hn::IsNaN(v)), quiet, rounded);
+  }
+};
+
+template <>
+struct Storage<f16> {
+  using Tag = U16;
+  using Half = hn::Rebind<hwy::float16_t, F32>;
+
+  static V32 widen(VU16 v) {
+    if constexpr (kConvertsF16) {
+      return hn::PromoteTo(F32(), hn::BitCast(Half(), v));
+    } else {
+      HWY_ALIGN uint16_t narrow[kLanes];
+      HWY_ALIGN float wide[kLanes];
+      hn::Store(v, U16(), narrow);
+      for (int i = 0; i < kLanes; ++i) wide[i] = static_cast<float>(to_double(f16{narrow[i]}));
+      return hn::Load(F32(), wide);
+    }
+  }
+  static VU16 round(V32 v) {
+    if constexpr (kConvertsF16) {
+      return hn::BitCast(U16(), hn::DemoteTo(Half(), v));
+    } else {
+      HWY_ALIGN uint16_t narrow[kLanes];
+      HWY_ALIGN float wide[kLanes];
+      hn::Store(v, F32(), wide);
+      for (int i = 0; i < kLanes; ++i) narrow[i] = to_f16(wide[i]).bits;
+      return hn::Load(U16(), narrow);
+    }
+  }
+
+  static V32 first(VU32 pairs) { return widen(hn::TruncateTo(U16(), pairs)); }
+  static V32 second(VU32 pairs) { return widen(hn::TruncateTo(U16(), hn::ShiftRight<16>(pairs))); }
+  static VU32 pairs(V32 first, V32 second) {
+    const U32 u32;
+    return hn::Or(hn::PromoteTo(u32, round(first)), hn::ShiftLeft<16>(hn::PromoteTo(u32, round(second))));
+  }
+};
+
+template <class T>
+using Lane = hn::TFromD<typename Storage<T>::Tag>;
+
+template <class T>
+HWY_INLINE V32 load(const T* from) {
+  return Storage<T>::widen(hn::LoadU(typename Storage<T>::Tag(), reinterpret_cast<const Lane<T>*>(from)));
+}
+
+template <class Tag>
+HWY_INLINE void write(hn::Vec<Tag> v, Tag tag, hn::TFromD<Tag>* to, bool stream) {
+  if (stream) {
+    hn::Stream(v, tag, to);
+  } else {
+    hn::StoreU(v, tag, to);
+  }
+}
+
+template <class T>
+HWY_INLINE void store(V32 v, T* to, bool stream) {
+  write(Storage<T>::round(v), typename Storage<T>::Tag(), reinterpret_cast<Lane<T>*>(to), stream);
+}
+
+// Vectors with kCount numbers side by side, at most 4, to a vector for each, and back.
+template <int kCount, class Tag>
+HWY_INLINE void deinterleave(Tag tag, const hn::TFromD<Tag>* from, hn::Vec<Tag>* v) {
+  static_assert(kCount <= 4, "Highway interleaves up to 4 vectors");
+  if constexpr (kCount == 1) v[0] = hn::LoadU(tag, from);
+  if constexpr (kCount == 2) hn::LoadInterleaved2(tag, from, v[0], v[1]);
+  if constexpr (kCount == 3) hn::LoadInterleaved3(tag, from, v[0], v[1], v[2]);
+  if constexpr (kCount == 4) hn::LoadInterleaved4(tag, from, v[0], v[1], v[2], v[3]);
+}
+
+template <int kCount, class Tag>
+HWY_INLINE void interleave(const hn::Vec<Tag>* v, Tag tag, hn::TFromD<Tag>* to, bool stream) {
+  static_assert(kCount <= 4, "Highway interleaves up to 4 vectors");
+  if constexpr (kCount == 1) return write(v[0], tag, to, stream);
+  HWY_ALIGN hn::TFromD<Tag> side_by_side[kCount * kLanes];
+  if constexpr (kCount == 2) hn::StoreInterleaved2(v[0], v[1], tag, side_by_side);
+  if constexpr (kCount == 3) hn::StoreInterleaved3(v[0], v[1], v[2], tag, side_by_side);
+  if constexpr (kCount == 4) hn::StoreInterleaved4(v[0], v[1], v[2], v[3], tag, side_by_side);
+  for (int j = 0; j < kCount; ++j)
+    write(hn::Load(tag, side_by_side + j * kLanes), tag, to + j * kLanes, stream);
+}
+
+// The taps of kLanes channels, side by side in memory, a vector for each tap here.
+template <int kTaps, class T>
+HWY_INLINE void load_taps(const T* from, V32* taps) {
+  using S = Storage<T>;
+  if constexpr (sizeof(T) == 2 && kTaps % 2 == 0) {
+    VU32 pairs[kTaps / 2];
+    deinterleave<kTaps / 2>(U32(), reinterpret_cast<const uint32_t*>(from), pairs);
+    for (int w = 0; w < kTaps; w += 2) {
+      taps[w] = S::first(pairs[w / 2]);
+      taps[w + 1] = S::second(pairs[w / 2]);
+    }
+  } else if constexpr (kTaps <= 4) {
+    hn::Vec<typename S::Tag> narrow[kTaps];
+    deinterleave<kTaps>(typename S::Tag(), reinterpret_cast<const Lane<T>*>(from), narrow);
+    for (int w = 0; w < kTaps; ++w) taps[w] = S::widen(narrow[w]);
+  } else {
+    HWY_ALIGN float side_by_side[kTaps * kLanes];
+    for (int j = 0; j < kTaps; ++j) hn::Store(load(from + j * kLanes), F32(), side_by_side + j * kLanes);
+    const auto index = hn::Mul(hn::Iota(I32(), 0), hn::Set(I32(), kTaps));
+    for (int w = 0; w < kTaps; ++w) taps[w] = hn::GatherIndex(F32(), side_by_side + w, index);
+  }
+}
+
+template <int kTaps, class T>
+HWY_INLINE void store_taps(const V32* taps, T* to, bool stream) {
+  using S = Storage<T>;
+  if constexpr (sizeof(T) == 2 && kTaps % 2 == 0) {
+    VU32 pairs[kTaps / 2];
+    for (int w = 0; w < kTaps; w += 2) pairs[w / 2] = S::pairs(taps[w], taps[w + 1]);
+    interleave<kTaps / 2>(pairs, U32(), reinterpret_cast<uint32_t*>(to), stream);
+  } else if constexpr (kTaps <= 4) {
+    hn::Vec<typename S::Tag> narrow[kTaps];
+    for (int w = 0; w < kTaps; ++w) narrow[w] = S::round(taps[w]);
+    interleave<kTaps>(narrow, typename S::Tag(), reinterpret_cast<Lane<T>*>(to), stream);
+  } else {
+    static constexpr auto kIndex = interleaving<kTaps * kLanes>(kTaps, kLanes);
+    HWY_ALIGN float apart[kTaps * kLanes];
+    for (int w = 0; w < kTaps; ++w) hn::Store(taps[w], F32(), apart + w * kLanes);
+    for (int j = 0; j < kTaps; ++j) {
+      const auto index = hn::LoadU(I32(), kIndex.data() + j * kLanes);
+      store(hn::GatherIndex(F32(), apart, index), to + j * kLanes, stream);
+    }
+  }
+}
+
+template <class T>
+bool is_aligned(const T* row) {
+  return reinterpret_cast<uintptr_t>(row) % (kLanes * sizeof(float)) == 0;
+}
+
+// A copy of the last elements of a row, filled up with zeros.
+template <class T, int64_t kSize>
+void fill_up(const T* from, int64_t count, T (&to)[kSize]) {
+  std::memset(to, 0, sizeof to);
+  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+}
+
+// x[w] is the row that tap w meets, null before t = 0.
+template <int kTaps, class T>
+HWY_INLINE void forward_vector(const T* const* x, int64_t i, const T* k, T* out, bool stream) {
+  V32 taps[kTaps];
+  load_taps<kTaps>(k, taps);
+  V32 sum = hn::Zero(F32());
+  for (int w = 0; w < kTaps; ++w) {
+    if (x[w] != nullptr) sum = hn::MulAdd(taps[w], load(x[w] + i), sum);
+  }
+  store(sum, out, stream);
+}
+
+template <int kTaps, class T>
+void forward_row(const T* const* x, const T* k, int64_t channels, T* out, bool stream) {
+  stream = stream && is_aligned(out);
+  int64_t i = 0;
+  for (; i + kLanes <= channels; i += kLanes) forward_vector<kTaps>(x, i, k + i * kTaps, out + i, stream);
+  if (i >= channels) return;
+  T x_tail[kTaps][kLanes], k_tail[kTaps * kLanes], out_tail[kLanes];
+  const T* x_tails[kTaps];
+  for (int w = 0; w < kTaps; ++w) {
+    if (x[w] != nullptr) fill_up(x[w] + i, channels - i, x_tail[w]);
+    x_tails[w] = x[w] != nullptr ? x_tail[w] : nullptr;
+  }
+  fill_up(k + i * kTaps, (channels - i) * kTaps, k_tail);
+  forward_vector<kTaps>(x_tails, 0, k_tail, out_tail, false);
+  std::memcpy(out + i, out_tail, static_cast<size_t>(channels - i) * sizeof(T));
+}
+
+template <int kTaps, class T>
+void forward(const ForwardTensors& tensors, const Item& item) {
+  InputRows<T> x(tensors.x, item), k(tensors.k, item);
+  OutputRows<T> out(tensors.out, item);
+  for (int64_t t = item.t_begin; t < item.t_end; ++t) {
+    const T* x_rows[kTaps];
+    for (int w = 0; w < kTaps; ++w) {
+      const int64_t from = t + w - (kTaps - 1);
+      x_rows[w] = from >= 0 ? x[from] : nullptr;
+    }
+    forward_row<kTaps>(x_rows, k[t], item.channels, out[t], out.stream());
+    out.finish(t);
+  }
+}
+
+// What position s adds to the gradients. sums[w] is the row of the dx that dout[s] * k[s,w] belongs to, null
+// outside of the item; w = 0 comes first to a dx, w = W-1 last.
+template <int kTaps, class T>
+struct BackwardRow {
+  const T* dout;
+  const T* k;
+  const T* x[kTaps];  // as in forward_vector
+  float* sums[kTaps];
+  T* dx;  // null if s is in the next item: its dx and dk are computed there
+  T* dk;
+  bool stream_dx, stream_dk;
+};
+
+template <int kTaps, class T>
+HWY_INLINE void backward_vector(const BackwardRow<kTaps, T>& row, int64_t i) {
+  const F32 f32;
+  const V32 dout = load(row.dout + i);
+  V32 taps[kTaps];
+  load_taps<kTaps>(row.k + i * kTaps, taps);
+  V32 sum = hn::Zero(f32);
+  for (int w = 0; w < kTaps; ++w) {
+    if (row.sums[w] == nullptr) continue;
+    sum = hn::MulAdd(dout, taps[w], w == 0 ? hn::Zero(f32) : hn::Load(f32, row.sums[w] + i));
+    if (w < kTaps - 1) hn::Store(sum, f32, row.sums[w] + i);
+  }
+  if (row.dx == nullptr) return;
+  store(sum, row.dx + i, row.stream_dx);
+  V32 dk[kTaps];
+  for (int w = 0; w < kTaps; ++w) {
+    dk[w] = row.x[w] != nullptr ? hn::Mul(dout, load(row.x[w] + i)) : hn::Zero(f32);
+  }
+  store_taps<kTaps>(dk, row.dk + i * kTaps, row.stream_dk);
+}
+
+template <int kTaps, class T>
+void backward_row(const BackwardRow<kTaps, T>& row, int64_t channels) {
+  int64_t i = 0;
+  for (; i + kLanes <= channels; i += kLanes) backward_vector(row, i);
+  if (i >= channels) return;
+  const int64_t rest = channels - i;
+  T dout[kLanes], k[kTaps * kLanes], x[kTaps][kLanes], dx[kLanes], dk[kTaps * kLanes];
+  BackwardRow<kTaps, T> tail{.dout = dout,
+                             .k = k,
+                             .x = {},
+                             .sums = {},
+                             .dx = nullptr,
+                             .dk = dk,
+                             .stream_dx = false,
+                             .stream_dk = false};
+  fill_up(row.dout + i, rest, dout);
+  fill_up(row.k + i * kTaps, rest * kTaps, k);
+  for (int w = 0; w < kTaps; ++w) {
+    if (row.sums[w] != nullptr) tail.sums[w] = row.sums[w] + i;
+    if (row.x[w] == nullptr) continue;
+    fill_up(row.x[w] + i, rest, x[w]);
+    tail.x[w] = x[w];
+  }
+  if (row.dx != nullptr) tail.dx = dx;
+  backward_vector(tail, 0);
+  if (row.dx == nullptr) return;
+  std::memcpy(row.dx + i, dx, static_cast<size_t>(rest) * sizeof(T));
+  std::memcpy(row.dk + i * kTaps, dk, static_cast<size_t>(rest * kTaps) * sizeof(T));
+}
+
+// Marches from the end to the beginning, for then the terms of a dx arrive in order of w, from s = t+W-1 down
+// to s = t. It begins in the next item, where the terms of the last dx lie.
+template <int kTaps, class T>
+void backward(const BackwardTensors& tensors, const Item& item) {
+  InputRows<T> dout(tensors.dout, item), x(tensors.x, item), k(tensors.k, item);
+  OutputRows<T> dx(tensors.dx, item), dk(tensors.dk, item);
+  SumRows sums;
+  for (int64_t s = std::min(item.t_end + kTaps - 1, tensors.x.shape[1]) - 1; s >= item.t_begin; --s) {
+    const bool inside = s < item.t_end;
+    BackwardRow<kTaps, T> row{.dout = dout[s],
+                              .k = k[s],
+                              .x = {},
+                              .sums = {},
+                              .dx = nullptr,
+                              .dk = nullptr,
+                              .stream_dx = false,
+                              .stream_dk = false};
+    for (int w = 0; w < kTaps; ++w) {
+      const int64_t t = s + w - (kTaps - 1);
+      if (t >= item.t_begin && t < item.t_end) row.sums[w] = sums[t];
+      if (t >= 0 && inside) row.x[w] = x[t];
+    }
+    if (inside) {
+      row.dx = dx[s];
+      row.dk = dk[s];
+      row.stream_dx = dx.stream() && is_aligned(row.dx);
+      row.stream_dk = dk.stream() && is_aligned(row.dk);
+    }
+    backward_row(row, item.channels);
+    if (inside) {
+      dx.finish(s);
+      dk.finish(s);
+    }
+  }
+}
+
+// Calls fn<kTaps, T>() for the sizes and types of the contract.
+template <class Fn>
+void specialise(const ConstTensorView& k, Fn&& fn) {
+  visit(k.dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (!std::is_same_v<T, double>) {
+      [&]<int... kBefore>(std::integer_sequence<int, kBefore...>) {
+        ((k.shape[3] == kBefore + 1 ? fn.template operator()<kBefore + 1, T>() : void()), ...);
+      }
+      (std::make_integer_sequence<int, kMaxTaps>());
+    }
+  });
+}
+
+void forward_item(const ForwardTensors& tensors, const Item& item) {
+  specialise(tensors.k, [&]<int kTaps, class T>() { forward<kTaps, T>(tensors, item); });
+  hwy::FlushStream();
+}
+
+void backward_item(const BackwardTensors& tensors, const Item& item) {
+  specialise(tensors.k, [&]<int kTaps, class T>() { backward<kTaps, T>(tensors, item); });
+  hwy::FlushStream();
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace assay::dynamic_conv
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace assay::dynamic_conv {
+namespace {
+
+HWY_EXPORT(forward_item);
+HWY_EXPORT(backward_item);
+
+constexpr int64_t kStreamBytes = int64_t{8} << 20;  // outputs beyond the caches that a core has for itself
+constexpr int64_t kGrain = int64_t{1} << 16;        // [positions x channels] worth handing to another thread
+
+template <class Fn>
+void for_each_item(const Extents& shape, int64_t output_bytes, Fn&& fn) {
+  const int64_t b = shape[0], t = shape[1], d = shape[2];
+  if (b == 0 || t == 0 || d == 0) return;
+  const int64_t runs = (t + kRows - 1) / kRows;
+  const int64_t blocks = (d + kChannels - 1) / kChannels;
+  const int64_t item_size = std::min(t, kRows) * std::min(d, kChannels);
+  parallel_for(b * runs * blocks, std::max<int64_t>(kGrain / item_size, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t t_begin = i / blocks % runs * kRows;
+      const int64_t d_begin = i % blocks * kChannels;
+      fn(Item{.b = i / blocks / runs,
+              .t_begin = t_begin,
+              .t_end = std::min(t_begin + kRows, t),
+              .d = d_begin,
+              .channels = std::min(kChannels, d - d_begin),
+              .stream = output_bytes >= kStreamBytes});
+    }
+  });
+}
+
+int64_t dense_bytes(const TensorView& view) {
+  return view.size() * static_cast<int64_t>(size_of(view.dtype));
+}
+
+}  // namespace
+
+void forward_cpu(const ForwardTensors& tensors) {
+  require_valid(tensors);
+  for_each_item(tensors.x.shape, dense_bytes(tensors.out), [&](const Item& item) {
+    HWY_DYNAMIC_DISPATCH(forward_item)(tensors, item);
+  });
+}
+
+void backward_cpu(const BackwardTensors& tensors) {
+  require_valid(tensors);
+  for_each_item(tensors.x.shape, dense_bytes(tensors.dx) + dense_bytes(tensors.dk), [&](const Item& item) {
+    HWY_DYNAMIC_DISPATCH(backward_item)(tensors, item);
+  });
+}
+
+}  // namespace assay::dynamic_conv
+#endif  // HWY_ONCE

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/core/bound.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace assay {
+namespace {
+
+// n*u / (1 - n*u), for n roundings with unit roundoff u.
+double gamma(int n, double u) {
+  return n * u / (1 - n * u);
+}
+
+}  // namespace
+
+double lowest_bit(double value) {
+  int exponent = 0;
+  const double significand = std::frexp(std::abs(value), &exponent);  // in [0.5, 1)
+  const auto integer = static_cast<uint64_t>(std::ldexp(significand, 53));
+  return std::ldexp(1.0, exponent - 53 + std::countr_zero(integer));
+}
+
+void SumOfProducts::add(double a, double b) {
+  const double product = a * b;
+  sum_ += product;
+  if (product == 0 || !std::isfinite(product)) return;
+  magnitude_ += std::abs(product);
+  const double grain = lowest_bit(a) * lowest_bit(b);
+  grain_ = terms_ == 0 ? grain : std::min(grain_, grain);
+  ++terms_;
+}
+
+Expected SumOfProducts::expected(const Recipe& recipe) const {
+  const DType accumulate = recipe.accumulate;
+  const double u = unit_roundoff(accumulate);
+  const double s = smallest_subnormal(accumulate);
+  const bool exact = terms_ == 0 || (magnitude_ <= grain_ / u && grain_ >= s);
+
+  double error = 0;  // of the sum, before it is stored
+  double variance = 0;
+  if (!exact) {
+    error = gamma(terms_, u) * magnitude_ + terms_ * s / 2 * (1 + gamma(terms_, u));
+    variance = terms_ * (u * magnitude_) * (u * magnitude_) / 3 + terms_ * (s / 2) * (s / 2) / 3;
+  }
+  const double oracle_error = std::max(terms_ - 1, 0) * unit_roundoff(DType::kF64) * magnitude_;
+
+  if (recipe.storage != accumulate && std::isfinite(sum_)) {
+    const double ulp = ulp_at(recipe.storage, std::abs(sum_) + error);
+    const bool representable = error == 0 && std::fmod(sum_, ulp) == 0;
+    if (!representable) {
+      error += ulp / 2;
+      variance += ulp * ulp / 12;
+    }
+  }
+  return {.value = sum_, .bound = error + (exact ? 0 : oracle_error), .variance = variance};
+}
+
+}  // namespace assay

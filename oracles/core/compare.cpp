@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/core/compare.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace assay {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The smallest real that rounds to infinity: half a unit above the largest finite number.
+double overflow_threshold(DType dtype) {
+  return max_finite(dtype) + ulp_at(dtype, max_finite(dtype)) / 2;
+}
+
+// |got - value| / bound: 0 for an exact element, infinity for a wrong one that has no ratio.
+double error_over_bound(const Expected& expected, double got, DType dtype) {
+  if (!std::isfinite(expected.value) || !std::isfinite(got))
+    return is_right(expected, got, dtype) ? 0 : kInfinity;
+  const double error = std::abs(got - expected.value);
+  if (error == 0) return is_right(expected, got, dtype) ? 0 : kInfinity;
+  return expected.bound > 0 ? error / expected.bound : kInfinity;
+}
+
+}  // namespace
+
+bool is_right(const Expected& expected, double got, DType dtype) {
+  if (std::isnan(expected.value)) return std::isnan(got);
+  if (std::isinf(expected.value)) return got == expected.value;
+  const double magnitude = std::abs(expected.value);
+  const double threshold = overflow_threshold(dtype);
+  if (std::isinf(got)) {
+    return std::signbit(got) == std::signbit(expected.value) && magnitude + expected.bound >= threshold;
+  }
+  return magnitude - expected.bound <= threshold && std::abs(got - expected.value) <= expected.bound;
+}
+
+void Comparison::add(const Expected& expected, double got, int64_t element, DType dtype) {
+  ++count;
+  if (!std::isfinite(got)) ++nonfinite;
+  const bool right = is_right(expected, got, dtype);
+  if (!right) ++wrong;
+  const double ratio =
+      right ? error_over_bound(expected, got, dtype) : std::max(1.0, error_over_bound(expected, got, dtype));
+  if (!worst || ratio > max_error_over_bound) {
+    max_error_over_bound = ratio;
+    worst = WorstElement{element, got, expected.value, expected.bound};
+  }
+  if (!std::isfinite(expected.value) || !std::isfinite(got)) return;
+  const double error = got - expected.value;
+  ++finite;
+  max_ulp = std::max(max_ulp, std::abs(error) / ulp_at(dtype, expected.value));
+  max_abs = std::max(max_abs, std::abs(error));
+  sum_error += error;
+  sum_square_error += error * error;
+  sum_square_value += expected.value * expected.value;
+  sum_variance += expected.variance;
+  sum_square_variance += expected.variance * expected.variance;
+  max_bound = std::max(max_bound, expected.bound);
+}
+
+void Comparison::merge(const Comparison& other) {
+  if (other.worst &&
+      (!worst || other.max_error_over_bound > max_error_over_bound ||
+       (other.max_error_over_bound == max_error_over_bound && other.worst->element < worst->element))) {
+    worst = other.worst;
+    max_error_over_bound = other.max_error_over_bound;
+  }
+  count += other.count;
+  wrong += other.wrong;
+  nonfinite += other.nonfinite;
+  finite += other.finite;
+  max_ulp = std::max(max_ulp, other.max_ulp);
+  max_abs = std::max(max_abs, other.max_abs);
+  max_bound = std::max(max_bound, other.max_bound);
+  sum_error += other.sum_error;
+  sum_square_error += other.sum_square_error;
+  sum_square_value += other.sum_square_value;
+  sum_variance += other.sum_variance;
+  sum_square_variance += other.sum_square_variance;
+}
+
+double Comparison::rel_l2() const {
+  if (sum_square_error == 0) return 0;
+  return std::sqrt(sum_square_error / sum_square_value);
+}
+
+double Comparison::bias() const {
+  return finite == 0 ? 0 : sum_error / static_cast<double>(finite);
+}
+double Comparison::rms() const {
+  return finite == 0 ? 0 : std::sqrt(sum_square_error / static_cast<double>(finite));
+}
+double Comparison::predicted_rms() const {
+  return finite == 0 ? 0 : std::sqrt(sum_variance / static_cast<double>(finite));
+}
+
+std::optional<double> largest_allowed_rms(const Comparison& c) {
+  if (c.finite < kRmsMinimum) return std::nullopt;
+  const double surprise = std::log(1e9);
+  const double sum = c.sum_variance + std::sqrt(4 * surprise * c.sum_square_variance) +
+                     2.0 / 3 * surprise * c.max_bound * c.max_bound;
+  return std::sqrt(sum / static_cast<double>(c.finite));
+}
+
+}  // namespace assay

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/fuzz.h"
+
+#include "properties/core/generate.h"
+
+namespace assay {
+namespace {
+
+Judged shrink(const Subject& subject, Device& device, rc::Shrinkable<Case> failing, Verdict verdict,
+              int attempts) {
+  const Case drawn = failing.value();
+  Judged simplest{.which = drawn, .verdict = std::move(verdict), .shrunk_from = {}};
+  for (bool simpler = true; simpler;) {
+    simpler = false;
+    rc::Seq<rc::Shrinkable<Case>> candidates = failing.shrinks();
+    while (auto candidate = candidates.next()) {
+      if (candidate->value() == simplest.which) continue;
+      if (attempts-- <= 0) return simplest;
+      Verdict again = judge(subject, candidate->value(), device);
+      if (again.kind != simplest.verdict.kind) continue;
+      simplest = {.which = candidate->value(), .verdict = std::move(again), .shrunk_from = drawn};
+      failing = *candidate;
+      simpler = true;
+      break;
+    }
+  }
+  return simplest;
+}
+
+}  // namespace
+
+void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
+          const std::function<bool(const Judged&)>& report) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto is_over_budget = [&] {
+    return options.budget && std::chrono::steady_clock::now() - start >= *options.budget;
+  };
+  Path path = *subject.path;
+  if (options.dtype) path.dtypes = {*options.dtype};
+  const rc::Gen<Case> generator = arbitrary_case(*subject.op, path);
+  rc::Random random(options.seed);
+  for (int64_t i = 0; (options.budget || i < options.cases) && !is_over_budget(); ++i) {
+    const rc::Random of_case = random.split();
+    if (i % options.shards != options.shard) continue;
+    const rc::Shrinkable<Case> drawn = generator(of_case, rc::kNominalSize);
+    Verdict verdict = judge(subject, drawn.value(), device);
+    Judged judged{.which = drawn.value(), .verdict = {}, .shrunk_from = {}};
+    if (is_failure(verdict.kind) && verdict.kind != VerdictKind::kCrashed) {
+      judged = shrink(subject, device, drawn, std::move(verdict), options.max_shrinks);
+    } else {
+      judged.verdict = std::move(verdict);
+    }
+    const bool stop = options.stop_at_first_failure && is_failure(judged.verdict.kind);
+    if (!report(judged) || stop) return;
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/guarded_tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/core/parallel.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kInflatedStride = int64_t{1} << 32;  // [elements]
+constexpr int64_t kRowGap = 3;                         // [elements] odd, so that rows lose their alignment
+
+Extents strides_for(const Extents& shape, Layout layout, bool is_input) {
+  Extents strides = dense_strides(shape);
+  const int last = shape.rank() - 1;
+  switch (layout) {
+    case Layout::kDense:
+    case Layout::kMisaligned:
+      break;
+    case Layout::kStrided: {
+      int64_t stride = last == 0 ? 2 : 1;
+      int64_t gap = kRowGap;
+      for (int i = last; i >= 0; --i) {
+        strides[i] = stride;
+        stride *= shape[i] + gap;
+        gap = 1;
+      }
+      break;
+    }
+    case Layout::kTransposed:
+      if (last > 0) {
+        strides[last - 1] = 1;
+        strides[last] = std::max<int64_t>(shape[last - 1], 1);
+      }
+      break;
+    case Layout::kBroadcast:
+      if (is_input) strides[0] = 0;
+      break;
+    case Layout::kInflated:
+      strides[0] = kInflatedStride;
+      break;
+  }
+  return strides;
+}
+
+Device& host_memory_owner() {
+  static const std::unique_ptr<Device> cpu = open_cpu();
+  return *cpu;
+}
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 32);
+}
+
+}  // namespace
+
+GuardedTensor::GuardedTensor(Device& device, const Extents& shape, DType dtype, Layout layout, bool is_input)
+    : device_(&device),
+      shape_(shape),
+      strides_(strides_for(shape, layout, is_input)),
+      dtype_(dtype),
+      elements_(element_count(shape)),
+      data_(kGuardBytes + (layout == Layout::kMisaligned ? static_cast<int64_t>(size_of(dtype)) : 0)),
+      segments_([&] {
+        const auto bytes = static_cast<int64_t>(size_of(dtype));
+        const int64_t span = span_bytes({nullptr, dtype, shape_, strides_});
+        if (layout != Layout::kInflated || elements_ == 0) {
+          return std::vector<Segment>{{0, data_ + span + kGuardBytes}};
+        }
+        const int64_t slice = elements_ / shape_[0] * bytes;
+        std::vector<Segment> slices;
+        for (int64_t i = 0; i < shape_[0]; ++i) {
+          slices.push_back({data_ + i * strides_[0] * bytes - kGuardBytes, slice + 2 * kGuardBytes});
+        }
+        return slices;
+      }()),
+      device_memory_(device, segments_.back().begin + segments_.back().length) {
+  if (!device.host_can_access()) host_memory_.emplace(host_memory_owner(), device_memory_.bytes());
+}
+
+std::byte* GuardedTensor::host() const {
+  return static_cast<std::byte*>(host_memory_ ? host_memory_->data() : device_memory_.data());
+}
+
+TensorView GuardedTensor::device_view() const {
+  return {static_cast<std::byte*>(device_memory_.data()) + data_, dtype_, shape_, strides_};
+}
+
+TensorView GuardedTensor::host_view() const {
+  return {host() + data_, dtype_, shape_, strides_};
+}
+
+void GuardedTensor::poison(Poison poison) {
+  for (const Segment& segment : segments_) {
+    std::memset(host() + segment.begin, static_cast<int>(poison), static_cast<size_t>(segment.length));
+  }
+}
+
+void GuardedTensor::upload() {
+  if (!host_memory_) return;
+  for (const Segment& segment : segments_) {
+    device_->copy_to_device(static_cast<std::byte*>(device_memory_.data()) + segment.begin,
+                            host() + segment.begin, segment.length);
+  }
+}
+
+void GuardedTensor::download() {
+  if (!host_memory_) return;
+  for (const Segment& segment : segments_) {
+    device_->copy_to_host(host() + segment.begin,
+                          static_cast<const std::byte*>(device_memory_.data()) + segment.begin,
+                          segment.length);
+  }
+}
+
+void GuardedTensor::for_each_row(bool repeated, const std::function<void(int64_t, int64_t)>& row) const {
+  if (elements_ == 0) return;
+  const int last = shape_.rank() - 1;
+  Extents outer = shape_;
+  outer[last] = 1;
+  // Rows along a repeated outermost dimension are the rows of its first index again.
+  if (!repeated && strides_[0] == 0 && last > 0) outer[0] = 1;
+  constexpr int64_t kRowsPerTask = 64;
+  parallel_for(element_count(outer), kRowsPerTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) row(i * shape_[last], offset_of(index_of(i, outer), strides_));
+  });
+}
+
+void GuardedTensor::fill(const std::function<double(int64_t)>& value) {
+  const int64_t size = shape_[shape_.rank() - 1];
+  const int64_t stride = strides_[shape_.rank() - 1];
+  visit(dtype_, [&]<class T>(std::type_identity<T>) {
+    T* data = host_view().template as<T>();
+    for_each_row(false, [&](int64_t first, int64_t offset) {
+      for (int64_t i = 0; i < size; ++i) data[offset + i * stride] = from_double<T>(value(first + i));
+    });
+  });
+}
+
+std::vector<std::byte> GuardedTensor::gather() const {
+  std::vector<std::byte> dense(static_cast<size_t>(elements_) * size_of(dtype_));
+  const int64_t size = shape_[shape_.rank() - 1];
+  const int64_t stride = strides_[shape_.rank() - 1];
+  visit(dtype_, [&]<class T>(std::type_identity<T>) {
+    const T* data = host_view().template as<T>();
+    for_each_row(true, [&](int64_t first, int64_t offset) {
+      for (int64_t i = 0; i < size; ++i) {
+        std::memcpy(&dense[static_cast<size_t>(first + i) * sizeof(T)], &data[offset + i * stride],
+                    sizeof(T));
+      }
+    });
+  });
+  return dense;
+}
+
+void GuardedTensor::scatter(std::span<const std::byte> dense) {
+  const int64_t size = shape_[shape_.rank() - 1];
+  const int64_t stride = strides_[shape_.rank() - 1];
+  visit(dtype_, [&]<class T>(std::type_identity<T>) {
+    T* data = host_view().template as<T>();
+    for_each_row(false, [&](int64_t first, int64_t offset) {
+      for (int64_t i = 0; i < size; ++i) {
+        std::memcpy(&data[offset + i * stride], &dense[static_cast<size_t>(first + i) * sizeof(T)],
+                    sizeof(T));
+      }
+    });
+  });
+}
+
+uint64_t GuardedTensor::hash() const {
+  uint64_t hash = 0;
+  for (const Segment& segment : segments_) {
+    const std::byte* bytes = host() + segment.begin;
+    int64_t i = 0;
+    for (; i + 8 <= segment.length; i += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes + i, 8);
+      hash = mix(hash, word);
+    }
+    for (; i < segment.length; ++i) hash = mix(hash, static_cast<uint64_t>(bytes[i]));
+  }
+  return hash;
+}
+
+std::optional<std::string> GuardedTensor::find_overwrite(Poison poison) {
+  const auto bytes = static_cast<int64_t>(size_of(dtype_));
+  const int64_t size = shape_[shape_.rank() - 1];
+  const int64_t stride = strides_[shape_.rank() - 1];
+  for_each_row(false, [&](int64_t, int64_t offset) {
+    std::byte* row = host() + data_ + offset * bytes;
+    if (stride == 1) {
+      std::memset(row, static_cast<int>(poison), static_cast<size_t>(size * bytes));
+      return;
+    }
+    for (int64_t i = 0; i < size; ++i) {
+      std::memset(row + i * stride * bytes, static_cast<int>(poison), static_cast<size_t>(bytes));
+    }
+  });
+  const int64_t span = span_bytes(host_view());
+  for (const Segment& segment : segments_) {
+    const std::byte* begin = host() + segment.begin;
+    const std::byte* end = begin + segment.length;
+    const std::byte* found =
+        std::find_if(begin, end, [&](std::byte b) { return b != static_cast<std::byte>(poison); });
+    if (found == end) continue;
+    const int64_t position = found - host() - data_;
+    if (position < 0) return fmt::format("{} bytes before the first element", -position);
+    if (position >= span) return fmt::format("{} bytes after the end", position - span);
+    return fmt::format("in a gap between elements, {} bytes after the first", position);
+  }
+  return std::nullopt;
+}
+
+}  // namespace assay

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "kernels/core/parallel.h"
+#include "properties/core/certificate.h"
+#include "properties/core/generate.h"
+#include "properties/core/random.h"
+#include "properties/core/regime.h"
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kSampleStream = 2000;
+constexpr uint64_t kPreviousCall = 0x5EED;  // what the seed of the previous call's data differs by
+
+double read(std::span<const std::byte> dense, DType dtype, int64_t element) {
+  return visit(dtype, [&]<class T>(std::type_identity<T>) {
+    T value{};
+    std::memcpy(&value, &dense[static_cast<size_t>(element) * sizeof(T)], sizeof(T));
+    return to_double(value);
+  });
+}
+
+std::string element_name(std::string_view tensor, int64_t element, const Extents& shape) {
+  const std::string index = index_of(element, shape).to_string();
+  return fmt::format("{}[{}]", tensor, index.substr(1, index.size() - 2));
+}
+
+Verdict verdict(VerdictKind kind, std::string reason) {
+  return {.kind = kind, .reason = std::move(reason), .outputs = {}};
+}
+
+// Rule 5: the first element that differs between two runs whose outputs had different poison before.
+std::optional<std::string> find_difference(std::string_view name, const Extents& shape, DType dtype,
+                                           bool deterministic, std::span<const std::byte> first,
+                                           std::span<const std::byte> second) {
+  if (std::ranges::equal(first, second)) return std::nullopt;
+  const size_t bytes = size_of(dtype);
+  for (size_t at = 0; at < first.size(); at += bytes) {
+    const auto a = first.subspan(at, bytes);
+    const auto b = second.subspan(at, bytes);
+    if (std::ranges::equal(a, b)) continue;
+    const auto element = static_cast<int64_t>(at / bytes);
+    const bool left_poisoned =
+        std::ranges::all_of(b, [](std::byte byte) { return byte == std::byte(Poison::kFinite); });
+    if (left_poisoned) return fmt::format("{} is never written", element_name(name, element, shape));
+    if (!deterministic) continue;
+    return fmt::format(
+        "{} differs between two runs on the same inputs: {} and {}; the path calls itself deterministic",
+        element_name(name, element, shape), read(first, dtype, element), read(second, dtype, element));
+  }
+  return std::nullopt;
+}
+
+// Rules 3 and 4, after a run on outputs with this poison.
+std::optional<std::string> find_trespass(Problem& problem, std::span<const uint64_t> input_hashes,
+                                         Poison poison) {
+  for (size_t i = 0; i < input_hashes.size(); ++i) {
+    GuardedTensor& input = problem.input_tensors()[i];
+    input.download();
+    if (input.hash() != input_hashes[i]) {
+      return fmt::format("the input {}, or the memory around it, was modified", problem.op().inputs[i].name);
+    }
+  }
+  for (size_t i = 0; i < problem.output_tensors().size(); ++i) {
+    if (const auto where = problem.output_tensors()[i].find_overwrite(poison)) {
+      return fmt::format("memory around {} was written: {}", problem.op().outputs[i].name, *where);
+    }
+  }
+  return std::nullopt;
+}
+
+struct Answered {
+  std::vector<int64_t> elements;
+  std::vector<Expected> expected;
+  Comparison comparison;
+};
+
+Answered compare(const Oracle& oracle, const Question& question, int output, std::vector<int64_t> elements,
+                 DType dtype, std::span<const std::byte> got) {
+  Answered answered{.elements = std::move(elements), .expected = {}, .comparison = {}};
+  answered.expected.resize(answered.elements.size());
+  constexpr int64_t kGrain = 2048;
+  const auto count = static_cast<int64_t>(answered.elements.size());
+  // Merged in order, so that sums do not depend on the number of threads.
+  std::vector<Comparison> parts(static_cast<size_t>((count + kGrain - 1) / kGrain));
+  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    for (; begin < end; begin += kGrain) {
+      const auto first = static_cast<size_t>(begin);
+      const auto length = static_cast<size_t>(std::min(end, begin + kGrain) - begin);
+      const std::span elements_here = std::span(answered.elements).subspan(first, length);
+      const std::span expected_here = std::span(answered.expected).subspan(first, length);
+      oracle.answer(question, output, elements_here, expected_here);
+      Comparison& part = parts[static_cast<size_t>(begin / kGrain)];
+      for (size_t i = 0; i < length; ++i) {
+        part.add(expected_here[i], read(got, dtype, elements_here[i]), elements_here[i], dtype);
+      }
+    }
+  });
+  for (const Comparison& part : parts) answered.comparison.merge(part);
+  return answered;
+}
+
+std::string pass_reason(const std::vector<OutputNumerics>& outputs) {
+  int64_t compared = 0;
+  int64_t all = 0;
+  double worst = 0;
+  for (const OutputNumerics& output : outputs) {
+    compared += output.comparison.count;
+    all += output.elements;
+    worst = std::max(worst, output.comparison.max_error_over_bound);
+  }
+  if (all == 0) return "no elements; nothing around the empty tensors was written";
+  return compared == all
+             ? fmt::format("all {} elements within {:.3g} of their bounds", all, worst)
+             : fmt::format("{} sampled of {} elements within {:.3g} of their bounds", compared, all, worst);
+}
+
+// Rules 6 and 7 for one output.
+std::optional<std::string> find_numerical_error(const OutputNumerics& output, const Extents& shape) {
+  const Comparison& c = output.comparison;
+  if (c.wrong > 0) {
+    return fmt::format(
+        "{} of {} compared elements of {} are wrong; the worst is {} = {:.9g}, expected {:.9g} +- {:.3g}",
+        c.wrong, c.count, output.name, element_name(output.name, c.worst->element, shape), c.worst->got,
+        c.worst->want, c.worst->bound);
+  }
+  if (output.allowed_rms && c.rms() > *output.allowed_rms) {
+    return fmt::format("the rms error of {} is {:.3g}; the recipe predicts {:.3g} and allows {:.3g}",
+                       output.name, c.rms(), c.predicted_rms(), *output.allowed_rms);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void prepare(Problem& problem, const TensorBytes* inputs) {
+  const Case& which = problem.which();
+  const auto set_inputs = [&] {
+    if (inputs != nullptr) {
+      problem.set_inputs(*inputs);
+    } else {
+      problem.draw_inputs(which.seed);
+    }
+  };
+  switch (which.state) {
+    case State::kFirstCall:
+      set_inputs();
+      problem.poison_outputs(Poison::kNan);
+      return;
+    case State::kSecondCall:
+      problem.draw_inputs(which.seed ^ kPreviousCall);
+      problem.poison_outputs(Poison::kNan);
+      problem.run();
+      set_inputs();
+      return;
+  }
+  throw Error("State({}) is not a state", static_cast<int>(which.state));
+}
+
+Verdict judge(const Subject& subject, const Case& which, Device& device) {
+  require_dims(*subject.op, which.dims);
+  if (std::ranges::count(subject.path->dtypes, which.dtype) == 0) {
+    return verdict(VerdictKind::kUnsupported, fmt::format("dtype={}", name_of(which.dtype)));
+  }
+  if (subject.path->unsupported) {
+    if (const auto why = subject.path->unsupported(which.dims, which.dtype)) {
+      return verdict(VerdictKind::kUnsupported, *why);
+    }
+  }
+  if (!is_legal(which.layout, *subject.op, which.dims)) {
+    return verdict(VerdictKind::kSkipped,
+                   fmt::format("layout={} does not apply to these dimensions", name_of(which.layout)));
+  }
+  std::optional<Problem> problem;
+  try {
+    problem.emplace(*subject.op, *subject.path, which, device);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    return verdict(VerdictKind::kSkipped, error.what());
+  }
+  return judge(subject, *problem);
+}
+
+Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs) {
+  const Op& op = *subject.op;
+  const bool has_previous = problem.which().state == State::kSecondCall;
+  try {
+    prepare(problem, inputs);
+    std::vector<uint64_t> input_hashes;
+    for (const GuardedTensor& input : problem.input_tensors()) input_hashes.push_back(input.hash());
+    const TensorBytes previous = has_previous ? problem.outputs() : TensorBytes{};
+
+    problem.run();
+    const TensorBytes got = problem.outputs();
+    if (const auto trespass = find_trespass(problem, input_hashes, Poison::kNan)) {
+      return verdict(VerdictKind::kFail, *trespass);
+    }
+
+    problem.poison_outputs(Poison::kFinite);
+    problem.run();
+    const TensorBytes again = problem.outputs();
+    if (const auto trespass = find_trespass(problem, input_hashes, Poison::kFinite)) {
+      return verdict(VerdictKind::kFail, *trespass);
+    }
+
+    Verdict result;
+    const Question question = problem.question();
+    std::optional<std::string> accepted;
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const TensorView view = problem.output_tensors()[i].host_view();
+      const std::string name(op.outputs[i].name);
+      if (const auto difference =
+              find_difference(name, view.shape, view.dtype, subject.path->deterministic, got[i], again[i])) {
+        return verdict(VerdictKind::kFail, *difference);
+      }
+      const Answered answered =
+          compare(*subject.oracle, question, static_cast<int>(i),
+                  compared_elements(view.shape, problem.which().seed), view.dtype, got[i]);
+      OutputNumerics numerics{
+          .name = name, .comparison = answered.comparison, .allowed_rms = {}, .elements = view.size()};
+      if (is_continuous(problem.which().data) && problem.which().layout != Layout::kBroadcast) {
+        numerics.allowed_rms = largest_allowed_rms(numerics.comparison);
+      }
+      result.outputs.push_back(numerics);
+      if (result.kind != VerdictKind::kPass) continue;
+      if (const auto error = find_numerical_error(numerics, view.shape)) {
+        result.kind = VerdictKind::kFail;
+        result.reason = *error;
+        continue;
+      }
+      std::vector<double> held;
+      if (has_previous) {
+        for (int64_t element : answered.elements) held.push_back(read(previous[i], view.dtype, element));
+      }
+      if (!accepted) {
+        accepted = accepted_fault({.oracle = *subject.oracle,
+                                   .question = question,
+                                   .output = static_cast<int>(i),
+                                   .shape = view.shape,
+                                   .dtype = view.dtype,
+                                   .elements = answered.elements,
+                                   .expected = answered.expected,
+                                   .previous = held});
+        if (accepted) accepted = fmt::format("the comparison of {} would also accept: {}", name, *accepted);
+      }
+    }
+    if (result.kind == VerdictKind::kPass && accepted) {
+      result.kind = VerdictKind::kMistrusted;
+      result.reason = *accepted;
+    }
+    if (result.kind == VerdictKind::kPass) result.reason = pass_reason(result.outputs);
+    return result;
+  } catch (const Error& error) {
+    switch (error.kind()) {
+      case Error::Kind::kUnsupported:
+        return verdict(VerdictKind::kUnsupported, error.what());
+      case Error::Kind::kDevice:
+        return verdict(VerdictKind::kCrashed, error.what());
+      case Error::Kind::kUsage:
+        return verdict(VerdictKind::kFail, fmt::format("the path refused a legal call: {}", error.what()));
+      case Error::Kind::kInternal:
+        throw;
+    }
+    throw;
+  }
+}
+
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed) {
+  const int64_t count = element_count(shape);
+  std::vector<int64_t> elements;
+  if (count <= kCompareAll) {
+    elements.resize(static_cast<size_t>(count));
+    for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
+    return elements;
+  }
+  // Lines along each axis; the other indices at every combination of these places.
+  const int rank = shape.rank();
+  const Extents strides = dense_strides(shape);
+  constexpr int64_t kLongestLine = 4096;
+  const auto places = [&](int axis) {
+    std::vector<int64_t> at{
+        0, 1, kTileEdge - 1, kTileEdge, shape[axis] - 1 - kTileEdge, shape[axis] - 2, shape[axis] - 1};
+    std::erase_if(at, [&](int64_t i) { return i < 0 || i >= shape[axis]; });
+    return at;
+  };
+  for (int axis = 0; axis < rank; ++axis) {
+    std::vector<int64_t> starts{0};
+    for (int other = 0; other < rank; ++other) {
+      if (other == axis) continue;
+      std::vector<int64_t> further;
+      for (int64_t start : starts) {
+        for (int64_t place : places(other)) further.push_back(start + place * strides[other]);
+      }
+      starts = std::move(further);
+    }
+    const int64_t step = std::max<int64_t>(1, shape[axis] / kLongestLine);
+    for (int64_t start : starts) {
+      for (int64_t i = 0; i < shape[axis]; i += step) elements.push_back(start + i * strides[axis]);
+    }
+  }
+  const CounterRandom random(seed, kSampleStream);
+  for (int64_t i = 0; i < kRandomSample; ++i) {
+    elements.push_back(
+        static_cast<int64_t>(random.bits(static_cast<uint64_t>(i)) % static_cast<uint64_t>(count)));
+  }
+  std::ranges::sort(elements);
+  const auto repeated = std::ranges::unique(elements);
+  elements.erase(repeated.begin(), repeated.end());
+  return elements;
+}
+
+}  // namespace assay

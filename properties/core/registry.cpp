@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/registry.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace assay {
+
+void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std::vector<Specimen> specimens,
+                   std::vector<Law> laws) {
+  std::ranges::move(oracles, std::back_inserter(oracles_));
+  std::ranges::move(specimens, std::back_inserter(specimens_));
+  std::ranges::move(laws, std::back_inserter(laws_));
+  for (const Op& op : ops) {
+    if (std::ranges::any_of(ops_, [&](const Op* other) { return other->name == op.name; })) {
+      throw Error("the op '{}' is registered twice", op.name);
+    }
+    if (std::ranges::none_of(oracles_, [&](const Oracle& oracle) { return oracle.op == op.name; })) {
+      throw Error("the op '{}' has no oracle", op.name);
+    }
+    ops_.push_back(&op);
+  }
+}
+
+const Op& Registry::op(std::string_view name) const {
+  std::vector<std::string_view> known;
+  for (const Op* op : ops_) {
+    if (op->name == name) return *op;
+    known.push_back(op->name);
+  }
+  throw usage_error("there is no op '{}'; there are {}", name, fmt::join(known, ", "));
+}
+
+const Oracle& Registry::oracle(std::string_view op) const {
+  const auto found = std::ranges::find(oracles_, op, &Oracle::op);
+  if (found == oracles_.end()) throw Error("the op '{}' has no oracle", op);
+  return *found;
+}
+
+Subject Registry::subject(std::string_view op_name, std::string_view path) const {
+  const Op& op = this->op(op_name);
+  for (const Specimen& specimen : specimens_) {
+    if (specimen.op == op_name && specimen.path.name == path) return {&op, &specimen.path, &oracle(op_name)};
+  }
+  return {&op, &op.path(path), &oracle(op_name)};
+}
+
+}  // namespace assay

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every rule of the comparison, from both sides.
+#include "oracles/core/compare.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "properties/core/random.h"
+#include "properties/self/support.h"
+
+namespace assay {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr DType kF16 = DType::kF16;
+constexpr DType kF32 = DType::kF32;
+
+Expected value(double value, double bound = 0) {
+  return {.value = value, .bound = bound, .variance = bound * bound / 3};
+}
+
+TEST(IsRight, NanAsksForNan) {
+  EXPECT_TRUE(is_right(value(kNan), kNan, kF32));
+  EXPECT_FALSE(is_right(value(kNan), 0, kF32));
+  EXPECT_FALSE(is_right(value(kNan), kInfinity, kF32));
+  EXPECT_FALSE(is_right(value(0, 1), kNan, kF32));
+  EXPECT_FALSE(is_right(value(0, kInfinity), kNan, kF32));
+  EXPECT_FALSE(is_right(value(kInfinity), kNan, kF32));
+}
+
+TEST(IsRight, NanAsksForNanWhateverTheBound) {
+  EXPECT_TRUE(is_right(value(kNan, kNan), kNan, kF32));
+  EXPECT_FALSE(is_right(value(1, kNan), 1, kF32));
+}
+
+TEST(IsRight, InfinitiesMatchBySign) {
+  EXPECT_TRUE(is_right(value(kInfinity), kInfinity, kF32));
+  EXPECT_TRUE(is_right(value(-kInfinity), -kInfinity, kF32));
+  EXPECT_FALSE(is_right(value(kInfinity), -kInfinity, kF32));
+  EXPECT_FALSE(is_right(value(kInfinity), max_finite(kF32), kF32));
+  EXPECT_FALSE(is_right(value(-kInfinity), kInfinity, kF32));
+}
+
+TEST(IsRight, TheBoundItselfIsRightAndTheNextNumberIsNot) {
+  for (double bound : {0.0, 0.25, 0x1p-20}) {
+    EXPECT_TRUE(is_right(value(1, bound), 1 + bound, kF32));
+    EXPECT_TRUE(is_right(value(1, bound), 1 - bound, kF32));
+    EXPECT_FALSE(is_right(value(1, bound), 1 + bound + ulp_at(kF32, 1), kF32));
+    EXPECT_FALSE(is_right(value(1, bound), 1 - bound - ulp_at(kF32, 1), kF32));
+  }
+}
+
+// 65504 is the largest f16, 65520 the smallest real that rounds to infinity.
+TEST(IsRight, OverflowIsRightOnlyWhereTheBoundReachesIt) {
+  EXPECT_FALSE(is_right(value(65500, 10), kInfinity, kF16));
+  EXPECT_TRUE(is_right(value(65500, 20), kInfinity, kF16));
+  EXPECT_TRUE(is_right(value(65504, 16), kInfinity, kF16));
+  EXPECT_FALSE(is_right(value(65504, 15.9), kInfinity, kF16));
+  EXPECT_FALSE(is_right(value(65504, 16), -kInfinity, kF16));
+  EXPECT_TRUE(is_right(value(-65504, 16), -kInfinity, kF16));
+  EXPECT_TRUE(is_right(value(70000, 16), kInfinity, kF16));
+  EXPECT_TRUE(is_right(value(65520, 16), 65504, kF16));
+  EXPECT_FALSE(is_right(value(65540, 16), 65524, kF16));
+  EXPECT_FALSE(is_right(value(70000, 16), 65504, kF16));
+  EXPECT_FALSE(is_right(value(0, 1), kInfinity, kF16));
+  EXPECT_TRUE(is_right(value(3e38, 1e38), kInfinity, kF32));
+}
+
+TEST(Comparison, CountsWhatItSaw) {
+  Comparison c;
+  c.add(value(1, 0.5), 1.25, 10, kF32);
+  c.add(value(2, 0.5), 4, 11, kF32);
+  c.add(value(3), kNan, 12, kF32);
+  c.add(value(kNan), kNan, 13, kF32);
+  c.add(value(kInfinity), kInfinity, 14, kF32);
+  EXPECT_EQ(c.count, 5);
+  EXPECT_EQ(c.wrong, 2);
+  EXPECT_EQ(c.nonfinite, 3);
+  EXPECT_EQ(c.finite, 2);
+  EXPECT_EQ(c.max_abs, 2);
+  EXPECT_EQ(c.max_ulp, 2 / ulp_at(kF32, 2));
+  EXPECT_EQ(c.sum_error, 2.25);
+  EXPECT_EQ(c.bias(), 1.125);
+  EXPECT_EQ(c.sum_square_value, 5);
+  EXPECT_DOUBLE_EQ(c.rms(), std::sqrt((0.0625 + 4) / 2));
+  EXPECT_DOUBLE_EQ(c.rel_l2(), std::sqrt((0.0625 + 4) / 5));
+  EXPECT_DOUBLE_EQ(c.predicted_rms(), std::sqrt(0.25 / 3));
+  EXPECT_EQ(c.max_bound, 0.5);
+  EXPECT_EQ(c.max_error_over_bound, kInfinity);
+  ASSERT_TRUE(c.worst);
+  EXPECT_EQ(c.worst->element, 12);
+}
+
+TEST(Comparison, OfNothingIsZero) {
+  const Comparison c;
+  EXPECT_EQ(c.rel_l2(), 0);
+  EXPECT_EQ(c.bias(), 0);
+  EXPECT_EQ(c.rms(), 0);
+  EXPECT_EQ(c.predicted_rms(), 0);
+  EXPECT_FALSE(c.worst);
+  EXPECT_FALSE(largest_allowed_rms(c));
+}
+
+TEST(Comparison, RatioIsAboveOneExactlyForWrongElements) {
+  Comparison right, wrong, exact;
+  right.add(value(1, 0.5), 1.5, 0, kF32);
+  wrong.add(value(1, 0.5), 1.500001, 0, kF32);
+  exact.add(value(1, 0), 1, 0, kF32);
+  EXPECT_EQ(right.max_error_over_bound, 1);
+  EXPECT_GT(wrong.max_error_over_bound, 1);
+  EXPECT_EQ(exact.max_error_over_bound, 0);
+  Comparison off;
+  off.add(value(1, 0), 1.0000001, 0, kF32);
+  EXPECT_EQ(off.max_error_over_bound, kInfinity);
+}
+
+struct Element {
+  Expected expected;
+  double got;
+  int64_t element;
+};
+
+std::vector<Element> any_elements() {
+  std::vector<Element> elements(*rc::gen::inRange<size_t>(1, 60));
+  int64_t position = 0;
+  for (Element& e : elements) {
+    // Few different values, so that ratios tie.
+    e.expected = value(*rc::gen::inRange(-3, 4), *rc::gen::element(0.0, 0.5, 1.0));
+    e.got =
+        *rc::gen::element(e.expected.value, e.expected.value + 0.5, e.expected.value + 2, kNan, kInfinity);
+    e.element = position++;
+  }
+  return elements;
+}
+
+void add(Comparison& c, const Element& e) {
+  c.add(e.expected, e.got, e.element, kF32);
+}
+
+bool same(const Comparison& a, const Comparison& b) {
+  // The values are small multiples of 1/4, so all sums but those of the variances are exact.
+  return a.count == b.count && a.wrong == b.wrong && a.nonfinite == b.nonfinite && a.finite == b.finite &&
+         a.max_error_over_bound == b.max_error_over_bound && a.max_ulp == b.max_ulp &&
+         a.max_abs == b.max_abs && a.sum_error == b.sum_error && a.sum_square_error == b.sum_square_error &&
+         a.sum_square_value == b.sum_square_value && a.max_bound == b.max_bound &&
+         std::abs(a.sum_variance - b.sum_variance) <= 1e-12 && a.worst->element == b.worst->element;
+}
+
+TEST(Comparison, MergedPartsEqualTheWhole) {
+  test::expect_property(
+      [] {
+        const auto elements = any_elements();
+        const size_t cut = *rc::gen::inRange<size_t>(0, elements.size() + 1);
+        Comparison whole, first, second;
+        for (size_t i = 0; i < elements.size(); ++i) {
+          add(whole, elements[i]);
+          add(i < cut ? first : second, elements[i]);
+        }
+        Comparison forward = first;
+        forward.merge(second);
+        Comparison backward = second;
+        backward.merge(first);
+        RC_ASSERT(same(forward, whole));
+        RC_ASSERT(same(backward, whole));
+      },
+      500);
+}
+
+TEST(Comparison, OrderOfElementsDoesNotMatter) {
+  test::expect_property(
+      [] {
+        const auto elements = any_elements();
+        Comparison forward, backward;
+        for (const Element& e : elements) add(forward, e);
+        for (size_t i = elements.size(); i > 0; --i) add(backward, elements[i - 1]);
+        RC_ASSERT(same(forward, backward));
+      },
+      500);
+}
+
+TEST(Comparison, WorstIsTheFirstOfTheLargest) {
+  Comparison c;
+  c.add(value(0, 1), 0.5, 3, kF32);
+  c.add(value(0, 1), 0.75, 4, kF32);
+  c.add(value(0, 2), 1.5, 5, kF32);
+  c.add(value(0, 1), 0.25, 6, kF32);
+  ASSERT_TRUE(c.worst);
+  EXPECT_EQ(c.worst->element, 4);
+  EXPECT_EQ(c.worst->got, 0.75);
+  EXPECT_EQ(c.worst->want, 0);
+  EXPECT_EQ(c.worst->bound, 1);
+}
+
+Comparison uniform_errors(int count, double factor) {
+  const CounterRandom random(1, 2);
+  Comparison c;
+  for (int i = 0; i < count; ++i) {
+    const double error = factor * (2 * random.uniform(static_cast<uint64_t>(i)) - 1);
+    c.add({.value = 1, .bound = factor, .variance = 1.0 / 3}, 1 + error, i, DType::kF64);
+  }
+  return c;
+}
+
+TEST(RmsLaw, PassesThePredictedErrorsAndFailsTwiceThem) {
+  for (int count : {1000, 100000}) {
+    const Comparison right = uniform_errors(count, 1);
+    const Comparison twice = uniform_errors(count, 2);
+    ASSERT_EQ(twice.wrong, 0);  // within the bound: only the law can see it
+    EXPECT_NEAR(right.rms(), right.predicted_rms(), 0.05 * right.rms());
+    EXPECT_LE(right.rms(), largest_allowed_rms(right).value());
+    EXPECT_GT(twice.rms(), largest_allowed_rms(twice).value());
+  }
+}
+
+TEST(RmsLaw, NeedsEnoughElements) {
+  EXPECT_FALSE(largest_allowed_rms(uniform_errors(kRmsMinimum - 1, 1)));
+  EXPECT_TRUE(largest_allowed_rms(uniform_errors(kRmsMinimum, 1)));
+}
+
+TEST(RmsLaw, IsNotBrokenByChance) {
+  const CounterRandom random(3, 4);
+  uint64_t counter = 0;
+  for (int repetition = 0; repetition < 2000; ++repetition) {
+    Comparison c;
+    for (int i = 0; i < kRmsMinimum; ++i) {
+      c.add({.value = 0, .bound = 1, .variance = 1.0 / 3}, 2 * random.uniform(++counter) - 1, i, DType::kF64);
+    }
+    ASSERT_LE(c.rms(), largest_allowed_rms(c).value());
+  }
+}
+
+}  // namespace
+}  // namespace assay

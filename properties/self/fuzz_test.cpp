@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/fuzz.h"
+
+#include <set>
+
+#include "properties/self/support.h"
+
+namespace assay {
+namespace {
+
+using test::cpu;
+
+std::vector<Judged> fuzz_all(const Subject& subject, const FuzzOptions& options) {
+  std::vector<Judged> all;
+  fuzz(subject, cpu(), options, [&](const Judged& judged) {
+    all.push_back(judged);
+    return true;
+  });
+  return all;
+}
+
+std::vector<std::string> lines(const std::vector<Judged>& all) {
+  std::vector<std::string> lines;
+  for (const Judged& judged : all) lines.push_back(judged.which.to_string());
+  return lines;
+}
+
+Subject production() {
+  return registry().subject("dynamic_conv", "cpu");
+}
+
+TEST(Fuzz, ProductionPathsPass) {
+  for (std::string_view op : {"dynamic_conv", "dynamic_conv_grad"}) {
+    const auto all = fuzz_all(registry().subject(op, "cpu"), {});
+    EXPECT_EQ(all.size(), 200u);
+    for (const Judged& judged : all) {
+      EXPECT_EQ(judged.verdict.kind, VerdictKind::kPass)
+          << judged.which.to_string() << ": " << judged.verdict.reason;
+    }
+  }
+}
+
+TEST(Fuzz, SameSeedSameCases) {
+  FuzzOptions options;
+  options.cases = 30;
+  const auto first = lines(fuzz_all(production(), options));
+  EXPECT_EQ(first, lines(fuzz_all(production(), options)));
+  options.seed = 1;
+  EXPECT_NE(first, lines(fuzz_all(production(), options)));
+}
+
+TEST(Fuzz, MoreCasesBeginWithTheSame) {
+  FuzzOptions options;
+  options.cases = 10;
+  const auto few = lines(fuzz_all(production(), options));
+  options.cases = 20;
+  auto more = lines(fuzz_all(production(), options));
+  more.resize(10);
+  EXPECT_EQ(few, more);
+}
+
+TEST(Fuzz, ShardsPartitionTheCases) {
+  FuzzOptions options;
+  options.cases = 32;
+  const auto whole = lines(fuzz_all(production(), options));
+  options.shards = 3;
+  std::vector<std::string> merged(whole.size());
+  size_t judged = 0;
+  for (options.shard = 0; options.shard < options.shards; ++options.shard) {
+    const auto part = lines(fuzz_all(production(), options));
+    judged += part.size();
+    for (size_t i = 0; i < part.size(); ++i) {
+      merged[i * static_cast<size_t>(options.shards) + static_cast<size_t>(options.shard)] = part[i];
+    }
+  }
+  EXPECT_EQ(judged, whole.size());
+  EXPECT_EQ(merged, whole);
+}
+
+TEST(Fuzz, KeepsToOneDtype) {
+  FuzzOptions options;
+  options.cases = 20;
+  options.dtype = DType::kBF16;
+  for (const Judged& judged : fuzz_all(production(), options)) EXPECT_EQ(judged.which.dtype, DType::kBF16);
+}
+
+TEST(Fuzz, KeepsToItsBudget) {
+  FuzzOptions options;
+  options.budget = std::chrono::duration<double>(0);
+  EXPECT_TRUE(fuzz_all(production(), options).empty());
+  options.budget = std::chrono::duration<double>(0.3);
+  options.cases = 1;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_GT(fuzz_all(production(), options).size(), 1u);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(Fuzz, StopsWhenTheReporterSaysSo) {
+  int reported = 0;
+  fuzz(production(), cpu(), {}, [&](const Judged&) { return ++reported < 3; });
+  EXPECT_EQ(reported, 3);
+}
+
+// A path that is wrong for D >= 5 only: its simplest reproducer is one element in each other direction.
+TEST(Fuzz, ShrinksToTheSimplestReproducer) {
+  Path path = registry().op("dynamic_conv").path("cpu");
+  path.run = [run = path.run](const Call& call) {
+    run(call);
+    if (call.dims["d"] < 5 || call.outputs[0].size() == 0) return;
+    *static_cast<unsigned char*>(call.outputs[0].data) ^= 0xFF;
+  };
+  const Subject subject{&registry().op("dynamic_conv"), &path, &registry().oracle("dynamic_conv")};
+  FuzzOptions options;
+  options.stop_at_first_failure = true;
+  const auto all = fuzz_all(subject, options);
+  ASSERT_FALSE(all.empty());
+  const Judged& failure = all.back();
+  ASSERT_EQ(failure.verdict.kind, VerdictKind::kFail);
+  ASSERT_TRUE(failure.shrunk_from);
+  EXPECT_EQ(failure.which.dims, (Dims{{"b", 1}, {"t", 1}, {"d", 5}, {"w", 1}})) << failure.which.to_string();
+  EXPECT_EQ(failure.which.layout, Layout::kDense);
+  EXPECT_EQ(failure.which.state, State::kFirstCall);
+  EXPECT_EQ(failure.which.seed, 0u);
+  // The line is enough to see the failure again.
+  const Case again = parse_case(failure.which.to_string());
+  EXPECT_EQ(judge(subject, again, cpu()).reason, failure.verdict.reason);
+  for (size_t i = 0; i + 1 < all.size(); ++i) EXPECT_FALSE(is_failure(all[i].verdict.kind));
+}
+
+TEST(Fuzz, ShrinksOnlyAsLongAsItMay) {
+  FuzzOptions options;
+  options.stop_at_first_failure = true;
+  options.max_shrinks = 0;
+  const auto all = fuzz_all(registry().subject("dynamic_conv", "specimen.taps_reversed"), options);
+  ASSERT_TRUE(is_failure(all.back().verdict.kind));
+  EXPECT_FALSE(all.back().shrunk_from);
+}
+
+TEST(Fuzz, FailuresAreWhatIsNoPass) {
+  using enum VerdictKind;
+  for (VerdictKind kind : {kPass, kUnsupported, kSkipped}) EXPECT_FALSE(is_failure(kind)) << name_of(kind);
+  for (VerdictKind kind : {kFail, kMistrusted, kCrashed, kTimeout})
+    EXPECT_TRUE(is_failure(kind)) << name_of(kind);
+}
+
+}  // namespace
+}  // namespace assay

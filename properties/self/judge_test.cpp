@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of the judge, each shown red on a path with exactly that fault, and green on the production
+// paths.
+#include "properties/core/judge.h"
+
+#include <cmath>
+
+#include "properties/core/generate.h"
+#include "properties/self/support.h"
+
+namespace assay {
+namespace {
+
+using test::cpu;
+using testing::AllOf;
+using testing::HasSubstr;
+
+Case small_case() {
+  return parse_case("dynamic_conv/cpu/f32/b=2/t=9/d=5/w=8/seed=3");
+}
+
+// The production path with something done after each call.
+Path spoiled(std::function<void(const Call&)> spoil) {
+  Path path = registry().op("dynamic_conv").path("cpu");
+  path.run = [run = path.run, spoil = std::move(spoil)](const Call& call) {
+    run(call);
+    spoil(call);
+  };
+  return path;
+}
+
+Verdict judge_path(const Path& path, const Case& which = small_case(), const Oracle* oracle = nullptr,
+                   Device& device = cpu()) {
+  const Registry& all = registry();
+  return judge({&all.op(which.op), &path, oracle != nullptr ? oracle : &all.oracle(which.op)}, which, device);
+}
+
+float* output(const Call& call) {
+  return call.outputs[0].as<float>();
+}
+float* input(const Call& call, size_t i) {
+  return const_cast<float*>(call.inputs[i].as<float>());
+}
+
+void expect(const Verdict& verdict, VerdictKind kind, const testing::Matcher<std::string>& reason) {
+  EXPECT_EQ(name_of(verdict.kind), name_of(kind)) << verdict.reason;
+  EXPECT_THAT(verdict.reason, reason);
+}
+
+TEST(Judge, PassesTheSpoilerThatSpoilsNothing) {
+  expect(judge_path(spoiled([](const Call&) {})), VerdictKind::kPass, HasSubstr("90"));
+}
+
+TEST(JudgeRule1, UnsupportedHasItsReason) {
+  Path path = spoiled([](const Call&) {});
+  path.unsupported = [](const Dims& dims, DType) { return fmt::format("w={} is too long", dims["w"]); };
+  expect(judge_path(path), VerdictKind::kUnsupported, HasSubstr("w=8 is too long"));
+  Case wide = small_case();
+  wide.dtype = DType::kF64;
+  expect(judge_path(spoiled([](const Call&) {}), wide), VerdictKind::kUnsupported, HasSubstr("f64"));
+  expect(judge_path(spoiled([](const Call&) { throw unsupported_error("no {}", "way"); })),
+         VerdictKind::kUnsupported, HasSubstr("no way"));
+}
+
+TEST(JudgeRule1, IllegalCasesAreRefusedOrSkipped) {
+  Case none = small_case();
+  none.dims.set("w", 9);
+  EXPECT_THAT(test::error_of([&] { judge_path(spoiled([](const Call&) {}), none); }), HasSubstr("w=9"));
+  Case single = small_case();
+  single.dims.set("b", 1);
+  single.layout = Layout::kBroadcast;
+  expect(judge_path(spoiled([](const Call&) {}), single), VerdictKind::kSkipped, HasSubstr("broadcast"));
+}
+
+TEST(JudgeRule2, ErrorsBecomeVerdicts) {
+  expect(judge_path(spoiled([](const Call&) { throw usage_error("x is {}", "odd"); })), VerdictKind::kFail,
+         HasSubstr("x is odd"));
+  expect(judge_path(spoiled([](const Call&) { throw device_error("fault {}", 700); })), VerdictKind::kCrashed,
+         HasSubstr("fault 700"));
+}
+
+TEST(JudgeRule2, AnyExceptionOfThePathCostsOneVerdict) {
+  const auto kind_of = [](const Path& path) {
+    try {
+      const Verdict verdict = judge_path(path);
+      EXPECT_THAT(verdict.reason, HasSubstr("bug"));
+      return verdict.kind;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "the judge let an exception of the path through: " << error.what();
+      return VerdictKind::kPass;
+    }
+  };
+  EXPECT_TRUE(is_failure(kind_of(spoiled([](const Call&) { throw Error("our own bug"); }))));
+  EXPECT_TRUE(is_failure(kind_of(spoiled([](const Call&) { throw std::runtime_error("a foreign bug"); }))));
+}
+
+// A machine without memory.
+class FullDevice final : public Device {
+ public:
+  const DeviceInfo& info() const override { return cpu().info(); }
+  void* allocate(int64_t bytes) override { throw device_error("cannot allocate {} bytes", bytes); }
+  void release(void*, int64_t) noexcept override {}
+  bool host_can_access() const override { return true; }
+  void copy_to_device(void*, const void*, int64_t) override {}
+  void copy_to_host(void*, const void*, int64_t) override {}
+  void* stream() const override { return nullptr; }
+  void synchronize() override {}
+  double time(const std::function<void()>&) override { return 0; }
+  void flush_cache() override {}
+};
+
+TEST(JudgeRule2, TooLittleMemoryIsSkipped) {
+  FullDevice full;
+  expect(judge_path(spoiled([](const Call&) {}), small_case(), nullptr, full), VerdictKind::kSkipped,
+         HasSubstr("cannot allocate"));
+}
+
+TEST(JudgeRule3, ModifiedInputsFail) {
+  expect(judge_path(spoiled([](const Call& call) { *input(call, 1) += 1; })), VerdictKind::kFail,
+         HasSubstr("input k"));
+  expect(judge_path(spoiled([](const Call& call) { input(call, 0)[-1] = 0; })), VerdictKind::kFail,
+         HasSubstr("input x"));
+  Case strided = small_case();
+  strided.layout = Layout::kStrided;
+  expect(judge_path(spoiled([](const Call& call) { input(call, 0)[5] = 0; }), strided), VerdictKind::kFail,
+         HasSubstr("input x"));
+}
+
+TEST(JudgeRule4, WritesAroundOutputsFail) {
+  expect(judge_path(spoiled([](const Call& call) { output(call)[-1] = 0; })), VerdictKind::kFail,
+         AllOf(HasSubstr("out"), HasSubstr("before")));
+  expect(judge_path(spoiled([](const Call& call) { output(call)[90] = 0; })), VerdictKind::kFail,
+         AllOf(HasSubstr("out"), HasSubstr("after the end")));
+  Case strided = small_case();
+  strided.layout = Layout::kStrided;
+  expect(judge_path(spoiled([](const Call& call) { output(call)[5] = 0; }), strided), VerdictKind::kFail,
+         AllOf(HasSubstr("out"), HasSubstr("gap")));
+}
+
+TEST(JudgeRule4, EmptyTensorsAreGuardedToo) {
+  Case empty = small_case();
+  empty.dims.set("d", 0);
+  expect(judge_path(spoiled([](const Call&) {}), empty), VerdictKind::kPass, HasSubstr("no elements"));
+  expect(judge_path(spoiled([](const Call& call) { *output(call) = 0; }), empty), VerdictKind::kFail,
+         HasSubstr("out"));
+}
+
+TEST(JudgeRule5, UnwrittenElementsFail) {
+  Path path = registry().op("dynamic_conv").path("cpu");
+  path.run = [run = path.run](const Call& call) {
+    const float kept = output(call)[17];
+    run(call);
+    output(call)[17] = kept;
+  };
+  expect(judge_path(path), VerdictKind::kFail, AllOf(HasSubstr("out[0, 3, 2]"), HasSubstr("never written")));
+  path.deterministic = false;
+  expect(judge_path(path), VerdictKind::kFail, AllOf(HasSubstr("out[0, 3, 2]"), HasSubstr("never written")));
+}
+
+TEST(JudgeRule5, NondeterminismFailsOnlyWhereItWasDenied) {
+  int calls = 0;
+  Path path = spoiled([&calls](const Call& call) {
+    if (++calls % 2 == 0) output(call)[89] = std::nextafter(output(call)[89], 0.0f);
+  });
+  expect(judge_path(path), VerdictKind::kFail, AllOf(HasSubstr("out[1, 8, 4]"), HasSubstr("deterministic")));
+  path.deterministic = false;
+  expect(judge_path(path), VerdictKind::kPass, testing::_);
+}
+
+TEST(JudgeRule6, WrongElementsFailAndAreNamed) {
+  const Verdict verdict = judge_path(spoiled([](const Call& call) { output(call)[17] += 0.001f; }));
+  expect(verdict, VerdictKind::kFail, AllOf(HasSubstr("1 of 90"), HasSubstr("out[0, 3, 2]")));
+  ASSERT_EQ(verdict.outputs.size(), 1u);
+  EXPECT_EQ(verdict.outputs[0].comparison.wrong, 1);
+  EXPECT_EQ(verdict.outputs[0].comparison.worst->element, 17);
+  expect(judge_path(spoiled([](const Call& call) { output(call)[17] = NAN; })), VerdictKind::kFail,
+         HasSubstr("out[0, 3, 2] = nan"));
+  expect(judge_path(spoiled([](const Call& call) { output(call)[17] = INFINITY; })), VerdictKind::kFail,
+         HasSubstr("inf"));
+}
+
+// The oracle of dynamic_conv with every bound widened by a factor.
+Oracle loose_oracle(double factor) {
+  Oracle oracle = registry().oracle("dynamic_conv");
+  oracle.answer = [answer = oracle.answer, factor](const Question& question, int output,
+                                                   std::span<const int64_t> elements,
+                                                   std::span<Expected> expected) {
+    answer(question, output, elements, expected);
+    for (Expected& e : expected) e.bound *= factor;
+  };
+  return oracle;
+}
+
+TEST(JudgeRule7, ErrorsWithinTheBoundFailTheRmsLaw) {
+  const Oracle loose = loose_oracle(2);
+  const Case which = parse_case("dynamic_conv/cpu/bf16/b=1/t=256/d=256/w=4/data=positive");
+  expect(judge_path(registry().op("dynamic_conv").path("cpu"), which, &loose), VerdictKind::kPass,
+         testing::_);
+  expect(judge_path(test::specimen("dynamic_conv", "output_truncated").path, which, &loose),
+         VerdictKind::kFail, AllOf(HasSubstr("rms"), HasSubstr("out")));
+}
+
+TEST(JudgeRule8, ABoundThatAcceptsAnythingIsMistrusted) {
+  const Oracle blind = loose_oracle(1e9);
+  expect(judge_path(registry().op("dynamic_conv").path("cpu"), small_case(), &blind),
+         VerdictKind::kMistrusted, HasSubstr("accept"));
+}
+
+TEST(JudgeRule8, EveryCounterfeitCounts) {
+  Oracle oracle = registry().oracle("dynamic_conv");
+  oracle.counterfeits = {
+      {"a twin with one bit less", [&](const Question& question, int output,
+                                       std::span<const int64_t> elements, std::span<Expected> expected) {
+         registry().oracle("dynamic_conv").answer(question, output, elements, expected);
+         for (Expected& e : expected) e.value += 4 * ulp_at(DType::kF32, e.value);
+       }}};
+  expect(judge_path(registry().op("dynamic_conv").path("cpu"), small_case(), &oracle), VerdictKind::kPass,
+         testing::_);
+  Oracle loose = loose_oracle(20);
+  loose.counterfeits = oracle.counterfeits;
+  expect(judge_path(registry().op("dynamic_conv").path("cpu"), small_case(), &loose),
+         VerdictKind::kMistrusted, HasSubstr("a twin with one bit less"));
+}
+
+TEST(JudgeRule8, SeesThePreviousCall) {
+  Case second = small_case();
+  second.state = State::kSecondCall;
+  expect(judge_path(registry().op("dynamic_conv").path("cpu"), second), VerdictKind::kPass, testing::_);
+  expect(judge_path(test::specimen("dynamic_conv", "repeated_call_skipped").path, second), VerdictKind::kFail,
+         testing::_);
+}
+
+TEST(Judge, IsAFunctionOfTheCase) {
+  const Path& path = registry().op("dynamic_conv").path("cpu");
+  const std::string first = judge_path(path).reason;
+  judge_path(path, parse_case("dynamic_conv/cpu/f32/b=3/t=40/d=33/w=3/seed=9"));
+  EXPECT_EQ(judge_path(path).reason, first);
+}
+
+TEST(Judge, LeavesTheProblemIntact) {
+  const Case which = small_case();
+  const Subject subject = registry().subject("dynamic_conv", "cpu");
+  Problem problem(*subject.op, *subject.path, which, cpu());
+  EXPECT_EQ(judge(subject, problem).kind, VerdictKind::kPass);
+  Problem fresh(*subject.op, *subject.path, which, cpu());
+  fresh.draw_inputs(which.seed);
+  EXPECT_EQ(problem.inputs(), fresh.inputs());
+}
+
+TEST(Judge, ProductionPathsPassAtEveryEdge) {
+  const Dims all_dims[] = {
+      {{"b", 0}, {"t", 4}, {"d", 4}, {"w", 4}},   {{"b", 2}, {"t", 0}, {"d", 4}, {"w", 4}},
+      {{"b", 2}, {"t", 4}, {"d", 0}, {"w", 4}},   {{"b", 1}, {"t", 1}, {"d", 1}, {"w", 1}},
+      {{"b", 1}, {"t", 1}, {"d", 1}, {"w", 8}},   {{"b", 2}, {"t", 3}, {"d", 1}, {"w", 8}},
+      {{"b", 2}, {"t", 17}, {"d", 33}, {"w", 4}}, {{"b", 1}, {"t", 65}, {"d", 7}, {"w", 3}},
+      {{"b", 3}, {"t", 5}, {"d", 130}, {"w", 2}}};
+  for (const Op* op : registry().ops()) {
+    for (const Path& path : op->paths) {
+      if (path.device != DeviceKind::kCpu) continue;
+      for (DType dtype : path.dtypes) {
+        for (const Dims& dims : all_dims) {
+          for (Layout layout : all_layouts()) {
+            if (!is_legal(layout, *op, dims)) continue;
+            Case which{
+                .op = std::string(op->name), .path = std::string(path.name), .dtype = dtype, .dims = dims};
+            which.layout = layout;
+            const Verdict verdict = judge_path(path, which);
+            EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
+  EXPECT_EQ(compared_elements({3, 4}, 1).size(), 12u);
+  const Extents large{2, 4096, 1024};
+  const auto sample = compared_elements(large, 1);
+  EXPECT_TRUE(std::ranges::is_sorted(sample));
+  EXPECT_EQ(std::ranges::adjacent_find(sample), sample.end());
+  EXPECT_GT(static_cast<int64_t>(sample.size()), kRandomSample / 2);
+  EXPECT_LT(static_cast<int64_t>(sample.size()), 2 * kRandomSample);
+  EXPECT_EQ(sample, compared_elements(large, 1));
+  EXPECT_NE(sample, compared_elements(large, 2));
+  const auto has = [&](int64_t element) { return std::ranges::binary_search(sample, element); };
+  for (int64_t i = 0; i < 1024; ++i) {
+    ASSERT_TRUE(has(i) && has(element_count(large) - 1 - i) && has(1024 + i) && has(kTileEdge * 1024 + i))
+        << i;
+  }
+  EXPECT_TRUE(std::ranges::all_of(sample, [&](int64_t i) { return i >= 0 && i < element_count(large); }));
+}
+
+}  // namespace
+}  // namespace assay

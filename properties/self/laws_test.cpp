@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every law holds for every production path that this machine can run, and at least one specimen breaks it.
+#include "kernels/core/build.h"
+#include "properties/core/specimen.h"
+#include "properties/self/support.h"
+
+#if ASSAY_HAS_CUDA
+#include "kernels/core_cuda/cuda_device.h"
+#endif
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kSeeds = 20;
+
+class EveryLaw : public testing::TestWithParam<const Law*> {
+ protected:
+  const Law& law() const { return *GetParam(); }
+  const Op& op() const { return registry().op(law().op); }
+
+  void expect_held(DeviceKind kind, Device& device) const {
+    for (const Path& path : op().paths) {
+      if (path.device != kind) continue;
+      for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+        const auto violation = law().violation(op(), path, device, seed);
+        EXPECT_FALSE(violation) << law().statement << ": " << *violation;
+      }
+    }
+  }
+};
+
+std::vector<const Law*> all_laws() {
+  std::vector<const Law*> all;
+  for (const Law& law : registry().laws()) all.push_back(&law);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryLaw, testing::ValuesIn(all_laws()), [](const auto& test) {
+  return fmt::format("{}_{}", test.param->op, test.param->name);
+});
+
+TEST_P(EveryLaw, HoldsOnTheCpu) {
+  expect_held(DeviceKind::kCpu, test::cpu());
+}
+
+TEST_P(EveryLaw, HoldsOnTheGpu) {
+#if ASSAY_HAS_CUDA
+  if (cuda_device_count() == 0) GTEST_SKIP() << cuda_unavailable_reason();
+  static const std::unique_ptr<Device> gpu = open_cuda(0);
+  expect_held(DeviceKind::kCuda, *gpu);
+#else
+  GTEST_SKIP() << "this build has no CUDA";
+#endif
+}
+
+TEST_P(EveryLaw, IsBrokenBySomeSpecimen) {
+  std::vector<std::string_view> breakers;
+  for (const Specimen& specimen : registry().specimens()) {
+    if (specimen.op != law().op) continue;
+    bool broken = false;
+    for (uint64_t seed = 0; seed < kSeeds && !broken; ++seed) {
+      broken = law().violation(op(), specimen.path, test::cpu(), seed).has_value();
+    }
+    if (broken) breakers.push_back(specimen.path.name);
+  }
+  EXPECT_FALSE(breakers.empty()) << law().statement;
+  RecordProperty("broken_by", testing::PrintToString(breakers));
+}
+
+TEST_P(EveryLaw, NamesTheCaseThatBreaksIt) {
+  for (const Specimen& specimen : registry().specimens()) {
+    if (specimen.op != law().op) continue;
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      const auto violation = law().violation(op(), specimen.path, test::cpu(), seed);
+      if (!violation) continue;
+      EXPECT_THAT(*violation, testing::HasSubstr(fmt::format("{}/{}", specimen.op, specimen.path.name)));
+      EXPECT_THAT(*violation, testing::HasSubstr(fmt::format("seed={}", seed)));
+      return;
+    }
+  }
+  ADD_FAILURE() << "nothing breaks it";
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each regime has the property that its comment promises, and gives the same values everywhere.
+#include "properties/core/regime.h"
+
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "properties/self/support.h"
+
+namespace assay {
+namespace {
+
+constexpr int64_t kElements = 20000;
+constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+
+double stored(DType dtype, double value) {
+  return visit(dtype, [value]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
+}
+
+std::vector<double> draw(Regime regime, uint64_t seed = 1, int tensor = 0, int tensors = 1,
+                         DType dtype = DType::kF32, int64_t elements = kElements) {
+  const Drawing drawing(regime, seed, tensor, tensors, dtype, elements);
+  std::vector<double> values;
+  for (int64_t i = 0; i < elements; ++i) values.push_back(stored(dtype, drawing(i)));
+  return values;
+}
+
+struct Moments {
+  double mean = 0, variance = 0, largest = 0, smallest = INFINITY;  // the last two of |x|
+};
+
+Moments moments_of(const std::vector<double>& values) {
+  Moments m;
+  const auto count = static_cast<double>(values.size());
+  for (double x : values) m.mean += x / count;
+  for (double x : values) {
+    m.variance += (x - m.mean) * (x - m.mean) / count;
+    m.largest = std::max(m.largest, std::abs(x));
+    m.smallest = std::min(m.smallest, std::abs(x));
+  }
+  return m;
+}
+
+TEST(Regime, ContinuousOnesHaveTheirMoments) {
+  const Moments normal = moments_of(draw(Regime::kNormal));
+  EXPECT_NEAR(normal.mean, 0, 0.03);
+  EXPECT_NEAR(normal.variance, 1, 0.05);
+  EXPECT_LT(normal.largest, 6);
+  EXPECT_GT(normal.largest, 3);
+  const Moments uniform = moments_of(draw(Regime::kUniform));
+  EXPECT_NEAR(uniform.mean, 0, 0.02);
+  EXPECT_NEAR(uniform.variance, 1.0 / 3, 0.02);
+  EXPECT_LE(uniform.largest, 1);
+  const Moments positive = moments_of(draw(Regime::kPositive));
+  EXPECT_NEAR(positive.mean, 1, 0.02);
+  EXPECT_NEAR(positive.variance, 1.0 / 12, 0.01);
+  EXPECT_GE(positive.smallest, 0.5);
+  EXPECT_LE(positive.largest, 1.5);
+}
+
+TEST(Regime, NormalHasFullSignificands) {
+  int odd = 0;
+  for (double x : draw(Regime::kNormal)) odd += std::bit_cast<uint32_t>(static_cast<float>(x)) & 1;
+  EXPECT_NEAR(odd, kElements / 2, kElements / 20);
+}
+
+TEST(Regime, IntegersAreSmallAndNeverZero) {
+  for (DType dtype : kDTypes) {
+    std::set<double> seen;
+    for (double x : draw(Regime::kIntegers, 1, 0, 1, dtype)) {
+      ASSERT_EQ(x, std::trunc(x));
+      ASSERT_GE(std::abs(x), 1);
+      ASSERT_LE(std::abs(x), 8);
+      seen.insert(x);
+    }
+    EXPECT_EQ(seen.size(), 16u);
+  }
+}
+
+TEST(Regime, OffsetIsAPowerOfTenThatTheDtypeResolves) {
+  for (DType dtype : kDTypes) {
+    std::set<double> ratios;
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      const Moments m = moments_of(draw(Regime::kOffset, seed, 0, 2, dtype, 4000));
+      EXPECT_NEAR(m.variance, 1, 0.2) << name_of(dtype) << " mean " << m.mean;
+      const double exponent = std::log10(m.mean);
+      EXPECT_NEAR(exponent, std::round(exponent), 0.01);
+      ratios.insert(std::round(exponent));
+    }
+    EXPECT_EQ(*ratios.begin(), 1);
+    EXPECT_LE(*ratios.rbegin(), 5);
+    if (dtype == DType::kF32) {
+      EXPECT_EQ(ratios.size(), 5u);
+    }
+  }
+}
+
+TEST(Regime, HeavyTailReachesFar) {
+  std::vector<double> values = draw(Regime::kHeavyTail);
+  const Moments m = moments_of(values);
+  EXPECT_LE(m.largest, 0x1p12);
+  EXPECT_GT(m.largest, 0x1p9);
+  for (double& x : values) x = std::abs(x);
+  std::ranges::sort(values);
+  EXPECT_LT(values[values.size() / 2], 4);
+}
+
+TEST(Regime, TinyAndHugeProductsAreNearTheEndsOfTheFormat) {
+  for (DType dtype : kDTypes) {
+    const FloatFormat format = format_of(dtype);
+    const double tiny = moments_of(draw(Regime::kTiny, 1, 0, 2, dtype)).variance;
+    EXPECT_LE(tiny, std::ldexp(1.0, format.min_exponent + 5)) << name_of(dtype);
+    EXPECT_GE(tiny, std::ldexp(1.0, format.min_exponent - 2)) << name_of(dtype);
+    const double huge = moments_of(draw(Regime::kHuge, 1, 0, 2, dtype)).variance;
+    EXPECT_GE(huge, std::ldexp(1.0, format.max_exponent - 14)) << name_of(dtype);
+    EXPECT_LE(huge, max_finite(dtype)) << name_of(dtype);
+  }
+}
+
+// In f32 the sums are taken in the storage format: a huge regime whose partial sums overflow would fail right
+// paths.
+TEST(Regime, HugeSumsOfEightProductsStayFiniteInF32) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const double largest = moments_of(draw(Regime::kHuge, 1, 0, 2, dtype)).largest;
+    EXPECT_LT(8 * largest * largest, max_finite(DType::kF32));
+  }
+}
+
+TEST(Regime, HalfOfOneInputIsSubnormal) {
+  for (DType dtype : kDTypes) {
+    const double normal = std::ldexp(1.0, format_of(dtype).min_exponent);
+    int chosen = 0;
+    for (int tensor = 0; tensor < 3; ++tensor) {
+      const auto values = draw(Regime::kSubnormal, 5, tensor, 3, dtype);
+      const auto below = std::ranges::count_if(values, [&](double x) { return std::abs(x) < normal; });
+      if (below < kElements / 10) continue;
+      ++chosen;
+      EXPECT_NEAR(static_cast<double>(below), kElements / 2.0, kElements / 20.0);
+      EXPECT_LE(moments_of(values).largest, 4 * normal);
+    }
+    EXPECT_EQ(chosen, 1);
+  }
+}
+
+TEST(Regime, ConstantIsOneValuePerTensor) {
+  std::set<double> values;
+  for (int tensor = 0; tensor < 3; ++tensor) {
+    const auto drawn = draw(Regime::kConstant, 1, tensor, 3);
+    EXPECT_EQ(std::set<double>(drawn.begin(), drawn.end()).size(), 1u);
+    values.insert(drawn[0]);
+  }
+  EXPECT_EQ(values.size(), 3u);
+  EXPECT_EQ(values.count(0), 0u);
+}
+
+TEST(Regime, SpikeIsOneElementOfOneInput) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    int chosen = 0;
+    for (int tensor = 0; tensor < 3; ++tensor) {
+      const auto values = draw(Regime::kSpike, seed, tensor, 3, DType::kF16, 100);
+      const auto zeros = std::ranges::count(values, 0.0);
+      if (zeros < 50) continue;
+      ++chosen;
+      EXPECT_EQ(zeros, 99);
+    }
+    EXPECT_EQ(chosen, 1);
+  }
+}
+
+TEST(Regime, NonfiniteIsInOneInputAndAlwaysThere) {
+  std::set<int> kinds;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    int chosen = 0;
+    for (int tensor = 0; tensor < 2; ++tensor) {
+      const auto values = draw(Regime::kNonfinite, seed, tensor, 2, DType::kBF16, 200);
+      int found = 0;
+      for (double x : values) {
+        if (std::isfinite(x)) continue;
+        ++found;
+        kinds.insert(std::isnan(x) ? 0 : x > 0 ? 1 : -1);
+      }
+      if (found == 0) continue;
+      ++chosen;
+      EXPECT_LT(found, 40);
+    }
+    EXPECT_EQ(chosen, 1) << seed;
+  }
+  EXPECT_EQ(kinds.size(), 3u);
+}
+
+TEST(Regime, AllOthersAreFinite) {
+  for (Regime regime : all_regimes()) {
+    if (regime == Regime::kNonfinite) continue;
+    for (DType dtype : kDTypes) {
+      for (uint64_t seed = 0; seed < 10; ++seed) {
+        for (double x : draw(regime, seed, 0, 2, dtype, 500))
+          ASSERT_TRUE(std::isfinite(x)) << name_of(regime);
+      }
+    }
+  }
+}
+
+TEST(Regime, TensorsAndSeedsDiffer) {
+  const auto first = draw(Regime::kNormal, 1, 0, 2);
+  EXPECT_NE(first, draw(Regime::kNormal, 1, 1, 2));
+  EXPECT_NE(first, draw(Regime::kNormal, 2, 0, 2));
+  EXPECT_EQ(first, draw(Regime::kNormal, 1, 0, 2));
+}
+
+// Bits of the first hundred values of every regime, the same on every machine and with every compiler.
+TEST(Regime, GoldenValues) {
+  uint64_t hash = test::hash_of("");
+  for (Regime regime : all_regimes()) {
+    const Drawing drawing(regime, 42, 1, 2, DType::kBF16, 100);
+    for (int64_t i = 0; i < 100; ++i) {
+      const double x = drawing(i);
+      hash = test::hash_of(std::isnan(x) ? "nan" : fmt::format("{:x}", std::bit_cast<uint64_t>(x)), hash);
+    }
+  }
+  EXPECT_EQ(hash, 0u);
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/program/capsule.h"
+
+#include "properties/core/judge.h"
+
+namespace assay {
+namespace {
+
+void add_tensors(TensorFile& file, const std::vector<TensorInfo>& infos, const Case& which,
+                 TensorBytes bytes) {
+  for (size_t i = 0; i < infos.size(); ++i) {
+    file.tensors[std::string(infos[i].name)] = {.dtype = infos[i].dtype.value_or(which.dtype),
+                                                .shape = shape_of(infos[i], which.dims),
+                                                .bytes = std::move(bytes[i])};
+  }
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> write_capsule(const std::filesystem::path& directory, size_t number,
+                                                   const Subject& subject, const Case& which,
+                                                   const Verdict& verdict, Device& device) {
+  if (tensor_bytes(*subject.op, which.dims, which.dtype) > kLargestCapsule) return std::nullopt;
+  Problem problem(*subject.op, *subject.path, which, device);
+  prepare(problem);
+  problem.run();
+  TensorFile file;
+  file.metadata = {{"case", which.to_string()},
+                   {"verdict", std::string(name_of(verdict.kind))},
+                   {"reason", verdict.reason}};
+  add_tensors(file, subject.op->inputs, which, problem.inputs());
+  add_outputs(file, problem);
+  const auto path = directory / fmt::format("{:03}-{}-{}.safetensors", number, which.op, which.path);
+  write_safetensors(path, file);
+  return path;
+}
+
+bool is_capsule(const std::string& subject) {
+  return subject.ends_with(".safetensors");
+}
+
+Capsule read_capsule(const std::filesystem::path& path) {
+  Capsule capsule{.which = {}, .file = read_safetensors(path)};
+  const auto line = capsule.file.metadata.find("case");
+  if (line == capsule.file.metadata.end())
+    throw usage_error("{} is no capsule: its metadata name no case", path.string());
+  capsule.which = parse_case(line->second);
+  return capsule;
+}
+
+TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which) {
+  TensorBytes inputs;
+  for (const TensorInfo& info : op.inputs) {
+    const auto found = file.tensors.find(std::string(info.name));
+    if (found == file.tensors.end()) throw usage_error("the tensor {} of {} is missing", info.name, op.name);
+    const StoredTensor& tensor = found->second;
+    const ConstTensorView view{tensor.bytes.data(), tensor.dtype, tensor.shape, dense_strides(tensor.shape)};
+    require_shape(info.name, view, shape_of(info, which.dims));
+    require_dtype(info.name, view, info.dtype.value_or(which.dtype));
+    inputs.push_back(tensor.bytes);
+  }
+  return inputs;
+}
+
+void add_outputs(TensorFile& file, const Problem& problem) {
+  add_tensors(file, problem.op().outputs, problem.which(), problem.outputs());
+}
+
+}  // namespace assay

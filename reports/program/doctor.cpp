@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/core/ceilings.h"
+#include "kernels/core/build.h"
+#include "kernels/core_cuda/cuda_device.h"
+#include "reports/program/commands.h"
+#include "reports/program/machine.h"
+#include "reports/program/program.h"
+#include "reports/program/selection.h"
+
+namespace assay {
+namespace {
+
+std::string gpu_state() {
+  if constexpr (kHasCuda) {
+    const int count = cuda_device_count();
+    return count > 0 ? fmt::format("{} found", count) : cuda_unavailable_reason();
+  }
+  return "this build has no CUDA";
+}
+
+}  // namespace
+
+int run_doctor(const Options& options) {
+  const auto devices = open_devices(options.device);
+  const MachineRecord machine = machine_record();
+  const ToolRecord tool = tool_record();
+  Json json{{"tool",
+             {{"version", tool.version},
+              {"git", tool.git},
+              {"dirty", tool.dirty},
+              {"compiler", tool.compiler},
+              {"build", tool.build}}},
+            {"host_os", machine.host_os},
+            {"memory_bytes", machine.memory_bytes},
+            {"gpus", gpu_state()},
+            {"devices", Json::array()}};
+  if (!options.json) {
+    fmt::print("assay     {} ({}{}), {}, {}\n", tool.version, tool.git, tool.dirty ? ", with changes" : "",
+               tool.compiler, tool.build);
+    fmt::print("system    {}, {:.1f} GiB\n", machine.host_os,
+               static_cast<double>(machine.memory_bytes) / 0x1p30);
+    fmt::print("GPUs      {}\n", gpu_state());
+  }
+  const std::vector<std::string> disturbances =
+      timing_disturbances();  // before we load the machine ourselves
+  for (const auto& device : devices) {
+    const DeviceInfo& info = device->info();
+    const Ceilings ceilings = measure_ceilings(*device);
+    json["devices"].push_back({{"device", info.name()},
+                               {"model", info.model},
+                               {"driver", info.driver},
+                               {"memory_bytes", info.memory_bytes},
+                               {"cache_bytes", info.cache_bytes},
+                               {"units", info.units},
+                               {"compute_capability", info.compute_capability},
+                               {"copy_bytes_per_s", ceilings.copy_bytes_per_s},
+                               {"copy_method", ceilings.copy_method}});
+    if (options.json) continue;
+    fmt::print("{:<9} {}, {} {}, {:.1f} GiB, {:.0f} MiB last-level cache\n", info.name(), info.model,
+               info.units, info.kind == DeviceKind::kCpu ? "hardware threads" : "multiprocessors",
+               static_cast<double>(info.memory_bytes) / 0x1p30,
+               static_cast<double>(info.cache_bytes) / 0x1p20);
+    if (!info.driver.empty())
+      fmt::print("          driver {}, sm_{}\n", info.driver, info.compute_capability);
+    fmt::print("          copies {:.1f} GB/s, read and written ({})\n", ceilings.copy_bytes_per_s / 1e9,
+               ceilings.copy_method);
+  }
+  json["disturbances"] = disturbances;
+  if (options.json) {
+    fmt::print("{}\n", json.dump(2));
+  } else if (disturbances.empty()) {
+    fmt::print("timing    nothing was found that disturbs it\n");
+  } else {
+    for (const std::string& disturbance : disturbances) fmt::print("timing    {}\n", disturbance);
+  }
+  return options.strict_env && !disturbances.empty() ? kExitEnvironmentUnfit : kExitPassed;
+}
+
+}  // namespace assay

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/ranges.h>
+
+#include "reports/program/commands.h"
+#include "reports/program/program.h"
+#include "reports/program/selection.h"
+
+namespace assay {
+namespace {
+
+std::vector<std::string_view> dtype_names(const Path& path) {
+  std::vector<std::string_view> names;
+  for (DType dtype : path.dtypes) names.push_back(name_of(dtype));
+  return names;
+}
+
+Json tensors_json(const std::vector<TensorInfo>& tensors) {
+  Json list = Json::array();
+  for (const TensorInfo& tensor : tensors) {
+    list.push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"meaning", tensor.meaning}});
+    if (tensor.dtype) list.back()["dtype"] = name_of(*tensor.dtype);
+  }
+  return list;
+}
+
+Json op_json(const Op& op) {
+  Json dims = Json::array();
+  for (const DimInfo& dim : op.dims) {
+    dims.push_back({{"key", dim.key}, {"min", dim.min}, {"max", dim.max}, {"meaning", dim.meaning}});
+  }
+  return {{"op", op.name},
+          {"formula", op.formula},
+          {"dims", dims},
+          {"inputs", tensors_json(op.inputs)},
+          {"outputs", tensors_json(op.outputs)},
+          {"paths", Json::array()}};
+}
+
+std::string signature(const std::vector<TensorInfo>& tensors) {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors) names.push_back(fmt::format("{} ({})", tensor.name, tensor.shape));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+int run_list(const Registry& registry, const Options& options) {
+  const auto devices = open_devices(options.device);
+  Json ops = Json::array();
+  const Op* previous = nullptr;
+  for (const SelectedPath& selected : select_paths(registry, options, devices)) {
+    const Op& op = *selected.subject.op;
+    const Path& path = *selected.subject.path;
+    if (options.dtype && std::ranges::count(path.dtypes, *options.dtype) == 0) continue;
+    const std::string where = selected.device != nullptr ? selected.device->info().name() : "no device here";
+    if (&op != previous) {
+      ops.push_back(op_json(op));
+      if (!options.json) {
+        fmt::print("{}  {}\n  {} -> {}\n", op.name, op.formula, signature(op.inputs), signature(op.outputs));
+      }
+      previous = &op;
+    }
+    ops.back()["paths"].push_back({{"path", path.name},
+                                   {"device", where},
+                                   {"dtypes", dtype_names(path)},
+                                   {"deterministic", path.deterministic},
+                                   {"summary", path.summary}});
+    if (!options.json) {
+      fmt::print("  {:<10} {:<16} {:<16} {}\n", path.name,
+                 fmt::format("{}", fmt::join(dtype_names(path), " ")), where, path.summary);
+    }
+  }
+  if (options.json) fmt::print("{}\n", ops.dump(2));
+  if (!ops.empty()) return kExitPassed;
+  fmt::print(stderr, "assay: no path matches {}\n", fmt::join(options.filters, " "));
+  return kExitNothingSelected;
+}
+
+}  // namespace assay

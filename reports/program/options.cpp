@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/program/options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+#include "reports/program/machine.h"
+#include "reports/program/program.h"
+
+namespace assay {
+namespace {
+
+// "60s", "5m", "500ms", "1h"; a bare number is seconds.
+std::chrono::duration<double> parse_budget(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, text.data() + text.size());
+  const double seconds = unit == "ms"                ? 1e-3
+                         : unit == "" || unit == "s" ? 1
+                         : unit == "m"               ? 60
+                         : unit == "h"               ? 3600
+                                                     : 0;
+  if (error != std::errc() || seconds == 0 || !(number > 0)) {
+    throw usage_error("--budget {} is not a time such as 60s, 5m or 500ms", text);
+  }
+  return std::chrono::duration<double>(number * seconds);
+}
+
+void parse_shard(const std::string& text, Options& options) {
+  const size_t slash = text.find('/');
+  int64_t i = 0;
+  int64_t n = 0;
+  const char* end = text.data() + text.size();
+  if (slash != std::string::npos) {
+    const auto first = std::from_chars(text.data(), text.data() + slash, i);
+    const auto second = std::from_chars(text.data() + slash + 1, end, n);
+    if (first.ptr != text.data() + slash || second.ptr != end) i = 0;
+  }
+  if (i < 1 || i > n) throw usage_error("--shard {} is not i/n with 1 <= i <= n", text);
+  options.shard = i - 1;
+  options.shards = n;
+}
+
+// Options as text, before the ones that need a parser of ours.
+struct RawOptions {
+  std::string dtype;
+  std::string budget;
+  std::string shard;
+};
+
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.set_version_flag("--version", tool_record().version + " (" + tool_record().git + ")");
+    app_.require_subcommand(1);
+    app_.footer(
+        "Exit codes: 0 passed, 1 numerical failure, 2 usage, 5 nothing selected, 6 environment unfit "
+        "(--strict-env),\n"
+        "70 internal error, 77 device absent, 130 interrupted. Every option has an environment twin "
+        "ASSAY_<OPTION>.");
+
+    auto& list = add(Command::kList, "list", "Print the ops, their paths and what they need");
+    add_selection(list);
+    add_json(list);
+
+    auto& doctor = add(Command::kDoctor, "doctor",
+                       "Print what this machine can run, how fast it copies, and what disturbs timing");
+    add_device(doctor);
+    add_json(doctor);
+    add_strict_env(doctor);
+
+    auto& verify = add(Command::kVerify, "verify", "Judge paths on random cases");
+    add_selection(verify);
+    add_cases(verify);
+    add_out(verify, "Directory for the record and the reports");
+    add_json(verify);
+    verify
+        .add_flag("--specimens", options_.specimens,
+                  "Judge the known-bad implementations; passes if every one is caught")
+        ->envname("ASSAY_SPECIMENS");
+
+    auto& bench = add(Command::kBench, "bench", "Time paths on production shapes, each judged there first");
+    add_selection(bench);
+    add_seed(bench);
+    add_out(bench, "Directory for the record and the reports");
+    add_json(bench);
+    add_strict_env(bench);
+
+    auto& run = add(Command::kRun, "run", "verify, bench and report");
+    add_selection(run);
+    add_cases(run);
+    add_out(run, "Directory for the record and the reports (default assay-out)");
+    add_json(run);
+    add_strict_env(run);
+
+    auto& replay = add(Command::kReplay, "replay", "Judge one case, or the tensors of a capsule, again");
+    replay.add_option("CASE|CAPSULE", options_.subject, "A case line or a .safetensors capsule")->required();
+    add_device(replay);
+    add_json(replay);
+
+    auto& exec = add(Command::kExec, "exec", "Run one case on tensors from a .safetensors file");
+    exec.add_option("CASE", options_.subject, "A case line: op/path/dtype/dim=size/...")->required();
+    exec.add_option("--in", options_.in, "File with the inputs under the op's names")
+        ->required()
+        ->envname("ASSAY_IN");
+    exec.add_option("--out", options_.out, "File for the outputs")->required()->envname("ASSAY_OUT");
+    add_device(exec);
+
+    auto& report = add(Command::kReport, "report", "Render the reports of a record again");
+    report.add_option("RUN.JSON", options_.subject, "A record that `run` left")->required();
+    add_out(report, "Directory for the reports (default: beside the record)");
+  }
+
+  ParsedOptions parse(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+      if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
+      if (!raw_.budget.empty()) options_.budget = parse_budget(raw_.budget);
+      if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
+    } catch (const CLI::Success& success) {
+      app_.exit(success);
+      return {.options = {}, .exit_code = kExitPassed};
+    } catch (const CLI::ParseError& error) {
+      fmt::print(stderr, "assay: {}; see --help\n", error.what());
+      return {.options = {}, .exit_code = kExitUsage};
+    }
+    options_.command_line.assign(argv, argv + argc);
+    return {.options = options_, .exit_code = kExitPassed};
+  }
+
+ private:
+  CLI::App& add(Command command, const char* name, const char* what) {
+    CLI::App& sub = *app_.add_subcommand(name, what);
+    sub.callback([this, command] { options_.command = command; });
+    sub.add_flag("-q,--quiet", options_.quiet, "No progress on stderr")->envname("ASSAY_QUIET");
+    return sub;
+  }
+  void add_selection(CLI::App& sub) {
+    sub.add_option("FILTER", options_.filters, "Globs on op or op/path: 'dynamic*', '*/cuda*'");
+    sub.add_option("--dtype", raw_.dtype, "Only this storage dtype: f32, f16 or bf16")
+        ->envname("ASSAY_DTYPE");
+    add_device(sub);
+  }
+  void add_device(CLI::App& sub) {
+    sub.add_option("--device", options_.device, "all, cpu, cuda or cuda:k (default all)")
+        ->envname("ASSAY_DEVICE");
+  }
+  void add_seed(CLI::App& sub) {
+    sub.add_option("--seed", options_.seed, "Seed of the cases (default 0)")->envname("ASSAY_SEED");
+  }
+  void add_cases(CLI::App& sub) {
+    sub.add_option("--cases", options_.cases, "Cases per path (default 200)")
+        ->check(CLI::PositiveNumber)
+        ->envname("ASSAY_CASES");
+    sub.add_option("--budget", raw_.budget, "Time per path instead of a number of cases: 60s, 5m")
+        ->envname("ASSAY_BUDGET");
+    sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")
+        ->envname("ASSAY_SHARD");
+    add_seed(sub);
+  }
+  void add_out(CLI::App& sub, const char* what) {
+    sub.add_option("--out", options_.out, what)->envname("ASSAY_OUT");
+  }
+  void add_json(CLI::App& sub) {
+    sub.add_flag("--json", options_.json, "JSON on stdout instead of a table")->envname("ASSAY_JSON");
+  }
+  void add_strict_env(CLI::App& sub) {
+    sub.add_flag("--strict-env", options_.strict_env,
+                 "Fail with exit code 6 if the machine is unfit for timing")
+        ->envname("ASSAY_STRICT_ENV");
+  }
+
+  CLI::App app_{"How wrong each path of a numerical kernel is, how fast it is, and whether either got worse",
+                "assay"};
+  Options options_;
+  RawOptions raw_;
+};
+
+}  // namespace
+
+ParsedOptions parse_options(int argc, const char* const* argv) {
+  return CommandLine().parse(argc, argv);
+}
+
+}  // namespace assay

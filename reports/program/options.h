@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: subcommands, options, and their environment twins ASSAY_<OPTION>.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/dtype.h"
+
+namespace assay {
+
+enum class Command : uint8_t { kList, kDoctor, kVerify, kBench, kRun, kReplay, kExec, kReport };
+
+struct Options {
+  Command command = Command::kRun;
+  std::vector<std::string> filters;  // globs on op or op/path; empty selects all
+  std::optional<DType> dtype;
+  std::string device = "all";                           // all, cpu, cuda, cuda:k
+  int64_t cases = 200;                                  // per path
+  std::optional<std::chrono::duration<double>> budget;  // per path; replaces `cases`
+  uint64_t seed = 0;
+  int64_t shard = 0;   // of `--shard i/n`: i - 1
+  int64_t shards = 1;  // n
+  bool specimens = false;
+  bool json = false;
+  bool strict_env = false;
+  bool quiet = false;
+  std::string out;      // directory; for exec a file
+  std::string in;       // file of tensors
+  std::string subject;  // a case line, a capsule or a record, by command
+  std::vector<std::string> command_line;
+};
+
+// Nothing if the command line was answered already: --help, --version, or an error that was printed; then
+// `exit_code` says how.
+struct ParsedOptions {
+  std::optional<Options> options;
+  int exit_code = 0;
+};
+ParsedOptions parse_options(int argc, const char* const* argv);
+
+}  // namespace assay

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/program/program.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "kernels/core/error.h"
+#include "reports/program/commands.h"
+#include "reports/program/session.h"
+
+namespace assay {
+namespace {
+
+int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& options) {
+  switch (options.command) {
+    case Command::kList:
+      return run_list(registry, options);
+    case Command::kDoctor:
+      return run_doctor(options);
+    case Command::kVerify:
+      if (options.specimens) return run_specimens(registry, options);
+      [[fallthrough]];
+    case Command::kBench:
+    case Command::kRun:
+      return run_paths(registry, sweeps, options);
+    case Command::kReplay:
+      return run_replay(registry, options);
+    case Command::kExec:
+      return run_exec(registry, options);
+    case Command::kReport:
+      return run_report(options);
+  }
+  throw Error("Command({}) is not a command", static_cast<int>(options.command));
+}
+
+int exit_code(const Error& error) {
+  switch (error.kind()) {
+    case Error::Kind::kUsage:
+    case Error::Kind::kUnsupported:
+      return kExitUsage;
+    case Error::Kind::kDevice:
+      return kExitDeviceAbsent;
+    case Error::Kind::kInternal:
+      return kExitInternalError;
+  }
+  return kExitInternalError;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, const Registry& registry,
+                const std::vector<Sweep>& sweeps) {
+  try {
+    install_interrupt_handler();
+    const ParsedOptions parsed = parse_options(argc, argv);
+    const int code = parsed.options ? run_command(registry, sweeps, *parsed.options) : parsed.exit_code;
+    // Data that did not reach its reader is no success: a full disk behind a redirection shows here.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw usage_error("cannot write to standard output");
+    return code;
+  } catch (const Error& error) {
+    fmt::print(stderr, "assay: {}\n", error.what());
+    if (error.kind() == Error::Kind::kInternal) {
+      fmt::print(stderr, "  at {}:{}\n", error.where().file_name(), error.where().line());
+    }
+    return exit_code(error);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "assay: internal error: {}\n", error.what());
+    return kExitInternalError;
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// replay and exec: one case.
+#include "properties/core/judge.h"
+#include "reports/program/capsule.h"
+#include "reports/program/commands.h"
+#include "reports/program/program.h"
+#include "reports/program/selection.h"
+#include "reports/program/session.h"
+
+namespace assay {
+namespace {
+
+void print_numerics(const Verdict& verdict) {
+  for (const OutputNumerics& output : verdict.outputs) {
+    const Comparison& c = output.comparison;
+    fmt::print(
+        "  {:<8} {} of {} elements compared, {} wrong; error/bound {:.3g}, {:.3g} ulp, rel_l2 {:.3g}, max "
+        "{:.3g}\n",
+        output.name, c.count, output.elements, c.wrong, c.max_error_over_bound, c.max_ulp, c.rel_l2(),
+        c.max_abs);
+  }
+}
+
+}  // namespace
+
+int run_replay(const Registry& registry, const Options& given) {
+  Options options = given;
+  const std::optional<Capsule> capsule =
+      is_capsule(options.subject) ? std::optional(read_capsule(options.subject)) : std::nullopt;
+  const Case which = capsule ? capsule->which : parse_case(options.subject);
+  const Subject subject = registry.subject(which.op, which.path);
+  const auto device = open_device_for(*subject.path, options.device);
+  Judged judged{.which = which, .verdict = {}, .shrunk_from = {}};
+  if (capsule) {
+    const TensorBytes inputs = inputs_from(capsule->file, *subject.op, which);
+    Problem problem(*subject.op, *subject.path, which, *device);
+    judged.verdict = judge(subject, problem, &inputs);
+  } else {
+    judged.verdict = judge(subject, which, *device);
+  }
+  if (options.json) {
+    options.quiet = true;
+    Session session(options);
+    session.add_device(*device);
+    session.add(subject, *device, judged);
+    return session.finish();
+  }
+  fmt::print("{}: {}\n", name_of(judged.verdict.kind), judged.verdict.reason);
+  print_numerics(judged.verdict);
+  fmt::print("  {}\n", which.to_string());
+  if (is_failure(judged.verdict.kind)) return kExitNumericalFailure;
+  return judged.verdict.kind == VerdictKind::kPass ? kExitPassed : kExitNothingSelected;
+}
+
+int run_exec(const Registry& registry, const Options& options) {
+  const Case which = parse_case(options.subject);
+  const Subject subject = registry.subject(which.op, which.path);
+  require_dims(*subject.op, which.dims);
+  const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
+  const auto device = open_device_for(*subject.path, options.device);
+  Problem problem(*subject.op, *subject.path, which, *device);
+  prepare(problem, &inputs);
+  problem.run();
+  TensorFile file;
+  file.metadata = {{"case", which.to_string()}};
+  add_outputs(file, problem);
+  write_safetensors(options.out, file);
+  return kExitPassed;
+}
+
+}  // namespace assay

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include "reports/program/commands.h"
+#include "reports/program/program.h"
+#include "reports/program/session.h"
+#include "reports/store/files.h"
+
+namespace assay {
+
+int run_report(const Options& options) {
+  const std::filesystem::path source(options.subject);
+  const Record record = parse_record(read_file(source), options.subject);
+  const std::string beside = source.has_parent_path() ? source.parent_path().string() : ".";
+  const std::string out = options.out.empty() ? beside : options.out;
+  make_output_directory(out);
+  write_reports(record, out);
+  fmt::print("{}\n", (std::filesystem::path(out) / "report.html").string());
+  return kExitPassed;
+}
+
+}  // namespace assay

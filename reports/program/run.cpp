@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify, bench and run.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "bench/core/measure.h"
+#include "properties/core/judge.h"
+#include "reports/program/commands.h"
+#include "reports/program/machine.h"
+#include "reports/program/program.h"
+#include "reports/program/selection.h"
+#include "reports/program/session.h"
+
+namespace assay {
+namespace {
+
+std::string path_name(const Subject& subject) {
+  return fmt::format("{}/{}", subject.op->name, subject.path->name);
+}
+
+bool serves(const Path& path, const std::optional<DType>& dtype) {
+  return !dtype || std::ranges::count(path.dtypes, *dtype) > 0;
+}
+
+FuzzOptions fuzz_options(const Options& options) {
+  return {.cases = options.cases,
+          .budget = options.budget,
+          .seed = options.seed,
+          .dtype = options.dtype,
+          .shard = options.shard,
+          .shards = options.shards,
+          .stop_at_first_failure = false};
+}
+
+void verify_path(const SelectedPath& selected, const Options& options, Session& session) {
+  const std::string name = path_name(selected.subject);
+  int64_t done = 0;
+  session.progress(fmt::format("verifying {}", name));
+  fuzz(selected.subject, *selected.device, fuzz_options(options), [&](const Judged& judged) {
+    session.add(selected.subject, *selected.device, judged);
+    session.progress(fmt::format("verifying {}: {} cases", name, ++done), Session::Progress::kStep);
+    return !is_interrupted();
+  });
+}
+
+// Judges one production shape and, if it passes, times it on the same tensors.
+CaseRecord bench_case(const Subject& subject, const Case& which, Device& device, const Ceilings& ceilings) {
+  CaseRecord record{.which = which,
+                    .device = device.info().name(),
+                    .recipe = subject.path->recipe(which.dtype).to_string(),
+                    .verdict = {},
+                    .shrunk_from = {},
+                    .perf = {},
+                    .perf_warm = {},
+                    .no_perf = ""};
+  std::optional<Problem> problem;
+  try {
+    problem.emplace(*subject.op, *subject.path, which, device);
+    record.verdict = judge(subject, *problem);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
+  }
+  if (record.verdict.kind == VerdictKind::kPass) {
+    record.perf = measure(*problem, Cache::kCold, ceilings);
+    record.perf_warm = measure(*problem, Cache::kWarm, ceilings);
+  } else {
+    record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
+  }
+  return record;
+}
+
+void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, const Options& options,
+                const Ceilings& ceilings, Session& session) {
+  const Subject& subject = selected.subject;
+  for (const Sweep& sweep : sweeps) {
+    if (sweep.op != subject.op->name || sweep.device != subject.path->device || is_interrupted()) continue;
+    if (std::ranges::count(subject.path->dtypes, sweep.dtype) == 0) continue;
+    if (options.dtype && sweep.dtype != *options.dtype) continue;
+    const Case which{.op = std::string(subject.op->name),
+                     .path = std::string(subject.path->name),
+                     .dtype = sweep.dtype,
+                     .dims = sweep.dims,
+                     .data = Regime::kNormal,
+                     .layout = Layout::kDense,
+                     .state = State::kFirstCall,
+                     .seed = options.seed};
+    session.progress(fmt::format("timing {}", which.to_string()));
+    session.add(bench_case(subject, which, *selected.device, ceilings));
+  }
+}
+
+// Paths that this machine can run now; the others are recorded with the reason.
+std::vector<SelectedPath> runnable(const std::vector<SelectedPath>& selected, const Options& options,
+                                   Session& session) {
+  std::vector<SelectedPath> result;
+  for (const SelectedPath& path : selected) {
+    const Subject& subject = path.subject;
+    if (path.device == nullptr) {
+      session.add_not_run(*subject.op, *subject.path,
+                          fmt::format("no {} device", name_of(subject.path->device)));
+    } else if (!serves(*subject.path, options.dtype)) {
+      session.add_not_run(*subject.op, *subject.path,
+                          fmt::format("does not serve {}", name_of(*options.dtype)));
+    } else {
+      result.push_back(path);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& given) {
+  Options options = given;
+  if (options.command == Command::kRun && options.out.empty()) options.out = "assay-out";
+  const bool verifies = options.command != Command::kBench;
+  const bool times = options.command != Command::kVerify;
+
+  const auto devices = open_devices(options.device);
+  const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
+  if (selected.empty()) {
+    fmt::print(stderr, "assay: no path matches {}\n", fmt::join(options.filters, " "));
+    return kExitNothingSelected;
+  }
+  const std::vector<std::string> disturbances = times ? timing_disturbances() : std::vector<std::string>{};
+  for (const std::string& disturbance : disturbances)
+    fmt::print(stderr, "assay: timings are disturbed: {}\n", disturbance);
+  if (options.strict_env && !disturbances.empty()) return kExitEnvironmentUnfit;
+
+  Session session(options);
+  for (const auto& device : devices) session.add_device(*device);
+  const std::vector<SelectedPath> paths = runnable(selected, options, session);
+  if (paths.empty()) {
+    const bool lacks_device =
+        std::ranges::any_of(selected, [](const auto& path) { return path.device == nullptr; });
+    for (const NotRun& path : session.record().not_run) {
+      fmt::print(stderr, "assay: {}/{}: {}\n", path.op, path.path, path.reason);
+    }
+    return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
+  }
+  for (const auto& device : devices) {
+    const auto uses = [&](const SelectedPath& path) { return path.device == device.get(); };
+    if (std::ranges::none_of(paths, uses) || is_interrupted()) continue;
+    if (verifies) {
+      for (const SelectedPath& path : paths) {
+        if (uses(path) && !is_interrupted()) verify_path(path, options, session);
+      }
+    }
+    if (!times || is_interrupted()) continue;
+    session.progress(fmt::format("measuring the copy bandwidth of {}", device->info().name()));
+    const Ceilings ceilings = measure_ceilings(*device);
+    session.set_ceilings(*device, ceilings);
+    for (const SelectedPath& path : paths) {
+      if (uses(path)) bench_path(path, sweeps, options, ceilings, session);
+    }
+  }
+  return session.finish();
+}
+
+int run_specimens(const Registry& registry, const Options& options) {
+  const auto devices = open_devices(options.device);
+  int64_t judged_specimens = 0;
+  int64_t survivors = 0;
+  for (const Specimen& specimen : registry.specimens()) {
+    if (!matches(options.filters, specimen.op, specimen.path.name)) continue;
+    const auto device =
+        std::ranges::find(devices, specimen.path.device, [](const auto& d) { return d->info().kind; });
+    if (device == devices.end() || !serves(specimen.path, options.dtype)) continue;
+    FuzzOptions fuzzing = fuzz_options(options);
+    fuzzing.stop_at_first_failure = true;
+    const Subject subject = registry.subject(specimen.op, specimen.path.name);
+    std::optional<Judged> caught;
+    int64_t cases = 0;
+    fuzz(subject, **device, fuzzing, [&](const Judged& judged) {
+      ++cases;
+      if (judged.verdict.kind == VerdictKind::kFail || judged.verdict.kind == VerdictKind::kCrashed)
+        caught = judged;
+      return !is_interrupted();
+    });
+    if (is_interrupted()) return kExitInterrupted;
+    ++judged_specimens;
+    if (caught) {
+      fmt::print("caught    {}/{} ({}) at case {}\n          {}: {}\n          {}\n", specimen.op,
+                 specimen.path.name, specimen.fault, cases, name_of(caught->verdict.kind),
+                 caught->verdict.reason, caught->which.to_string());
+    } else {
+      ++survivors;
+      fmt::print("SURVIVED  {}/{} ({}): {} cases found nothing\n", specimen.op, specimen.path.name,
+                 specimen.fault, cases);
+    }
+  }
+  if (judged_specimens == 0) {
+    fmt::print(stderr, "assay: no specimen matches\n");
+    return kExitNothingSelected;
+  }
+  fmt::print("{} of {} specimens caught\n", judged_specimens - survivors, judged_specimens);
+  return survivors == 0 ? kExitPassed : kExitNumericalFailure;
+}
+
+}  // namespace assay

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/program/selection.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "kernels/core/build.h"
+#include "kernels/core_cuda/cuda_device.h"
+
+namespace assay {
+namespace {
+
+int gpu_count() {
+  if constexpr (kHasCuda) return cuda_device_count();
+  return 0;
+}
+
+std::string why_no_gpu() {
+  if constexpr (kHasCuda) return cuda_unavailable_reason();
+  return "this build has no CUDA";
+}
+
+std::unique_ptr<Device> open_gpu(int index) {
+  if (index >= gpu_count()) {
+    throw device_error("--device cuda:{}: {}", index,
+                       gpu_count() == 0 ? why_no_gpu() : fmt::format("there are {} GPUs", gpu_count()));
+  }
+  if constexpr (kHasCuda) return open_cuda(index);
+  throw device_error("--device cuda:{}: {}", index, why_no_gpu());
+}
+
+// k of "cuda:k", 0 of "cuda"; -1 for another text.
+int gpu_index(std::string_view wanted) {
+  if (wanted == "cuda") return 0;
+  int index = -1;
+  if (wanted.starts_with("cuda:")) {
+    const std::string_view number = wanted.substr(5);
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+    if (error != std::errc() || end != number.data() + number.size() || index < 0) return -1;
+  }
+  return index;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Device>> open_devices(std::string_view wanted) {
+  std::vector<std::unique_ptr<Device>> devices;
+  if (wanted == "all" || wanted == "cpu") devices.push_back(open_cpu());
+  if (wanted == "all" && gpu_count() > 0) devices.push_back(open_gpu(0));
+  if (gpu_index(wanted) >= 0) devices.push_back(open_gpu(gpu_index(wanted)));
+  if (devices.empty()) throw usage_error("--device {} is not one of all, cpu, cuda, cuda:k", wanted);
+  return devices;
+}
+
+bool matches(const std::vector<std::string>& globs, std::string_view op, std::string_view path) {
+  const std::string whole = fmt::format("{}/{}", op, path);
+  return globs.empty() || std::ranges::any_of(globs, [&](const std::string& glob) {
+           const bool names_path = glob.find('/') != std::string::npos;
+           return fnmatch(glob.c_str(), names_path ? whole.c_str() : std::string(op).c_str(), 0) == 0;
+         });
+}
+
+std::vector<SelectedPath> select_paths(const Registry& registry, const Options& options,
+                                       const std::vector<std::unique_ptr<Device>>& devices) {
+  std::vector<SelectedPath> selected;
+  for (const Op* op : registry.ops()) {
+    for (const Path& path : op->paths) {
+      if (!matches(options.filters, op->name, path.name)) continue;
+      const auto device = std::ranges::find(devices, path.device,
+                                            [](const auto& candidate) { return candidate->info().kind; });
+      selected.push_back({.subject = {.op = op, .path = &path, .oracle = &registry.oracle(op->name)},
+                          .device = device == devices.end() ? nullptr : device->get()});
+    }
+  }
+  return selected;
+}
+
+std::unique_ptr<Device> open_device_for(const Path& path, std::string_view wanted) {
+  const std::string kind(name_of(path.device));
+  auto devices = open_devices(wanted == "all" ? kind : wanted);
+  if (devices[0]->info().kind != path.device) {
+    throw usage_error("--device {}: the path {} runs on {}", wanted, path.name, kind);
+  }
+  return std::move(devices[0]);
+}
+
+}  // namespace assay

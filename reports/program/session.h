@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of the program that leaves a record: what it has done so far, progress on stderr, and the files at
+// the end.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "kernels/core/device.h"
+#include "properties/core/fuzz.h"
+#include "reports/program/options.h"
+#include "reports/record/record.h"
+
+namespace assay {
+
+// Set by SIGINT and SIGTERM once install_interrupt_handler() ran: finish the case, write the reports, exit
+// with 130.
+void install_interrupt_handler();
+bool is_interrupted();
+
+class Session {
+ public:
+  explicit Session(const Options& options);
+
+  void add_device(const Device& device);
+  void set_ceilings(const Device& device, const Ceilings& ceilings);
+  // Adds a judged case; a failure is printed at once and, if there is an output directory, saved as a
+  // capsule.
+  void add(const Subject& subject, Device& device, const Judged& judged);
+  void add(CaseRecord record);
+  void add_not_run(const Op& op, const Path& path, std::string reason);
+
+  // A line on stderr that the next one replaces on a terminal; elsewhere only milestones are printed.
+  enum class Progress : uint8_t { kMilestone, kStep };
+  void progress(const std::string& text, Progress kind = Progress::kMilestone);
+
+  // Closes the record, writes the files to --out, prints the table or the JSON. Returns the exit code.
+  int finish();
+
+  const Record& record() const { return record_; }
+
+ private:
+  const Options& options_;
+  Record record_;
+  std::chrono::steady_clock::time_point start_;
+  bool on_terminal_;
+  bool line_is_open_ = false;
+};
+
+// Writes run.json, report.html, report.md, junit.xml and benchmark.json, each whole or not at all.
+void write_reports(const Record& record, const std::string& directory);
+
+}  // namespace assay

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields of a JSON object, read strictly: what is missing or of the wrong kind is an Error that names the
+// field.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/error.h"
+
+namespace assay {
+
+class JsonFields {
+ public:
+  // `where` stands before the field's name in errors: "run.json: cases[3]". The JSON must outlive this.
+  JsonFields(const nlohmann::ordered_json& json, std::string_view source, std::string where = "")
+      : json_(&json), source_(source), where_(std::move(where)) {}
+
+  bool has(std::string_view key) const;         // there, and not null
+  bool has_number(std::string_view key) const;  // there, or listed in nonfinite_fields
+
+  std::string text(std::string_view key) const;
+  bool flag(std::string_view key) const;
+  double number(std::string_view key) const;  // infinite or NaN if nonfinite_fields says so
+  template <class Integer>
+  Integer integer(std::string_view key) const;
+  std::vector<double> numbers(std::string_view key) const;
+  std::vector<std::string> texts(std::string_view key) const;
+  JsonFields object(std::string_view key) const;
+  std::vector<JsonFields> objects(std::string_view key) const;
+
+  // The enumerator of `values` that has this field's name.
+  template <class Enums>
+  typename Enums::value_type one_of(std::string_view key, const Enums& values) const {
+    const std::string name = text(key);
+    for (auto value : values) {
+      if (name_of(value) == name) return value;
+    }
+    throw error(key, "is '{}', which this program does not know", name);
+  }
+
+  template <class... Args>
+  Error error(std::string_view key, LocatedFormat format, const Args&... args) const {
+    return usage_error({"{}: {} {}", format.where}, source_, path_of(key),
+                       fmt::vformat(format.text, fmt::make_format_args(args...)));
+  }
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  std::string path_of(std::string_view key) const;
+  const Json& at(std::string_view key) const;
+  const Json& array(std::string_view key) const;
+
+  const Json* json_;
+  std::string_view source_;
+  std::string where_;
+};
+
+// Sets a field; a number that is not finite is listed in nonfinite_fields instead.
+void put_number(nlohmann::ordered_json& object, const char* key, double value);
+
+// Throws Error (internal) unless all are finite.
+template <class Numbers>
+void put_numbers(nlohmann::ordered_json& object, const char* key, const Numbers& values) {
+  object[key] = nlohmann::ordered_json::array();
+  for (double value : values) {
+    if (!(value - value == 0)) throw Error("{} holds {}", key, value);
+    object[key].push_back(value);
+  }
+}
+
+}  // namespace assay

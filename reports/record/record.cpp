@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/record/record.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "reports/record/json_fields.h"
+
+namespace assay {
+namespace {
+
+constexpr std::string_view kSchemaName = "assay.run/";
+constexpr std::string_view kSchema = "assay.run/1";
+
+constexpr std::array kVerdicts{VerdictKind::kPass,        VerdictKind::kFail,    VerdictKind::kMistrusted,
+                               VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,
+                               VerdictKind::kSkipped};
+constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
+constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
+
+// ---- devices, machine, tool
+
+Json to_json(const DeviceRecord& device) {
+  Json json{{"name", device.info.name()},
+            {"kind", name_of(device.info.kind)},
+            {"index", device.info.index},
+            {"model", device.info.model},
+            {"driver", device.info.driver},
+            {"memory_bytes", device.info.memory_bytes},
+            {"cache_bytes", device.info.cache_bytes},
+            {"units", device.info.units},
+            {"compute_capability", device.info.compute_capability}};
+  if (device.ceilings) {
+    Json& ceilings = json["ceilings"];
+    put_number(ceilings, "copy_bytes_per_s", device.ceilings->copy_bytes_per_s);
+    ceilings["copy_method"] = device.ceilings->copy_method;
+  }
+  return json;
+}
+
+DeviceRecord read_device(const JsonFields& fields) {
+  DeviceRecord device{.info = {.kind = fields.one_of("kind", kDeviceKinds),
+                               .index = fields.integer<int>("index"),
+                               .model = fields.text("model"),
+                               .driver = fields.text("driver"),
+                               .memory_bytes = fields.integer<int64_t>("memory_bytes"),
+                               .cache_bytes = fields.integer<int64_t>("cache_bytes"),
+                               .units = fields.integer<int64_t>("units"),
+                               .compute_capability = fields.integer<int>("compute_capability")},
+                      .ceilings = {}};
+  if (fields.has("ceilings")) {
+    const JsonFields ceilings = fields.object("ceilings");
+    device.ceilings = Ceilings{.copy_bytes_per_s = ceilings.number("copy_bytes_per_s"),
+                               .copy_method = ceilings.text("copy_method")};
+  }
+  return device;
+}
+
+Json to_json(const MachineRecord& machine) {
+  Json json{{"host_os", machine.host_os}};
+  if (!machine.host_name.empty()) json["host_name"] = machine.host_name;
+  json["memory_bytes"] = machine.memory_bytes;
+  json["devices"] = Json::array();
+  for (const DeviceRecord& device : machine.devices) json["devices"].push_back(to_json(device));
+  return json;
+}
+
+MachineRecord read_machine(const JsonFields& fields) {
+  MachineRecord machine;
+  machine.host_os = fields.text("host_os");
+  if (fields.has("host_name")) machine.host_name = fields.text("host_name");
+  machine.memory_bytes = fields.integer<int64_t>("memory_bytes");
+  for (const JsonFields& device : fields.objects("devices")) machine.devices.push_back(read_device(device));
+  return machine;
+}
+
+Json to_json(const ToolRecord& tool) {
+  return {{"version", tool.version},
+          {"git", tool.git},
+          {"dirty", tool.dirty},
+          {"compiler", tool.compiler},
+          {"build", tool.build}};
+}
+
+ToolRecord read_tool(const JsonFields& fields) {
+  return {.version = fields.text("version"),
+          .git = fields.text("git"),
+          .dirty = fields.flag("dirty"),
+          .compiler = fields.text("compiler"),
+          .build = fields.text("build")};
+}
+
+// ---- numerics
+
+Json to_json(const WorstElement& worst) {
+  Json json{{"index", worst.element}};
+  put_number(json, "got", worst.got);
+  put_number(json, "want", worst.want);
+  put_number(json, "bound", worst.bound);
+  return json;
+}
+
+// The numbers that reports quote come first. `sums` is what they and merges of shards are computed from.
+Json to_json(const OutputNumerics& output) {
+  const Comparison& seen = output.comparison;
+  Json json{{"name", output.name},
+            {"count", seen.count},
+            {"elements", output.elements},
+            {"wrong", seen.wrong},
+            {"nonfinite", seen.nonfinite}};
+  put_number(json, "max_error_over_bound", seen.max_error_over_bound);
+  put_number(json, "rms_over_predicted", seen.rms() / seen.predicted_rms());
+  if (output.allowed_rms) put_number(json, "allowed_rms", *output.allowed_rms);
+  put_number(json, "max_ulp", seen.max_ulp);
+  put_number(json, "rel_l2", seen.rel_l2());
+  put_number(json, "max_abs", seen.max_abs);
+  put_number(json, "bias", seen.bias());
+  put_number(json, "rms", seen.rms());
+  if (seen.worst) json["worst"] = to_json(*seen.worst);
+  Json& sums = json["sums"];
+  sums["finite"] = seen.finite;
+  put_number(sums, "error", seen.sum_error);
+  put_number(sums, "square_error", seen.sum_square_error);
+  put_number(sums, "square_value", seen.sum_square_value);
+  put_number(sums, "variance", seen.sum_variance);
+  put_number(sums, "square_variance", seen.sum_square_variance);
+  put_number(sums, "max_bound", seen.max_bound);
+  return json;
+}
+
+OutputNumerics read_output(const JsonFields& fields) {
+  OutputNumerics output;
+  output.name = fields.text("name");
+  output.elements = fields.integer<int64_t>("elements");
+  if (fields.has_number("allowed_rms")) output.allowed_rms = fields.number("allowed_rms");
+  Comparison& seen = output.comparison;
+  seen.count = fields.integer<int64_t>("count");
+  seen.wrong = fields.integer<int64_t>("wrong");
+  seen.nonfinite = fields.integer<int64_t>("nonfinite");
+  seen.max_error_over_bound = fields.number("max_error_over_bound");
+  seen.max_ulp = fields.number("max_ulp");
+  seen.max_abs = fields.number("max_abs");
+  if (fields.has("worst")) {
+    const JsonFields worst = fields.object("worst");
+    seen.worst = WorstElement{.element = worst.integer<int64_t>("index"),
+                              .got = worst.number("got"),
+                              .want = worst.number("want"),
+                              .bound = worst.number("bound")};
+  }
+  const JsonFields sums = fields.object("sums");
+  seen.finite = sums.integer<int64_t>("finite");
+  seen.sum_error = sums.number("error");
+  seen.sum_square_error = sums.number("square_error");
+  seen.sum_square_value = sums.number("square_value");
+  seen.sum_variance = sums.number("variance");
+  seen.sum_square_variance = sums.number("square_variance");
+  seen.max_bound = sums.number("max_bound");
+  return output;
+}
+
+// ---- times
+
+Json to_json(const Perf& perf) {
+  Json json{{"cache", name_of(perf.cache)}, {"timer", perf.timer}};
+  put_number(json, "median_ns", perf.median_ns);
+  put_numbers(json, "ci95_ns", perf.ci95_ns);
+  json["bytes"] = perf.bytes;
+  json["flops"] = perf.flops;
+  put_number(json, "floor_ns", perf.floor_ns);
+  put_number(json, "fraction_of_floor", perf.fraction_of_floor);
+  if (perf.implausible) json["implausible"] = *perf.implausible;
+  put_numbers(json, "samples_ns", perf.samples_ns);
+  return json;
+}
+
+Perf read_perf(const JsonFields& fields) {
+  Perf perf;
+  perf.cache = fields.one_of("cache", kCaches);
+  perf.timer = fields.text("timer");
+  perf.samples_ns = fields.numbers("samples_ns");
+  perf.median_ns = fields.number("median_ns");
+  const std::vector<double> interval = fields.numbers("ci95_ns");
+  if (interval.size() != 2) throw fields.error("ci95_ns", "has {} numbers, expected 2", interval.size());
+  perf.ci95_ns[0] = interval[0];
+  perf.ci95_ns[1] = interval[1];
+  perf.bytes = fields.integer<int64_t>("bytes");
+  perf.flops = fields.integer<int64_t>("flops");
+  perf.floor_ns = fields.number("floor_ns");
+  perf.fraction_of_floor = fields.number("fraction_of_floor");
+  if (fields.has("implausible")) perf.implausible = fields.text("implausible");
+  return perf;
+}
+
+// ---- cases
+
+Json to_json(const CaseRecord& item) {
+  if (item.verdict.kind != VerdictKind::kPass && (item.perf || item.perf_warm)) {
+    throw Error("the case '{}' carries a time though its verdict is {}", item.which.to_string(),
+                name_of(item.verdict.kind));
+  }
+  Json json{{"id", item.which.to_string()}, {"op", item.which.op},
+            {"path", item.which.path},      {"dtype", name_of(item.which.dtype)},
+            {"device", item.device},        {"state", name_of(item.which.state)},
+            {"recipe", item.recipe},        {"verdict", name_of(item.verdict.kind)},
+            {"reason", item.verdict.reason}};
+  if (item.shrunk_from) json["shrunk_from"] = item.shrunk_from->to_string();
+  Json& outputs = json["numerics"]["outputs"] = Json::array();
+  for (const OutputNumerics& output : item.verdict.outputs) outputs.push_back(to_json(output));
+  json["perf"] = item.perf ? to_json(*item.perf) : Json();
+  json["perf_warm"] = item.perf_warm ? to_json(*item.perf_warm) : Json();
+  if (!item.perf) json["no_perf"] = item.no_perf;
+  return json;
+}
+
+Case read_case_line(const JsonFields& fields, std::string_view key) {
+  try {
+    return parse_case(fields.text(key));
+  } catch (const Error& error) {
+    throw fields.error(key, "is not a case: {}", error.what());
+  }
+}
+
+CaseRecord read_case(const JsonFields& fields) {
+  CaseRecord item;
+  item.which = read_case_line(fields, "id");
+  item.device = fields.text("device");
+  item.recipe = fields.text("recipe");
+  item.verdict.kind = fields.one_of("verdict", kVerdicts);
+  item.verdict.reason = fields.text("reason");
+  for (const JsonFields& output : fields.object("numerics").objects("outputs")) {
+    item.verdict.outputs.push_back(read_output(output));
+  }
+  if (fields.has("shrunk_from")) item.shrunk_from = read_case_line(fields, "shrunk_from");
+  if (fields.has("perf")) item.perf = read_perf(fields.object("perf"));
+  if (fields.has("perf_warm")) item.perf_warm = read_perf(fields.object("perf_warm"));
+  if (fields.has("no_perf")) item.no_perf = fields.text("no_perf");
+  if (item.verdict.kind != VerdictKind::kPass && (item.perf || item.perf_warm)) {
+    throw fields.error("perf", "is there, though the verdict is {}", name_of(item.verdict.kind));
+  }
+  return item;
+}
+
+}  // namespace
+
+Json to_json(const Record& record) {
+  Json json{{"schema", kSchema},
+            {"complete", record.complete},
+            {"started", record.started},
+            {"command", record.command},
+            {"seed", record.seed},
+            {"tool", to_json(record.tool)},
+            {"machine", to_json(record.machine)}};
+  put_number(json, "seconds", record.seconds);
+  json["not_run"] = Json::array();
+  for (const NotRun& path : record.not_run) {
+    json["not_run"].push_back({{"op", path.op}, {"path", path.path}, {"reason", path.reason}});
+  }
+  json["cases"] = Json::array();
+  for (const CaseRecord& item : record.cases) json["cases"].push_back(to_json(item));
+  return json;
+}
+
+Record record_from_json(const Json& json, std::string_view source) {
+  const JsonFields fields(json, source);
+  if (!json.is_object() || !fields.has("schema")) {
+    throw usage_error("{}: not a record of assay: it has no field 'schema'", source);
+  }
+  const std::string schema = fields.text("schema");
+  if (schema != kSchema) {
+    throw usage_error("{}: the schema is '{}'{}; this program reads {}", source, schema,
+                      schema.starts_with(kSchemaName) ? ", of another version of assay" : "", kSchema);
+  }
+  Record record;
+  record.complete = fields.flag("complete");
+  record.started = fields.text("started");
+  record.seconds = fields.number("seconds");
+  record.command = fields.texts("command");
+  record.seed = fields.integer<uint64_t>("seed");
+  record.machine = read_machine(fields.object("machine"));
+  record.tool = read_tool(fields.object("tool"));
+  for (const JsonFields& item : fields.objects("cases")) record.cases.push_back(read_case(item));
+  for (const JsonFields& path : fields.objects("not_run")) {
+    record.not_run.push_back({path.text("op"), path.text("path"), path.text("reason")});
+  }
+  return record;
+}
+
+// A field per line and a case per line, so that text tools can work on it.
+std::string record_text(const Record& record) {
+  // A reason may quote bytes that are no UTF-8; they become U+FFFD.
+  const auto dump = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  const Json json = to_json(record);
+  std::string text;
+  for (const auto& [key, value] : json.items()) {
+    text += fmt::format("{}\"{}\": ", text.empty() ? "{\n" : ",\n", key);
+    if (key != "cases") {
+      text += dump(value);
+      continue;
+    }
+    text += "[";
+    for (size_t i = 0; i < value.size(); ++i) text += (i == 0 ? "\n" : ",\n") + dump(value[i]);
+    text += "\n]";
+  }
+  return text + "\n}\n";
+}
+
+Record parse_record(std::string_view text, std::string_view source) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw usage_error("{}: not JSON, or cut short: {}", source, error.what());
+  }
+  return record_from_json(json, source);
+}
+
+Tally tally(const std::vector<CaseRecord>& cases) {
+  Tally counts;
+  for (const CaseRecord& item : cases) ++counts[item.verdict.kind];
+  return counts;
+}
+
+int64_t& Tally::operator[](VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::kPass:
+      return pass;
+    case VerdictKind::kFail:
+      return fail;
+    case VerdictKind::kMistrusted:
+      return mistrusted;
+    case VerdictKind::kUnsupported:
+      return unsupported;
+    case VerdictKind::kCrashed:
+      return crashed;
+    case VerdictKind::kTimeout:
+      return timeout;
+    case VerdictKind::kSkipped:
+      return skipped;
+  }
+  throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
+}
+
+}  // namespace assay

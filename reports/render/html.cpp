@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// Foreign text enters only through escape_markup(), or through embedded_json().
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "reports/render/html_assets.h"
+#include "reports/render/html_charts.h"
+#include "reports/render/render.h"
+#include "reports/render/summary.h"
+#include "reports/render/text.h"
+
+namespace assay {
+namespace {
+
+constexpr std::string_view kDash = "–";
+
+std::string_view sign_of(VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::kPass:
+      return "✓";
+    case VerdictKind::kFail:
+      return "✗";
+    case VerdictKind::kMistrusted:
+      return "?";
+    case VerdictKind::kCrashed:
+    case VerdictKind::kTimeout:
+      return "!";
+    case VerdictKind::kUnsupported:
+    case VerdictKind::kSkipped:
+      return kDash;
+  }
+  throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
+}
+
+// "✗ fail", coloured by the class of that name.
+std::string badge(VerdictKind kind) {
+  return fmt::format("<span class=\"{0}\">{1}&nbsp;{0}</span>", name_of(kind), sign_of(kind));
+}
+
+std::string section(std::string_view id, std::string_view title, const std::string& content) {
+  if (content.empty()) return "";
+  return fmt::format("<section id=\"{}\"><h2>{}</h2>\n{}</section>\n", id, title, content);
+}
+
+// The anchor of each case: a hash of its line, so that a link outlives the run; FNV-1a.
+std::vector<std::string> anchors_of(const std::vector<CaseRecord>& cases) {
+  std::vector<std::string> anchors;
+  std::map<uint32_t, int> uses;
+  for (const CaseRecord& item : cases) {
+    uint32_t hash = 2166136261u;
+    for (char c : item.which.to_string()) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+    const int use = uses[hash]++;
+    anchors.push_back(use == 0 ? fmt::format("c{:08x}", hash) : fmt::format("c{:08x}-{}", hash, use + 1));
+  }
+  return anchors;
+}
+
+// A number of a case that only exists if something was compared.
+std::string number_or_dash(const std::optional<Numbers>& numbers, double Numbers::*which) {
+  return numbers ? format_number((*numbers).*which) : std::string(kDash);
+}
+
+// ---- head
+
+std::string head_section(const Record& record) {
+  const Tally counts = tally(record.cases);
+  const char* outcome = counts.failures() > 0                ? "fail"
+                        : counts.pass > 0 && record.complete ? "pass"
+                                                             : "mistrusted";
+  const char* sign = counts.failures() > 0 ? "✗" : counts.pass > 0 && record.complete ? "✓" : "?";
+  std::string command;
+  for (const std::string& word : record.command) command += (command.empty() ? "" : " ") + word;
+  return fmt::format(
+      "<header><div class=\"brand\">Assay</div><h1><span class=\"{}\">{}</span> {}</h1>\n"
+      "<div class=\"muted\">{} · {} s · seed {} · assay {}, {}{} · {}, {}</div>\n<div "
+      "class=\"muted\"><code>{}</code></div>\n"
+      "<nav><a href=\"#failures\">Failures</a><a href=\"#paths\">How wrong</a><a href=\"#times\">How fast</a>"
+      "<a href=\"#all\">All cases</a><a href=\"#glossary\">Words</a></nav></header>\n",
+      outcome, sign, escape_markup(render_headline(record)), escape_markup(record.started),
+      format_number(record.seconds), record.seed, escape_markup(record.tool.version),
+      escape_markup(record.tool.git.substr(0, 12)), record.tool.dirty ? " with local changes" : "",
+      escape_markup(record.tool.compiler), escape_markup(record.tool.build), escape_markup(command));
+}
+
+std::string machine_section(const MachineRecord& machine) {
+  std::string rows;
+  for (const DeviceRecord& device : machine.devices) {
+    const bool is_cpu = device.info.kind == DeviceKind::kCpu;
+    rows += fmt::format(
+        "<tr><td>{}<td>{}<td>{}<td class=\"number\">{} {}<td class=\"number\">{}<td "
+        "class=\"number\">{}<td>{}\n",
+        device.info.name(), escape_markup(device.info.model),
+        device.info.driver.empty() ? std::string(kDash) : escape_markup(device.info.driver),
+        device.info.units, is_cpu ? "threads" : "SMs", format_bytes(device.info.memory_bytes),
+        format_bytes(device.info.cache_bytes),
+        device.ceilings ? fmt::format("{} <span class=\"muted\">{}</span>",
+                                      format_rate(device.ceilings->copy_bytes_per_s),
+                                      escape_markup(device.ceilings->copy_method))
+                        : "not measured");
+  }
+  return fmt::format(
+      "<p>{}, {} memory</p><div class=\"scroll\"><table><thead><tr><th>device<th>model<th>driver"
+      "<th class=\"number\">units<th class=\"number\">memory<th class=\"number\">last-level cache<th>copy, "
+      "measured\n"
+      "<tbody>{}</table></div>\n",
+      escape_markup(machine.host_os), format_bytes(machine.memory_bytes), rows);
+}
+
+// ---- failures
+
+std::string replay_line(const Case& which) {
+  return fmt::format("<p><code class=\"command\">{}</code></p>", escape_markup(replay_command(which)));
+}
+
+std::string worst_line(const OutputNumerics& output) {
+  const std::optional<WorstElement>& worst = output.comparison.worst;
+  if (!worst) return "";
+  return fmt::format(
+      "<p class=\"small muted\">{}: worst element {}: got {:.9g}, want {:.9g}, bound {:.3g}; error/bound "
+      "{}</p>",
+      escape_markup(output.name), format_count(worst->element), worst->got, worst->want, worst->bound,
+      format_number(output.comparison.max_error_over_bound));
+}
+
+std::string failures_section(const Record& record, const std::vector<std::string>& anchors) {
+  constexpr int64_t kShown = 200;
+  std::string text;
+  int64_t count = 0;
+  for (size_t i = 0; i < record.cases.size(); ++i) {
+    const CaseRecord& item = record.cases[i];
+    if (!is_failure(item.verdict.kind) || ++count > kShown) continue;
+    text += fmt::format("<div class=\"failure {}\"><p>{} <a href=\"#{}\"><code>{}</code></a></p><p>{}</p>",
+                        name_of(item.verdict.kind), badge(item.verdict.kind), anchors[i],
+                        escape_markup(item.which.to_string()), escape_markup(item.verdict.reason));
+    for (const OutputNumerics& output : item.verdict.outputs) text += worst_line(output);
+    text += replay_line(item.which) + "</div>\n";
+  }
+  if (count > kShown)
+    text += fmt::format("<p class=\"muted\">and {} more, in the table of all cases</p>", count - kShown);
+  return text;
+}
+
+// ---- the matrix of paths and dtypes
+
+std::string verdict_counts(Tally counts) {
+  std::string text;
+  using enum VerdictKind;
+  for (VerdictKind kind : {kFail, kCrashed, kTimeout, kMistrusted, kPass, kUnsupported, kSkipped}) {
+    if (counts[kind] == 0) continue;
+    text += fmt::format("<span class=\"{0}\">{1}&nbsp;{2}&nbsp;{0}</span> ", name_of(kind), sign_of(kind),
+                        format_count(counts[kind]));
+  }
+  return text;
+}
+
+std::string matrix_cell(const PathSummary& path) {
+  std::string text = fmt::format("<td><div class=\"verdicts\">{}</div>", verdict_counts(path.tally));
+  if (path.worst) {
+    const double ratio = path.worst->max_error_over_bound;
+    const bool within = ratio <= 1;
+    text += fmt::format(
+        "<div><span class=\"bar{}\"><i style=\"width:{:.0f}%\"></i></span>{} of bound "
+        "<span class=\"muted\">· {} ulp</span></div>",
+        within ? "" : " over", within ? 100 * ratio : 100.0, format_number(ratio),
+        format_number(path.worst->max_ulp));
+  }
+  text += path.best_fraction ? fmt::format("<div>{} of floor <span class=\"muted\">at best</span></div>",
+                                           format_percent(*path.best_fraction))
+                             : std::string("<div class=\"muted\">not timed</div>");
+  return text;
+}
+
+std::string matrix_section(const std::vector<PathSummary>& paths) {
+  if (paths.empty()) return "";
+  std::set<DType> dtypes;
+  std::vector<std::string> lines;  // one per op, path and device, in order of appearance
+  std::map<std::pair<std::string, DType>, const PathSummary*> cells;
+  for (const PathSummary& path : paths) {
+    const std::string line =
+        fmt::format("<tr><td><b>{}</b><br>{}<br><span class=\"muted\">{}</span>", escape_markup(path.op),
+                    escape_markup(path.path), escape_markup(path.device));
+    dtypes.insert(path.dtype);
+    if (std::ranges::count(lines, line) == 0) lines.push_back(line);
+    cells[{line, path.dtype}] = &path;
+  }
+  std::string text = "<div class=\"scroll\"><table class=\"matrix\"><thead><tr><th>op, path, device";
+  for (DType dtype : dtypes) text += fmt::format("<th>{}", name_of(dtype));
+  text += "\n<tbody>";
+  for (const std::string& line : lines) {
+    text += line;
+    for (DType dtype : dtypes) {
+      const auto cell = cells.find({line, dtype});
+      text += cell != cells.end() ? matrix_cell(*cell->second) : fmt::format("<td class=\"muted\">{}", kDash);
+    }
+    text += "\n";
+  }
+  return text + "</table></div>\n";
+}
+
+std::string histograms(const std::vector<PathSummary>& paths) {
+  std::string cards;
+  for (const PathSummary& path : paths) {
+    std::vector<double> ratios;
+    for (const CaseRecord* item : path.cases) {
+      if (const std::optional<Numbers> numbers = numbers_of(*item))
+        ratios.push_back(numbers->max_error_over_bound);
+    }
+    if (ratios.empty()) continue;
+    cards += fmt::format("<div class=\"card\"><h3>{}/{} <span class=\"muted\">{} · {}</span></h3>{}</div>\n",
+                         escape_markup(path.op), escape_markup(path.path), name_of(path.dtype),
+                         plural(static_cast<int64_t>(ratios.size()), "case"), ratio_histogram(ratios));
+  }
+  if (cards.empty()) return "";
+  return "<p class=\"muted\">Cases by how close their worst element came to its bound.</p><div class=\"cards "
+         "narrow\">" +
+         cards + "</div>\n";
+}
+
+// ---- times
+
+std::string perf_row(const Perf& perf) {
+  const std::optional<double> rate = bytes_per_second(perf);
+  std::string row = fmt::format(
+      "<tr><td><span class=\"key {0}\"></span>{0}<td class=\"number\"><b>{1}</b><td class=\"number "
+      "muted\">{2} – {3}"
+      "<td class=\"number\">{4}<td class=\"number\">{5}\n",
+      name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
+      format_time(perf.ci95_ns[1]), rate ? format_rate(*rate) : std::string(kDash),
+      format_percent(perf.fraction_of_floor));
+  if (perf.implausible) {
+    row += fmt::format("<tr><td colspan=\"5\" class=\"implausible\">? implausible: {}\n",
+                       escape_markup(*perf.implausible));
+  }
+  return row;
+}
+
+std::string time_card(const CaseRecord& item, const std::string& anchor) {
+  const Perf& any = item.perf ? *item.perf : *item.perf_warm;
+  return fmt::format(
+      "<div class=\"card\"><h3><a href=\"#{}\">{}/{}</a> {}</h3><div class=\"small muted\">{} · {} · {}, "
+      "{}</div>"
+      "<table><tr class=\"muted\"><td><td class=\"number\">median<td class=\"number\">95 % interval<td "
+      "class=\"number\">rate"
+      "<td class=\"number\">of floor\n{}{}</table>{}</div>\n",
+      anchor, escape_markup(item.which.op), escape_markup(item.which.path), name_of(item.which.dtype),
+      escape_markup(format_dims(item.which.dims)), format_bytes(any.bytes),
+      plural(static_cast<int64_t>(any.samples_ns.size()), "sample"), escape_markup(any.timer),
+      item.perf ? perf_row(*item.perf) : "", item.perf_warm ? perf_row(*item.perf_warm) : "",
+      sample_chart(item));
+}
+
+std::string times_section(const Record& record, const std::vector<std::string>& anchors) {
+  std::string cards;
+  for (size_t i = 0; i < record.cases.size(); ++i) {
+    const CaseRecord& item = record.cases[i];
+    if (item.perf || item.perf_warm) cards += time_card(item, anchors[i]);
+  }
+  if (cards.empty()) return "";
+  return "<p class=\"muted\">Each problem was judged just before it was timed. Curves: the share of calls "
+         "that took at most "
+         "this time; ticks: each call; dotted: the floor.</p>\n<div class=\"cards\">" +
+         cards + "</div>\n";
+}
+
+// ---- all cases
+
+// End tags are left out where HTML allows it: there are thousands of rows.
+std::string case_row(const CaseRecord& item, const std::string& anchor) {
+  const std::optional<Numbers> numbers = numbers_of(item);
+  std::string row = fmt::format("<tr id={0} class={1}><td>{2} {1}<td><a href=#{0}>{3}</a>", anchor,
+                                name_of(item.verdict.kind), sign_of(item.verdict.kind),
+                                escape_markup(item.which.to_string()));
+  for (auto number :
+       {&Numbers::max_error_over_bound, &Numbers::rms_over_predicted, &Numbers::max_ulp, &Numbers::rel_l2}) {
+    row += "<td>" + number_or_dash(numbers, number);
+  }
+  if (!item.perf) return row + fmt::format("<td>{0}<td>{0}\n", kDash);
+  return row + fmt::format("<td data-value={:.0f}>{}<td data-value={:.4f}>{}\n", item.perf->median_ns,
+                           format_time(item.perf->median_ns), item.perf->fraction_of_floor,
+                           format_percent(item.perf->fraction_of_floor));
+}
+
+std::string cases_section(const Record& record, const std::vector<std::string>& anchors) {
+  std::string text =
+      "<div class=\"tools\" hidden><input type=\"search\" id=\"filter\" placeholder=\"filter: fail bf16 "
+      "layout=strided\" "
+      "aria-label=\"filter the cases\"><span class=\"muted\" id=\"shown\"></span>"
+      "<span class=\"muted\">A case opens its details; a column head sorts.</span></div>\n"
+      "<div><table id=\"cases\"><thead><tr><th>verdict<th>case<th>error/bound<th>rms/pred.<th>max "
+      "ulp<th>normwise<th>median"
+      "<th>of floor\n<tbody>";
+  for (size_t i = 0; i < record.cases.size(); ++i) text += case_row(record.cases[i], anchors[i]);
+  return text + "</table></div>\n";
+}
+
+std::string not_run_section(const Record& record) {
+  std::string items;
+  for (const NotRun& path : record.not_run) {
+    items += fmt::format("<dt><code>{}/{}</code></dt><dd>{}</dd>\n", escape_markup(path.op),
+                         escape_markup(path.path), escape_markup(path.reason));
+  }
+  return items.empty() ? "" : "<dl>" + items + "</dl>\n";
+}
+
+// ---- what the script shows of a case
+
+const std::vector<std::string>& detail_columns() {
+  static const std::vector<std::string> columns{
+      "output",  "compared", "of",         "error/bound",   "rms/predicted", "max ulp", "normwise",
+      "max abs", "bias",     "non-finite", "worst element", "got",           "want",    "bound"};
+  return columns;
+}
+
+Json detail_row(const OutputNumerics& output) {
+  const Comparison& seen = output.comparison;
+  Json row{printable(output.name),
+           format_count(seen.count),
+           format_count(output.elements),
+           format_number(seen.max_error_over_bound),
+           seen.predicted_rms() > 0 ? format_number(seen.rms() / seen.predicted_rms()) : std::string(kDash),
+           format_number(seen.max_ulp),
+           format_number(seen.rel_l2()),
+           format_number(seen.max_abs),
+           format_number(seen.bias()),
+           format_count(seen.nonfinite)};
+  if (seen.worst) {
+    row.push_back(format_count(seen.worst->element));
+    for (double value : {seen.worst->got, seen.worst->want, seen.worst->bound})
+      row.push_back(fmt::format("{:.9g}", value));
+  }
+  return row;
+}
+
+// JSON in a script element: no '<' can end the element or open a comment in it.
+std::string embedded_json(const Json& json) {
+  std::string safe;
+  for (char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += c;
+    }
+  }
+  return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n", safe);
+}
+
+std::string details(const Record& record) {
+  Json json{{"columns", detail_columns()}, {"recipes", Json::array()}, {"cases", Json::array()}};
+  std::map<std::string, size_t> recipes;
+  for (const CaseRecord& item : record.cases) {
+    const auto [recipe, is_new] = recipes.emplace(item.recipe, recipes.size());
+    if (is_new) json["recipes"].push_back(printable(item.recipe));
+    Json entry{{"reason", printable(item.verdict.reason)},
+               {"recipe", recipe->second},
+               {"device", printable(item.device)},
+               {"replay", printable(replay_command(item.which))},
+               {"outputs", Json::array()}};
+    if (item.shrunk_from) entry["shrunk_from"] = printable(item.shrunk_from->to_string());
+    for (const OutputNumerics& output : item.verdict.outputs) entry["outputs"].push_back(detail_row(output));
+    json["cases"].push_back(std::move(entry));
+  }
+  return embedded_json(json);
+}
+
+}  // namespace
+
+std::string render_html(const Record& record) {
+  const std::vector<std::string> anchors = anchors_of(record.cases);
+  const std::vector<PathSummary> paths = summarize(record);
+  std::string page = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Assay: "
+      "{}</title>\n<style>{}</style></head>\n<body>\n",
+      escape_markup(render_headline(record)), kStylesheet);
+  page += head_section(record);
+  page += section("failures", "Failures", failures_section(record, anchors));
+  page += section("paths", "How wrong", matrix_section(paths) + histograms(paths));
+  page += section("times", "How fast", times_section(record, anchors));
+  page += section("not-run", "Not run", not_run_section(record));
+  page += section("machine", "Machine", machine_section(record.machine));
+  page += section("all", fmt::format("All {}", plural(static_cast<int64_t>(record.cases.size()), "case")),
+                  cases_section(record, anchors));
+  page += section("glossary", "Words", std::string(kGlossary));
+  page += details(record);
+  return page + fmt::format("<script>{}</script>\n</body></html>\n", kScript);
+}
+
+}  // namespace assay

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/render/html_assets.h"
+
+namespace assay {
+
+const std::string_view kGlossary = R"html(
+<dl>
+<dt class="pass">✓ pass</dt><dd>Every check held, and for this very case each of them could have failed.</dd>
+<dt class="fail">✗ fail</dt><dd>The path is wrong: an element outside its bound, an rms beyond the recipe, a write outside the
+outputs, a changed input, an element left unwritten.</dd>
+<dt class="mistrusted">? mistrusted</dt><dd>The path agrees with the oracle, but a plausible wrong answer would have agreed too. Not a
+pass.</dd>
+<dt class="crashed">! crashed, timeout</dt><dd>The device reported a fault, or the call did not return in time.</dd>
+<dt class="unsupported">– unsupported, skipped</dt><dd>The path says that it does not serve the problem; or it was not judged for a
+reason outside the path. Neither counts for or against it.</dd>
+<dt>error/bound</dt><dd>The largest error of an element over the largest error that a right path can make there, which is derived
+from the recipe's roundings and this data. At most 1 for a right path.</dd>
+<dt>rms/predicted</dt><dd>The rms of all errors over the rms that the recipe's roundings predict. It tells a path of lower precision
+than declared, even within the bound.</dd>
+<dt>max ulp</dt><dd>The largest error in units of the last place of the output dtype at the exact value.</dd>
+<dt>normwise error</dt><dd>Euclidean norm of the error over that of the exact output.</dd>
+<dt>median, interval</dt><dd>Of the samples, one call each. The interval holds the median with 95 % confidence; it comes from order
+statistics and assumes no distribution.</dd>
+<dt>cold, warm</dt><dd>Cold: the caches were filled with other data before each call. Warm: the same call ran just before.</dd>
+<dt>floor</dt><dd>The time of moving every input and output once at the copy bandwidth measured in the same run. 100 % of the floor is
+the speed of a copy. Warm calls may beat it out of the cache; a cold one that does is marked implausible.</dd>
+</dl>
+)html";
+
+}  // namespace assay

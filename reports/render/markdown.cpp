@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "reports/render/render.h"
+#include "reports/render/summary.h"
+#include "reports/render/text.h"
+
+namespace assay {
+namespace {
+
+// The sections' shares of kMarkdownLimit; the rest is for what stands before them. [bytes]
+constexpr size_t kPathsShare = 14'000;
+constexpr size_t kFailuresShare = 20'000;
+constexpr size_t kTimesShare = 14'000;
+constexpr size_t kNotRunShare = 4'000;
+constexpr size_t kTextLimit = 600;  // of one reason or name
+
+// Text in a table or paragraph: nothing in it means anything to Markdown or HTML.
+std::string escape(std::string_view text) {
+  std::string escaped;
+  for (char c : clipped(printable(text), kTextLimit)) {
+    if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '&') {
+      escaped += "&amp;";
+    } else {
+      if (std::string_view("\\`*_[]|#~>@").find(c) != std::string_view::npos) escaped += '\\';
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// Text as code, in a table or out of it. A backtick or a bar would end the span or the cell.
+std::string code(std::string_view text) {
+  std::string shown = clipped(printable(text), kTextLimit);
+  std::ranges::replace(shown, '`', '\'');
+  std::ranges::replace(shown, '|', '/');
+  return "`" + shown + "`";
+}
+
+// As many rows as fit into `share` bytes, and how many did not.
+std::string rows_within(const std::vector<std::string>& rows, size_t share) {
+  std::string text;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (text.size() + rows[i].size() > share) {
+      return text + fmt::format("\n… and {} more in report.html\n", rows.size() - i);
+    }
+    text += rows[i];
+  }
+  return text;
+}
+
+std::string run_lines(const Record& record) {
+  std::string command;
+  for (const std::string& word : record.command) command += (command.empty() ? "" : " ") + word;
+  return fmt::format("{} · {} s · seed {} · assay {} ({}{}), {}, {}\n\n{}\n\n", escape(record.started),
+                     format_number(record.seconds), record.seed, escape(record.tool.version),
+                     escape(record.tool.git), record.tool.dirty ? ", with local changes" : "",
+                     escape(record.tool.compiler), escape(record.tool.build),
+                     command.empty() ? "" : code(command));
+}
+
+std::string machine_section(const MachineRecord& machine) {
+  std::string text = fmt::format("## Machine\n\n{}, {} memory\n\n", escape(machine.host_os),
+                                 format_bytes(machine.memory_bytes));
+  text +=
+      "| device | model | driver | memory | last-level cache | copy, measured |\n|---|---|---|---|---|---|\n";
+  std::vector<std::string> rows;
+  for (const DeviceRecord& device : machine.devices) {
+    rows.push_back(
+        fmt::format("| {} | {} | {} | {} | {} | {} |\n", device.info.name(), escape(device.info.model),
+                    device.info.driver.empty() ? "–" : escape(device.info.driver),
+                    format_bytes(device.info.memory_bytes), format_bytes(device.info.cache_bytes),
+                    device.ceilings ? fmt::format("{} ({})", format_rate(device.ceilings->copy_bytes_per_s),
+                                                  escape(device.ceilings->copy_method))
+                                    : "not measured"));
+  }
+  return text + rows_within(rows, kNotRunShare) + "\n";
+}
+
+std::string paths_section(const Record& record) {
+  std::vector<std::string> rows;
+  for (const PathSummary& path : summarize(record)) {
+    const auto shown = [&](double Numbers::*number) {
+      return path.worst ? format_number((*path.worst).*number) : "–";
+    };
+    rows.push_back(fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(path.op + "/" + path.path),
+                               name_of(path.dtype), escape(path.device), describe(path.tally),
+                               shown(&Numbers::max_error_over_bound), shown(&Numbers::rms_over_predicted),
+                               shown(&Numbers::max_ulp), shown(&Numbers::rel_l2)));
+  }
+  if (rows.empty()) return "";
+  return "## How wrong\n\n"
+         "| path | dtype | device | verdicts | worst error/bound | worst rms/predicted | max ulp | normwise "
+         "error |\n"
+         "|---|---|---|---|--:|--:|--:|--:|\n" +
+         rows_within(rows, kPathsShare) + "\n";
+}
+
+std::string failures_section(const Record& record) {
+  std::vector<std::string> rows;
+  for (const CaseRecord* item : failures(record)) {
+    rows.push_back(fmt::format("- **{}** {}\n  {}\n  {}\n", name_of(item->verdict.kind),
+                               code(item->which.to_string()), escape(item->verdict.reason),
+                               code(replay_command(item->which))));
+  }
+  return rows.empty() ? "" : "## Failures\n\n" + rows_within(rows, kFailuresShare) + "\n";
+}
+
+std::string time_row(const Case& which, const Perf& perf) {
+  const std::optional<double> rate = bytes_per_second(perf);
+  return fmt::format("| {} | {} | {} | {} – {} | {} | {} | {}{} |\n", code(which.to_string()),
+                     name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
+                     format_time(perf.ci95_ns[1]), perf.samples_ns.size(), rate ? format_rate(*rate) : "–",
+                     format_percent(perf.fraction_of_floor),
+                     perf.implausible ? ", implausible: " + escape(*perf.implausible) : "");
+}
+
+std::string times_section(const Record& record) {
+  std::vector<std::string> rows;
+  for (const CaseRecord* item : timed_cases(record)) {
+    if (item->perf) rows.push_back(time_row(item->which, *item->perf));
+    if (item->perf_warm) rows.push_back(time_row(item->which, *item->perf_warm));
+  }
+  if (rows.empty()) return "";
+  return "## How fast\n\n| case | cache | median | 95 % interval | samples | rate | of floor |\n"
+         "|---|---|--:|--:|--:|--:|--:|\n" +
+         rows_within(rows, kTimesShare) +
+         "\nThe floor is the time of a copy of the same bytes (inputs read once, outputs written once) at "
+         "the measured "
+         "bandwidth; 100 % is the speed of that copy.\n\n";
+}
+
+std::string not_run_section(const Record& record) {
+  std::vector<std::string> rows;
+  for (const NotRun& path : record.not_run) {
+    rows.push_back(fmt::format("- {}: {}\n", code(path.op + "/" + path.path), escape(path.reason)));
+  }
+  return rows.empty() ? "" : "## Not run\n\n" + rows_within(rows, kNotRunShare) + "\n";
+}
+
+}  // namespace
+
+std::string render_markdown(const Record& record) {
+  return "# Assay\n\n**" + escape(render_headline(record)) + "**\n\n" + run_lines(record) +
+         machine_section(record.machine) + paths_section(record) + failures_section(record) +
+         times_section(record) + not_run_section(record);
+}
+
+}  // namespace assay

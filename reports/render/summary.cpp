@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/render/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "reports/render/render.h"
+#include "reports/render/text.h"
+
+namespace assay {
+namespace {
+
+void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
+  if (!worst) worst.emplace();
+  worst->max_error_over_bound = std::max(worst->max_error_over_bound, numbers.max_error_over_bound);
+  worst->rms_over_predicted = std::max(worst->rms_over_predicted, numbers.rms_over_predicted);
+  worst->max_ulp = std::max(worst->max_ulp, numbers.max_ulp);
+  worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
+}
+
+// "a, b and 3 more"
+std::string join_some(const std::set<std::string>& names) {
+  constexpr int64_t kShown = 3;
+  std::string text;
+  int64_t shown = 0;
+  for (const std::string& name : names) {
+    if (shown == kShown)
+      return fmt::format("{} and {} more", text, static_cast<int64_t>(names.size()) - shown);
+    text += (shown++ == 0 ? "" : ", ") + name;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<Numbers> numbers_of(const CaseRecord& item) {
+  std::optional<Numbers> worst;
+  for (const OutputNumerics& output : item.verdict.outputs) {
+    const Comparison& seen = output.comparison;
+    if (seen.count == 0) continue;
+    // A prediction of 0 means that nothing may be rounded; then the bound judges alone.
+    const double predicted = seen.predicted_rms();
+    take_worst(worst, {.max_error_over_bound = seen.max_error_over_bound,
+                       .rms_over_predicted = predicted > 0 ? seen.rms() / predicted : 0,
+                       .max_ulp = seen.max_ulp,
+                       .rel_l2 = seen.rel_l2()});
+  }
+  return worst;
+}
+
+std::vector<PathSummary> summarize(const Record& record) {
+  std::vector<PathSummary> paths;
+  std::map<std::tuple<std::string, std::string, DType, std::string>, size_t> index;
+  for (const CaseRecord& item : record.cases) {
+    const auto key = std::tuple(item.which.op, item.which.path, item.which.dtype, item.device);
+    const auto [found, is_new] = index.emplace(key, paths.size());
+    if (is_new) {
+      paths.emplace_back();
+      std::tie(paths.back().op, paths.back().path, paths.back().dtype, paths.back().device) = key;
+    }
+    PathSummary& path = paths[found->second];
+    path.cases.push_back(&item);
+    ++path.tally[item.verdict.kind];
+    if (const std::optional<Numbers> numbers = numbers_of(item)) take_worst(path.worst, *numbers);
+    if (!item.perf) continue;
+    path.best_fraction = std::max(path.best_fraction.value_or(0), item.perf->fraction_of_floor);
+    if (path.largest_timed == nullptr || item.perf->bytes > path.largest_timed->perf->bytes)
+      path.largest_timed = &item;
+  }
+  return paths;
+}
+
+std::vector<const CaseRecord*> failures(const Record& record) {
+  std::vector<const CaseRecord*> found;
+  for (const CaseRecord& item : record.cases) {
+    if (is_failure(item.verdict.kind)) found.push_back(&item);
+  }
+  return found;
+}
+
+std::vector<const CaseRecord*> timed_cases(const Record& record) {
+  std::vector<const CaseRecord*> found;
+  for (const CaseRecord& item : record.cases) {
+    if (item.perf || item.perf_warm) found.push_back(&item);
+  }
+  return found;
+}
+
+std::string describe(const Tally& tally) {
+  std::string text;
+  const auto add = [&](int64_t count, std::string_view verdict) {
+    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_count(count), verdict);
+  };
+  add(tally.pass, "pass");
+  add(tally.fail, "fail");
+  add(tally.mistrusted, "mistrusted");
+  add(tally.crashed, "crashed");
+  add(tally.timeout, "timeout");
+  add(tally.unsupported, "unsupported");
+  add(tally.skipped, "skipped");
+  return text.empty() ? "no cases" : text;
+}
+
+std::optional<double> bytes_per_second(const Perf& perf) {
+  if (!(perf.median_ns > 0) || perf.bytes == 0) return std::nullopt;
+  return static_cast<double>(perf.bytes) / (perf.median_ns * 1e-9);
+}
+
+std::string render_headline(const Record& record) {
+  const std::string interrupted = record.complete ? "" : "The run is not complete. ";
+  const Tally counts = tally(record.cases);
+  const int64_t judged = counts.pass + counts.failures();
+  if (judged == 0) return interrupted + "Nothing was judged.";
+
+  std::set<std::string> paths;
+  std::set<std::string> wrong;
+  double worst = 0;
+  for (const PathSummary& summary : summarize(record)) {
+    const std::string name = printable(summary.op + "/" + summary.path);
+    if (summary.tally.pass + summary.tally.failures() > 0) paths.insert(name);
+    if (summary.tally.failures() > 0) wrong.insert(name);
+    if (summary.worst) worst = std::max(worst, summary.worst->max_error_over_bound);
+  }
+  const auto path_count = static_cast<int64_t>(paths.size());
+  if (wrong.empty()) {
+    return fmt::format("{}All {} on {} pass; the largest error is {} of its bound.", interrupted,
+                       plural(judged, "judged case"), plural(path_count, "path"), format_number(worst));
+  }
+  Tally failed = counts;
+  failed.pass = failed.unsupported = failed.skipped = 0;
+  return fmt::format("{}{} of {} did not pass ({}), on {} of {}: {}.", interrupted,
+                     format_count(counts.failures()), plural(judged, "judged case"), describe(failed),
+                     wrong.size(), plural(path_count, "path"), join_some(wrong));
+}
+
+}  // namespace assay

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the renderings have in common: the cases of a record gathered by path.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/record/record.h"
+
+namespace assay {
+
+// The worst of each number over all outputs of one or more cases.
+struct Numbers {
+  double max_error_over_bound = 0;
+  double rms_over_predicted = 0;
+  double max_ulp = 0;
+  double rel_l2 = 0;
+};
+std::optional<Numbers> numbers_of(const CaseRecord& item);  // nothing if no element was compared
+
+// All cases of one op, path, dtype and device. Points into the record.
+struct PathSummary {
+  std::string op;
+  std::string path;
+  DType dtype;
+  std::string device;
+  Tally tally;
+  std::optional<Numbers> worst;
+  const CaseRecord* largest_timed = nullptr;  // the timed case that moves the most bytes, the first of them
+  std::optional<double> best_fraction;        // of the floor, cold
+  std::vector<const CaseRecord*> cases;
+};
+
+std::vector<PathSummary> summarize(const Record& record);  // in the order in which they first appear
+
+std::vector<const CaseRecord*> failures(const Record& record);
+std::vector<const CaseRecord*> timed_cases(const Record& record);
+
+// "198 pass, 2 fail"
+std::string describe(const Tally& tally);
+
+// [bytes/s] at the median; nothing if the time is 0 or the problem empty.
+std::optional<double> bytes_per_second(const Perf& perf);
+
+}  // namespace assay

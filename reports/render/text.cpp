@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/render/text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace assay {
+namespace {
+
+unsigned char byte_at(std::string_view text, size_t i) {
+  return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+}
+
+// Length of the UTF-8 character that `text` starts with; 0 if it is none, or one that neither XML nor a
+// terminal takes.
+size_t shown_length(std::string_view text) {
+  const unsigned char first = byte_at(text, 0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  uint32_t code = first & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte_at(text, i) & 0xC0) != 0x80) return 0;
+    code = code << 6 | (byte_at(text, i) & 0x3Fu);
+  }
+  constexpr std::array<uint32_t, 5> kSmallest{0, 0, 0xA0, 0x800,
+                                              0x10000};  // below 0xA0 are control characters
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  const bool noncharacter = (code & 0xFFFE) == 0xFFFE;
+  const bool valid = first >= 0xC2 && code >= kSmallest[length] && code <= 0x10FFFF;
+  return valid && !surrogate && !noncharacter ? length : 0;
+}
+
+// Three digits of value / 1000^k with the k-th unit, the unit chosen so that they are readable.
+template <size_t N>
+std::string with_unit(double value, const std::array<std::string_view, N>& units) {
+  size_t unit = 0;
+  while (unit + 1 < N && std::abs(value) >= 999.5) {
+    value /= 1000;
+    ++unit;
+  }
+  return fmt::format("{} {}", format_number(value), units[unit]);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = shown_length(text);
+    if (length == 0) {
+      shown += fmt::format("\\x{:02x}", byte_at(text, 0));
+    } else {
+      shown += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return shown;
+}
+
+std::string escape_markup(std::string_view text) {
+  std::string escaped;
+  for (char c : printable(text)) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string clipped(std::string text, size_t bytes) {
+  constexpr std::string_view kEllipsis = "…";
+  if (text.size() <= bytes) return text;
+  size_t end = bytes > kEllipsis.size() ? bytes - kEllipsis.size() : 0;
+  while (end > 0 && (byte_at(text, end) & 0xC0) == 0x80) --end;
+  text.resize(end);
+  return text += kEllipsis;
+}
+
+std::string format_number(double value) {
+  const double magnitude = std::abs(value);
+  if (magnitude >= 99.95 && magnitude < 1e6) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.3g}", value);
+}
+
+std::string format_time(double ns) {
+  return with_unit(ns, std::array<std::string_view, 4>{"ns", "µs", "ms", "s"});
+}
+
+std::string format_rate(double bytes_per_s) {
+  return fmt::format("{} GB/s", format_number(bytes_per_s * 1e-9));
+}
+
+std::string format_bytes(int64_t bytes) {
+  return with_unit(static_cast<double>(bytes), std::array<std::string_view, 5>{"B", "kB", "MB", "GB", "TB"});
+}
+
+std::string format_percent(double fraction) {
+  return fmt::format("{} %", format_number(100 * fraction));
+}
+
+std::string format_count(int64_t count) {
+  std::string digits = fmt::format("{}", count);
+  const size_t first = count < 0 ? 1 : 0;
+  for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, ",");
+  return digits;
+}
+
+std::string plural(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
+}
+
+std::string format_dims(const Dims& dims) {
+  std::string text;
+  for (const auto& [key, size] : dims.values())
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, size);
+  return text;
+}
+
+std::string replay_command(const Case& which) {
+  std::string quoted;
+  for (char c : which.to_string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return fmt::format("assay replay '{}'", quoted);
+}
+
+}  // namespace assay

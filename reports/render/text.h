@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How reports print numbers and foreign text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/case.h"
+
+namespace assay {
+
+// The text with every byte that cannot be shown (control characters, what is not UTF-8) written as \x1b.
+std::string printable(std::string_view text);
+// printable(), for element content and attribute values of HTML and XML.
+std::string escape_markup(std::string_view text);
+// At most `bytes` bytes, an ellipsis at the end if something was cut off; never cuts a character in two.
+std::string clipped(std::string text, size_t bytes);
+
+// Three significant digits.
+std::string format_number(double value);                   // "0.873", "12300", "3.1e-08", "inf"
+std::string format_time(double ns);                        // "1.23 ms"
+std::string format_rate(double bytes_per_s);               // "4250 GB/s"
+std::string format_bytes(int64_t bytes);                   // "141 GB": decimal units, as in rates
+std::string format_percent(double fraction);               // "93.1 %"
+std::string format_count(int64_t count);                   // "12,345"
+std::string plural(int64_t count, std::string_view noun);  // "1 case", "2 cases"
+
+std::string format_dims(const Dims& dims);  // "b=8 t=2048 d=2048 w=4"
+
+// What to type to judge the case again, quoted for a POSIX shell.
+std::string replay_command(const Case& which);
+
+}  // namespace assay

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that are either whole or absent.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+// Writes a temporary file in the same directory, flushes it to the disk and renames it. On failure (no such
+// directory, full disk, ...) throws Error (usage) with the path and the system's reason, and leaves what was
+// there before. Refuses a path that is there and is no regular file.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+// The same for contents in several parts.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::string_view> parts);
+
+// Creates the directory and its parents. Throws Error (usage) unless it is then a directory that we may write
+// to.
+void make_output_directory(const std::filesystem::path& path);
+
+// The whole file. Throws Error (usage).
+std::string read_file(const std::filesystem::path& path);
+
+}  // namespace assay

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/store/safetensors.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "reports/store/files.h"
+
+namespace assay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors data is little-endian and is not swapped here");
+
+constexpr std::string_view kMetadata = "__metadata__";
+constexpr size_t kLengthBytes = 8;
+constexpr size_t kHeaderAlignment = 8;
+
+constexpr std::array kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
+
+std::string_view stored_name(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return "F64";
+    case DType::kF32:
+      return "F32";
+    case DType::kF16:
+      return "F16";
+    case DType::kBF16:
+      return "BF16";
+  }
+  throw_bad_dtype(dtype);
+}
+
+// ---- reading
+
+// Where a tensor lies in the data, as the header says.
+struct Placement {
+  std::string name;
+  DType dtype;
+  Extents shape;
+  int64_t begin;  // [bytes] from the start of the data
+  int64_t end;
+};
+
+DType parse_stored_dtype(const Json& json, std::string_view where) {
+  const std::string text = json.is_string() ? json.get<std::string>() : json.dump();
+  for (DType dtype : kDTypes) {
+    if (stored_name(dtype) == text) return dtype;
+  }
+  throw usage_error("{}: the dtype is '{}', expected F64, F32, F16 or BF16", where, text);
+}
+
+std::vector<int64_t> parse_sizes(const Json& entry, const char* key, std::string_view where) {
+  const Json& json = entry[key];
+  const auto is_size = [](const Json& item) {
+    return item.is_number_unsigned() && item.get<uint64_t>() <= uint64_t{1} << 62;
+  };
+  if (!json.is_array() || !std::ranges::all_of(json, is_size)) {
+    throw usage_error("{}: {} is {}, expected an array of non-negative integers", where, key, json.dump());
+  }
+  return json.get<std::vector<int64_t>>();
+}
+
+Placement parse_entry(const std::string& name, const Json& entry, std::string_view source) {
+  const std::string where = fmt::format("{}: tensor '{}'", source, name);
+  for (const char* key : {"dtype", "shape", "data_offsets"}) {
+    if (!entry.is_object() || !entry.contains(key)) throw usage_error("{}: {} is missing", where, key);
+  }
+  Placement placement{
+      .name = name, .dtype = parse_stored_dtype(entry["dtype"], where), .shape = {}, .begin = 0, .end = 0};
+  const std::vector<int64_t> shape = parse_sizes(entry, "shape", where);
+  if (shape.size() > kMaxRank) {
+    throw usage_error("{}: the shape ({}) has more than {} dimensions", where, fmt::join(shape, ", "),
+                      kMaxRank);
+  }
+  for (int64_t size : shape) placement.shape.push_back(size);
+  const std::vector<int64_t> offsets = parse_sizes(entry, "data_offsets", where);
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+    throw usage_error("{}: data_offsets are {}, expected [begin, end]", where, entry["data_offsets"].dump());
+  }
+  placement.begin = offsets[0];
+  placement.end = offsets[1];
+  const int64_t bytes = element_count(placement.shape) * static_cast<int64_t>(size_of(placement.dtype));
+  if (placement.end - placement.begin != bytes) {
+    throw usage_error("{}: {} bytes of data, but {} of shape {} take {}", where,
+                      placement.end - placement.begin, stored_name(placement.dtype),
+                      placement.shape.to_string(), bytes);
+  }
+  return placement;
+}
+
+// Throws unless the tensors fill the data without gap or overlap.
+void require_tiling(std::vector<Placement> placements, int64_t data_bytes, std::string_view source) {
+  std::ranges::sort(placements, {},
+                    [](const Placement& tensor) { return std::pair(tensor.begin, tensor.end); });
+  int64_t filled = 0;
+  for (const Placement& tensor : placements) {
+    if (tensor.end > data_bytes) {
+      throw usage_error("{}: tensor '{}' ends at byte {} of the data, which has {}: the file is cut short",
+                        source, tensor.name, tensor.end, data_bytes);
+    }
+    if (tensor.begin != filled) {
+      throw usage_error("{}: tensor '{}' begins at byte {} of the data, {} the end {} of the one before",
+                        source, tensor.name, tensor.begin, tensor.begin < filled ? "inside, before" : "after",
+                        filled);
+    }
+    filled = tensor.end;
+  }
+  if (filled != data_bytes) {
+    throw usage_error("{}: {} bytes follow the last tensor", source, data_bytes - filled);
+  }
+}
+
+// The header as JSON, refusing keys that stand twice: a plain parse would keep one of the two.
+Json parse_header(std::string_view header, std::string_view source) {
+  std::vector<std::set<std::string>> keys;
+  const auto check_keys = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
+      throw usage_error("{}: the header holds '{}' twice", source, parsed.get<std::string>());
+    }
+    return true;
+  };
+  Json json;
+  try {
+    json = Json::parse(header, check_keys);
+  } catch (const Json::parse_error& error) {
+    throw usage_error("{}: not a safetensors file: the header is not JSON: {}", source, error.what());
+  }
+  if (!json.is_object())
+    throw usage_error("{}: not a safetensors file: the header is no JSON object", source);
+  return json;
+}
+
+std::map<std::string, std::string> parse_metadata(const Json& json, std::string_view source) {
+  const auto is_text = [](const Json& value) { return value.is_string(); };
+  if (!json.is_object() || !std::ranges::all_of(json, is_text)) {
+    throw usage_error("{}: {} is {}, expected an object of strings", source, kMetadata, json.dump());
+  }
+  return json.get<std::map<std::string, std::string>>();
+}
+
+// ---- writing
+
+void require_consistent(const std::string& name, const StoredTensor& tensor) {
+  const int64_t bytes = element_count(tensor.shape) * static_cast<int64_t>(size_of(tensor.dtype));
+  if (static_cast<int64_t>(tensor.bytes.size()) != bytes) {
+    throw Error("tensor '{}' has {} bytes, but {} of shape {} take {}", name, tensor.bytes.size(),
+                name_of(tensor.dtype), tensor.shape.to_string(), bytes);
+  }
+  if (name == kMetadata) throw usage_error("a tensor cannot be named {}", kMetadata);
+}
+
+std::string header_text(const std::vector<const std::pair<const std::string, StoredTensor>*>& order,
+                        const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header[std::string(kMetadata)] = metadata;
+  size_t offset = 0;
+  for (const auto* entry : order) {
+    const auto& [name, tensor] = *entry;
+    header[name] = {{"dtype", stored_name(tensor.dtype)},
+                    {"shape", tensor.shape.values()},
+                    {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    offset += tensor.bytes.size();
+  }
+  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
+  return text;
+}
+
+}  // namespace
+
+TensorFile parse_safetensors(std::string_view content, std::string_view source) {
+  if (content.size() < kLengthBytes) {
+    throw usage_error("{}: not a safetensors file: {} bytes are less than the header's length field", source,
+                      content.size());
+  }
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, content.data(), kLengthBytes);
+  content.remove_prefix(kLengthBytes);
+  if (header_bytes > static_cast<uint64_t>(kMaxTensorHeader)) {
+    throw usage_error("{}: not a safetensors file: it claims a header of {} bytes", source, header_bytes);
+  }
+  if (header_bytes > content.size()) {
+    throw usage_error("{}: cut short: a header of {} bytes, {} are there", source, header_bytes,
+                      content.size());
+  }
+  const Json header = parse_header(content.substr(0, header_bytes), source);
+  const std::string_view data = content.substr(header_bytes);
+
+  TensorFile file;
+  std::vector<Placement> placements;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == kMetadata) {
+      file.metadata = parse_metadata(entry, source);
+    } else {
+      placements.push_back(parse_entry(name, entry, source));
+    }
+  }
+  require_tiling(placements, static_cast<int64_t>(data.size()), source);
+  for (const Placement& placement : placements) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(data.data());
+    file.tensors[placement.name] = {
+        placement.dtype, placement.shape, {bytes + placement.begin, bytes + placement.end}};
+  }
+  return file;
+}
+
+TensorFile read_safetensors(const std::filesystem::path& path) {
+  return parse_safetensors(read_file(path), path.string());
+}
+
+void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
+  std::vector<const std::pair<const std::string, StoredTensor>*> order;
+  for (const auto& entry : file.tensors) {
+    require_consistent(entry.first, entry.second);
+    order.push_back(&entry);
+  }
+  // Wider elements first keeps every tensor aligned to its element.
+  std::ranges::stable_sort(order, std::greater(),
+                           [](const auto* entry) { return size_of(entry->second.dtype); });
+
+  const std::string header = header_text(order, file.metadata);
+  const auto length = std::bit_cast<std::array<char, kLengthBytes>>(uint64_t{header.size()});
+  std::vector<std::string_view> parts{{length.data(), length.size()}, header};
+  for (const auto* entry : order) {
+    const std::vector<std::byte>& bytes = entry->second.bytes;
+    parts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  write_file_atomically(path, parts);
+}
+
+}  // namespace assay

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/axpy/axpy.h"
+
+namespace assay::axpy {
+namespace {
+
+Recipe recipe(DType storage) {
+  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
+}
+
+Cost cost(const Dims& dims, DType storage) {
+  const int64_t n = dims["n"];
+  return {.bytes = (3 * n + 1) * static_cast<int64_t>(size_of(storage)), .flops = 2 * n};
+}
+
+Path cpu_path() {
+  return {.name = "cpu",
+          .device = DeviceKind::kCpu,
+          .dtypes = {DType::kF32, DType::kBF16},
+          .deterministic = true,
+          .recipe = recipe,
+          .unsupported = {},
+          .run =
+              [](const Call& call) {
+                axpy_cpu({call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0]});
+              },
+          .summary = "one plain loop"};
+}
+
+}  // namespace
+
+const std::vector<Op>& ops() {
+  static const std::vector<Op> all = {
+      {.name = "axpy",
+       .formula = "out[i] = a * x[i] + y[i]",
+       .dims = {{"n", 0, int64_t{1} << 40, {8, 16}, "elements"}},
+       .inputs = {{"a", "1", {}, "scale"}, {"x", "n", {}, "scaled vector"}, {"y", "n", {}, "added vector"}},
+       .outputs = {{"out", "n", {}, "sum"}},
+       .cost = cost,
+       .paths = {cpu_path()}}};
+  return all;
+}
+
+}  // namespace assay::axpy

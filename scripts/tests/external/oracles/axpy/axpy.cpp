@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/axpy/axpy.h"
+
+#include "oracles/core/bound.h"
+#include "oracles/core/read.h"
+
+namespace assay::axpy {
+namespace {
+
+Answer answer(bool forgets_scale) {
+  return [forgets_scale](const Question& question, int, std::span<const int64_t> elements,
+                         std::span<Expected> expected) {
+    const double a = forgets_scale ? 1 : Reader(question.inputs[0])({0});
+    const Reader x(question.inputs[1]);
+    const Reader y(question.inputs[2]);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      SumOfProducts sum;
+      sum.add(a, x({elements[i]}));
+      sum.add(1, y({elements[i]}));
+      expected[i] = sum.expected(question.recipe);
+    }
+  };
+}
+
+}  // namespace
+
+std::vector<Oracle> oracles() {
+  return {
+      {.op = "axpy", .answer = answer(false), .counterfeits = {{"the scale is forgotten", answer(true)}}}};
+}
+
+}  // namespace assay::axpy

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Oracle of axpy, by the formula: a sum of the two products a * x[i] and 1 * y[i], so the bound of
+// SumOfProducts (oracles/core/bound.h) with n = 2. The inputs enter as stored, so the bound has no input
+// term.
+#pragma once
+
+#include <vector>
+
+#include "oracles/core/oracle.h"
+
+namespace assay::axpy {
+
+std::vector<Oracle> oracles();
+
+}  // namespace assay::axpy

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each repository check sees the violation that is planted here, and passes without it."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+CHECKS = Path(__file__).resolve().parents[1] / "checks"
+TOP = "// SPDX-License-Identifier: Apache-2.0\n"
+HEADER = TOP + "#pragma once\n"
+
+# A small project that keeps all rules.
+CLEAN = {
+    "kernels/core/tensor.h": HEADER + "#include <vector>\n",
+    "kernels/core_cuda/buffer.h": HEADER + "#include <cuda_runtime.h>\n",
+    "kernels/conv/conv.h": HEADER + '#include "kernels/core/tensor.h"\n',
+    "kernels/conv/cpu.cpp": TOP + '#include "hwy/highway.h"\n#include "kernels/conv/conv.h"\n',
+    "kernels/conv/march.cu": TOP + '#include <cuda_bf16.h>\n\n#include "kernels/core_cuda/buffer.h"\n',
+    "kernels/other/other.h": HEADER,
+    "oracles/core/bound.h": HEADER + '#include "kernels/core/tensor.h"\n',
+    "oracles/conv/conv.cpp": TOP + '#include "kernels/conv/conv.h"\n\n#include "oracles/core/bound.h"\n',
+    "properties/core/problem.h": HEADER,
+    "properties/core/law.cpp": TOP + '#include "kernels/conv/conv.h"\n#include "oracles/core/bound.h"\n',
+    "properties/conv.h": HEADER,
+    "bench/core/timer.cpp": TOP + '#include "properties/core/problem.h"\n',
+    "reports/main.cpp": TOP + '#include "bench/core/timer.h"\n#include "properties/conv.h"\n',
+}
+
+
+class Check(unittest.TestCase):
+    def run_check(self, check, planted):
+        """Exit status and output of a check on the clean project with the lines of `planted` appended."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name in {**CLEAN, **planted}:
+                file = Path(folder) / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(CLEAN.get(name, "") + planted.get(name, ""))
+            done = subprocess.run([sys.executable, CHECKS / check, folder], capture_output=True, text=True)
+            return done.returncode, done.stdout + done.stderr
+
+    def assert_clean(self, check):
+        status, output = self.run_check(check, {})
+        self.assertEqual(status, 0, output)
+
+    def assert_found(self, check, name, text, message):
+        status, output = self.run_check(check, {name: text})
+        self.assertEqual(status, 1, output)
+        self.assertIn(message, output)
+
+    def assert_empty_fails(self, check):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(subprocess.run([sys.executable, CHECKS / check, folder], capture_output=True).returncode, 1)
+
+
+class Layers(Check):
+    def assert_refused(self, name, header):
+        self.assert_found("layers.py", name, f'#include "{header}"\n', f"{Path(name).parent} may not include {header}")
+
+    def test_clean(self):
+        self.assert_clean("layers.py")
+
+    def test_no_sources(self):
+        self.assert_empty_fails("layers.py")
+
+    def test_who_may_include_whom(self):
+        self.assert_refused("kernels/core/tensor.h", "kernels/core_cuda/buffer.h")
+        self.assert_refused("kernels/core/tensor.h", "kernels/conv/conv.h")
+        self.assert_refused("kernels/core_cuda/buffer.h", "kernels/conv/conv.h")
+        self.assert_refused("kernels/conv/conv.h", "kernels/other/other.h")
+        self.assert_refused("kernels/conv/cpu.cpp", "oracles/core/bound.h")
+        self.assert_refused("kernels/conv/cpu.cpp", "properties/core/problem.h")
+        self.assert_refused("oracles/core/bound.h", "kernels/conv/conv.h")
+        self.assert_refused("oracles/conv/conv.cpp", "kernels/other/other.h")
+        self.assert_refused("oracles/conv/conv.cpp", "kernels/conv/tiles.h")
+        self.assert_refused("oracles/conv/conv.cpp", "properties/core/problem.h")
+        self.assert_refused("properties/core/law.cpp", "bench/core/timer.h")
+        self.assert_refused("bench/core/timer.cpp", "properties/conv.h")
+        for layer in ("kernels/conv/cpu.cpp", "oracles/conv/conv.cpp", "properties/conv.h", "bench/core/timer.cpp"):
+            self.assert_refused(layer, "reports/record/record.h")
+
+    def test_angle_brackets_hide_nothing(self):
+        text = "#include <reports/record/record.h>\n"
+        self.assert_found("layers.py", "bench/core/timer.cpp", text, "bench/core may not include reports/record/record.h")
+
+    def test_relative_path(self):
+        message = '"../other/other.h" must be written as a path from the root'
+        self.assert_found("layers.py", "kernels/conv/cpu.cpp", '#include "../other/other.h"\n', message)
+
+    def test_cuda_outside_cuda_sources(self):
+        include = "#include <cuda_runtime.h>\n"
+        for name in ("kernels/core/tensor.h", "kernels/conv/cpu.cpp", "bench/core/timer.cpp", "oracles/conv/wide.cu"):
+            self.assert_found("layers.py", name, include, "only CUDA sources may see cuda_runtime.h")
+
+    def test_cuda_through_a_header(self):
+        text = '#include "kernels/core_cuda/buffer.h"\n'
+        message = "only CUDA sources may see cuda_runtime.h, included through kernels/core_cuda/buffer.h"
+        self.assert_found("layers.py", "kernels/conv/cpu.cpp", text, message)
+
+
+class Text(Check):
+    def test_clean(self):
+        self.assert_clean("text.py")
+
+    def test_no_files(self):
+        self.assert_empty_fails("text.py")
+
+    def test_machine_path(self):
+        text = '// see /home' + '/someone/notes\n'
+        self.assert_found("text.py", "kernels/core/tensor.h", text, "tensor.h:4: a path of one machine: /home" + "/")
+
+    def test_unfinished(self):
+        self.assert_found("text.py", "README.md", "TO" + "DO: write\n", "README.md:1: unfinished: TO" + "DO")
+
+    def test_disabled_code(self):
+        self.assert_found("text.py", "kernels/conv/cpu.cpp", "#if " + "0\n#endif\n", "cpu.cpp:4: disabled code")
+
+    def test_typed_tolerance(self):
+        for name in ("properties/core/law.cpp", "oracles/conv/conv.cpp"):
+            self.assert_found("text.py", name, "EXPECT_NEAR(a, b, 1e-6);\n", "a typed tolerance: EXPECT_NEAR")
+
+    def test_no_licence_line(self):
+        self.assert_found("text.py", "bench/conv.cpp", "int x;\n", "bench/conv.cpp has no SPDX line at its top")
+
+    def test_no_pragma_once(self):
+        self.assert_found("text.py", "bench/conv.h", TOP, "bench/conv.h has no #pragma once")
+
+
+class Format(Check):
+    def test_clean(self):
+        self.assert_clean("format.py")
+
+    def test_no_sources(self):
+        self.assert_empty_fails("format.py")
+
+    def test_misformatted(self):
+        self.assert_found("format.py", "bench/core/timer.cpp", "int  x ;\n", "timer.cpp:3:4: error: code should be clang-formatted")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The installed package, as other projects use it: `test_install.py BUILD` installs that build and builds on it."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+BUILD = None  # set from the command line
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.prefix = Path(folder.name) / "prefix"
+        cls.work = Path(folder.name)
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.prefix], check=True, stdout=subprocess.DEVNULL)
+
+    def run_ok(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.work)
+        self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def configure(self, source, build):
+        options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={self.prefix}"]
+        return subprocess.run(["cmake", "-S", source, "-B", build, *options], capture_output=True, text=True)
+
+    def build(self, source, build):
+        configured = self.configure(source, build)
+        self.assertEqual(configured.returncode, 0, configured.stderr)
+        self.run_ok("cmake", "--build", build)
+
+    def test_program(self):
+        self.assertIn("dynamic_conv", self.run_ok(self.prefix / "bin" / "assay", "list"))
+
+    def test_only_a_kernel(self):
+        build = self.work / "convolve"
+        self.build(TESTS / "external_kernels", build)
+        self.assertEqual(self.run_ok(build / "convolve"), "1 3 5\n")
+
+    def test_own_op(self):
+        source, build = self.work / "external", self.work / "axpy"
+        shutil.copytree(TESTS / "external", source)
+        self.build(source, build)
+        program = build / "axpy_assay"
+        listed = self.run_ok(program, "list")
+        self.assertIn("axpy", listed)
+        self.assertNotIn("dynamic_conv", listed)
+        self.run_ok(program, "verify", "--device", "cpu", "--out", self.work / "verify")
+        self.run_ok(program, "verify", "--specimens", "--device", "cpu", "--out", self.work / "specimens")
+
+        for part in ("kernels/axpy/axpy.h", "oracles/axpy/axpy.h", "properties/axpy.cpp", "bench/axpy.cpp"):
+            with self.subTest(part):
+                (source / part).rename(self.work / "aside")
+                configured = self.configure(source, build)
+                (self.work / "aside").rename(source / part)
+                self.assertNotEqual(configured.returncode, 0)
+                self.assertIn(f"The op 'axpy' is incomplete: {part} is missing.", configured.stderr)
+
+
+if __name__ == "__main__":
+    BUILD = sys.argv.pop(1)
+    unittest.main()
