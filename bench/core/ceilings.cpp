@@ -16,12 +16,18 @@
 namespace assay {
 namespace {
 
-struct Copy {
+// Work on two buffers of `bytes`: a copy, or a read of `from` that leaves `to` as it is.
+struct Work {
   std::string name;
   std::function<void(void* to, const void* from, int64_t bytes)> run;
 };
 
-std::vector<Copy> copies_of(Device& device) {
+struct Candidates {
+  std::vector<Work> copies;
+  Work read;
+};
+
+Candidates candidates_for(Device& device) {
   if (device.info().kind == DeviceKind::kCpu) {
     const auto parallel_memcpy = [](void* to, const void* from, int64_t bytes) {
       constexpr int64_t kGrain = int64_t{8} << 20;
@@ -30,14 +36,17 @@ std::vector<Copy> copies_of(Device& device) {
                     static_cast<size_t>(end - begin));
       });
     };
-    return {{"streaming stores", streaming_copy}, {"memcpy", parallel_memcpy}};
+    static volatile uint64_t sink = 0;  // so that no compiler drops the reads
+    const auto read = [](void*, const void* from, int64_t bytes) { sink = streaming_read(from, bytes); };
+    return {{{"streaming stores", streaming_copy}, {"memcpy", parallel_memcpy}}, {"read", read}};
   }
   if constexpr (kHasCuda) {
     void* stream = device.stream();
-    const auto on_stream = [stream](auto copy) {
-      return [stream, copy](void* to, const void* from, int64_t bytes) { copy(to, from, bytes, stream); };
+    const auto on_stream = [stream](auto work) {
+      return [stream, work](void* to, const void* from, int64_t bytes) { work(to, from, bytes, stream); };
     };
-    return {{"copy kernel", on_stream(cuda_copy)}, {"cudaMemcpyAsync", on_stream(cuda_memcpy)}};
+    return {{{"copy kernel", on_stream(cuda_copy)}, {"cudaMemcpyAsync", on_stream(cuda_memcpy)}},
+            {"read kernel", on_stream(cuda_read)}};
   }
   throw Error("no copy is known for the device {}", device.info().name());
 }
@@ -55,30 +64,36 @@ void fill_with_noise(Device& device, const DeviceBuffer& buffer) {
   }
 }
 
+double median_seconds(Device& device, const Work& work, const DeviceBuffer& to, const DeviceBuffer& from) {
+  constexpr int kRepeats = 11;
+  work.run(to.data(), from.data(), from.bytes());  // touches every page
+  device.synchronize();
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepeats; ++i) {
+    seconds.push_back(device.time([&] { work.run(to.data(), from.data(), from.bytes()); }));
+  }
+  return median_interval(seconds).median;
+}
+
 }  // namespace
 
 Ceilings measure_ceilings(Device& device) {
   // Far beyond the caches, and a small part of the memory.
-  const int64_t bytes =
-      std::min(std::max(4 * device.info().cache_bytes, int64_t{1} << 30), device.info().memory_bytes / 8) /
-      4096 * 4096;
+  const int64_t beyond_caches = std::max(4 * device.info().cache_bytes, int64_t{1} << 30);
+  const int64_t bytes = std::min(beyond_caches, device.info().memory_bytes / 8) / 4096 * 4096;
   const DeviceBuffer from(device, bytes);
   const DeviceBuffer to(device, bytes);
   fill_with_noise(device, from);
-  constexpr int kRepeats = 11;
+  const Candidates candidates = candidates_for(device);
   Ceilings best;
-  for (const Copy& copy : copies_of(device)) {
-    std::vector<double> seconds;
-    copy.run(to.data(), from.data(), bytes);  // touches every page
-    device.synchronize();
-    for (int i = 0; i < kRepeats; ++i) {
-      seconds.push_back(device.time([&] { copy.run(to.data(), from.data(), bytes); }));
-    }
-    const double rate = 2 * static_cast<double>(bytes) / median_interval(seconds).median;
+  for (const Work& copy : candidates.copies) {
+    const double rate = 2 * static_cast<double>(bytes) / median_seconds(device, copy, to, from);
     if (rate > best.copy_bytes_per_s) {
-      best = {.copy_bytes_per_s = rate, .copy_method = fmt::format("{}, {} MiB", copy.name, bytes >> 20)};
+      best.copy_bytes_per_s = rate;
+      best.copy_method = fmt::format("{}, {} MiB", copy.name, bytes >> 20);
     }
   }
+  best.read_bytes_per_s = static_cast<double>(bytes) / median_seconds(device, candidates.read, to, from);
   return best;
 }
 

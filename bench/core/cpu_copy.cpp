@@ -3,7 +3,7 @@
 // store does not.
 #include "bench/core/cpu_copy.h"
 
-#include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "kernels/core/error.h"
@@ -43,13 +43,24 @@ void copy_range(uint8_t* to, const uint8_t* from, size_t bytes) {
   size_t i = 0;
   for (; i + kPages * kPage <= bytes; i += kPages * kPage) {
     for (size_t in_page = i; in_page < i + kPage; in_page += kStep) {
-      for (size_t page = 0; page < kPages; ++page)
-        copy_step(to + in_page + page * kPage, from + in_page + page * kPage);
+      for (size_t at = in_page; at < in_page + kPages * kPage; at += kPage) copy_step(to + at, from + at);
     }
   }
   for (; i + kStep <= bytes; i += kStep) copy_step(to + i, from + i);
   std::memcpy(to + i, from + i, bytes - i);
   hwy::FlushStream();
+}
+
+uint64_t read_range(const uint8_t* from, size_t bytes) {
+  const hn::CappedTag<uint64_t, 8> d;
+  const size_t n = hn::Lanes(d) * sizeof(uint64_t);
+  auto sum0 = hn::Zero(d);
+  auto sum1 = hn::Zero(d);
+  for (size_t i = 0; i + 2 * n <= bytes; i += 2 * n) {
+    sum0 = hn::Xor(sum0, hn::LoadU(d, reinterpret_cast<const uint64_t*>(from + i)));
+    sum1 = hn::Xor(sum1, hn::LoadU(d, reinterpret_cast<const uint64_t*>(from + i + n)));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Xor(sum0, sum1)));
 }
 
 }  // namespace HWY_NAMESPACE
@@ -61,11 +72,11 @@ namespace assay {
 namespace {
 
 HWY_EXPORT(copy_range);
+HWY_EXPORT(read_range);
 
-constexpr int64_t kAlignment = 64;  // [bytes] a cache line, and the longest fixed vector
-constexpr int64_t kGrain =
-    int64_t{8}
-    << 20;  // [bytes] for one thread at a time: large beside kPages * kPage, small beside the whole
+constexpr int64_t kAlignment = 64;  // [bytes] a cache line, and the longest vector used
+constexpr int64_t kGrain = int64_t{8}
+                           << 20;  // [bytes] one thread's share at a time: many times kPages * kPage
 
 }  // namespace
 
@@ -80,6 +91,15 @@ void streaming_copy(void* to, const void* from, int64_t bytes) {
     (static_cast<uint8_t*>(to) + begin, static_cast<const uint8_t*>(from) + begin,
      static_cast<size_t>(end - begin));
   });
+}
+
+uint64_t streaming_read(const void* from, int64_t bytes) {
+  std::atomic<uint64_t> all = 0;
+  parallel_for(bytes, kGrain, [&](int64_t begin, int64_t end) {
+    all ^= HWY_DYNAMIC_DISPATCH(read_range)(static_cast<const uint8_t*>(from) + begin,
+                                            static_cast<size_t>(end - begin));
+  });
+  return all;
 }
 
 }  // namespace assay

@@ -10,4 +10,8 @@ namespace assay {
 // multiples of 64 bytes; throws Error if not.
 void streaming_copy(void* to, const void* from, int64_t bytes);
 
+// Reads a buffer once, on all hardware threads; returns a value that depends on what it read, all but the
+// last few bytes.
+uint64_t streaming_read(const void* from, int64_t bytes);
+
 }  // namespace assay

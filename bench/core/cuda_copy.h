@@ -10,7 +10,11 @@ namespace assay {
 // for. Throws Error (usage) unless both addresses and the size are multiples of 16 bytes.
 void cuda_copy(void* to, const void* from, int64_t bytes, void* stream);
 
-// The same by cudaMemcpyAsync; any address and size.
+// Reads `bytes` of device memory and does nothing with them; `scratch` is device memory that stays as it is.
+// The same conditions.
+void cuda_read(void* scratch, const void* from, int64_t bytes, void* stream);
+
+// A copy by cudaMemcpyAsync; any address and size.
 void cuda_memcpy(void* to, const void* from, int64_t bytes, void* stream);
 
 }  // namespace assay

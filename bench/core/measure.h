@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing on Google Benchmark with manual time: one sample per call, cold and warm caches apart, medians with intervals.
+// Timing on Google Benchmark with manual time: one sample per call, cold and warm caches apart, medians with
+// intervals.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,15 @@ std::string_view name_of(Cache cache);
 
 struct Perf {
   Cache cache = Cache::kCold;
-  std::string timer;                // "cuda_event", "steady_clock"
-  std::vector<double> samples_ns;   // [ns] in the order taken
-  double median_ns = 0;             // [ns]
-  double ci95_ns[2] = {0, 0};       // [ns] of the median, from order statistics
-  int64_t bytes = 0;                // [bytes] each input read once, each output written once
-  int64_t flops = 0;                // [flop]
-  double floor_ns = 0;              // [ns] bytes over the measured copy bandwidth of this device
-  double fraction_of_floor = 0;     // [1] floor_ns / median_ns: 1 is the speed of a copy
-  std::optional<std::string> implausible;  // why the time cannot be right: below the floor
+  std::string timer;                       // "cuda_event", "steady_clock"
+  std::vector<double> samples_ns;          // [ns] in the order taken
+  double median_ns = 0;                    // [ns]
+  double ci95_ns[2] = {0, 0};              // [ns] of the median, from order statistics
+  int64_t bytes = 0;                       // [bytes] each input read once, each output written once
+  int64_t flops = 0;                       // [flop]
+  double floor_ns = 0;                     // [ns] bytes over the measured copy bandwidth of this device
+  double fraction_of_floor = 0;            // [1] floor_ns / median_ns: 1 is the speed of a copy
+  std::optional<std::string> implausible;  // why the time cannot be right: faster than memory can be read
 };
 
 // A problem to time, from an op's bench/<op>.cpp. The path is filled in by the program.
@@ -47,7 +48,8 @@ const std::vector<Sweep>& sweeps();
 // Times a problem that was judged just now. `ceilings` are the device's.
 Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings);
 
-// Median and the 95 % interval of the median by order statistics (binomial, no assumption on the distribution).
+// Median and the 95 % interval of the median by order statistics (binomial, no assumption on the
+// distribution).
 struct MedianInterval {
   double median;
   double low;

@@ -15,8 +15,8 @@ using enum Regime;
 using enum Layout;
 using enum State;
 
-constexpr std::array kRegimes{kNormal,    kUniform, kPositive, kIntegers,  kOffset,   kHeavyTail,
-                              kTiny,      kHuge,    kSubnormal, kConstant, kSpike,    kNonfinite};
+constexpr std::array kRegimes{kNormal, kUniform, kPositive,  kIntegers, kOffset, kHeavyTail,
+                              kTiny,   kHuge,    kSubnormal, kConstant, kSpike,  kNonfinite};
 constexpr std::array kLayouts{kDense, kStrided, kMisaligned, kTransposed, kBroadcast, kInflated};
 constexpr std::array kStates{kFirstCall, kSecondCall};
 
@@ -53,9 +53,15 @@ std::vector<std::string_view> split(std::string_view line, char separator) {
 
 }  // namespace
 
-std::span<const Regime> all_regimes() { return kRegimes; }
-std::span<const Layout> all_layouts() { return kLayouts; }
-std::span<const State> all_states() { return kStates; }
+std::span<const Regime> all_regimes() {
+  return kRegimes;
+}
+std::span<const Layout> all_layouts() {
+  return kLayouts;
+}
+std::span<const State> all_states() {
+  return kStates;
+}
 
 std::string_view name_of(Regime regime) {
   switch (regime) {
@@ -140,7 +146,8 @@ Case parse_case(std::string_view line) {
     }
     const std::string_view key = part.substr(0, equals);
     const std::string_view value = part.substr(equals + 1);
-    if (std::ranges::count(seen, key) != 0) throw usage_error("'{}' stands twice in the case '{}'", key, line);
+    if (std::ranges::count(seen, key) != 0)
+      throw usage_error("'{}' stands twice in the case '{}'", key, line);
     seen.push_back(key);
     if (key == "data") {
       result.data = parse_name(key, value, all_regimes());

@@ -3,9 +3,9 @@
 //
 //   dynamic_conv/cpu/bf16/b=2/t=17/d=33/w=4/data=normal/layout=strided/state=first_call/seed=7
 //
-// The line is the case's identity everywhere: in records, reports, benchmark names and on the command line. Fields
-// after the dimensions may be left out when they have their default: normal, dense, first_call, 0. The layout is
-// printed only when it is not dense.
+// The line is the case's identity everywhere: in records, reports, benchmark names and on the command line.
+// Fields after the dimensions may be left out when they have their default: normal, dense, first_call, 0. The
+// layout is printed only when it is not dense.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,18 @@
 
 namespace assay {
 
-// Where the input values come from. All are drawn in double from the case's seed and rounded to the storage dtype.
+// Where the input values come from. All are drawn in double from the case's seed and rounded to the storage
+// dtype.
 enum class Regime : uint8_t {
   kNormal,     // mean 0, standard deviation 1 (a sum of twelve uniforms, so |x| < 6)
   kUniform,    // [-1, 1)
   kPositive,   // [0.5, 1.5): nothing cancels
   kIntegers,   // non-zero integers, |x| <= 8: products and short sums are exact
-  kOffset,     // mean/std a power of ten from 10 to 1e5, as far as the storage dtype resolves the std; by the seed
+  kOffset,     // mean/std a power of ten from 10 to 1e5, as far as the storage dtype resolves the std; by the
+               // seed
   kHeavyTail,  // a quotient of uniforms: rare values up to 2^12 times the typical one
   kTiny,       // products near the smallest normal number
-  kHuge,       // products near the largest finite number
+  kHuge,       // products as large as leaves room for sums of 4096 in f32; f16 results may overflow
   kSubnormal,  // one input lies around the smallest normal number, half of its elements below
   kConstant,   // one value per tensor
   kSpike,      // one input all zeros but one element
@@ -70,7 +72,8 @@ struct Case {
   bool operator==(const Case&) const = default;
 };
 
-// Throws Error (usage) that names the field and its value. Knows no ops: require_dims() checks the dimensions.
+// Throws Error (usage) that names the field and its value. Knows no ops: require_dims() checks the
+// dimensions.
 Case parse_case(std::string_view line);
 
 }  // namespace assay

@@ -52,8 +52,8 @@ class CpuDevice final : public Device {
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED) throw device_error("cpu: cannot map {} bytes: {}", bytes, std::strerror(errno));
     auto* begin = static_cast<char*>(map);
-    auto* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(map) + kAlignment - 1) /
-                                            kAlignment * kAlignment);
+    auto* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(map) + kAlignment - 1) / kAlignment *
+                                            kAlignment);
     if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
     char* end = begin + length + kAlignment;
     if (aligned + length < end) munmap(aligned + length, static_cast<size_t>(end - aligned) - length);
@@ -102,6 +102,8 @@ std::string DeviceInfo::name() const {
   return kind == DeviceKind::kCpu ? "cpu" : fmt::format("{}:{}", name_of(kind), index);
 }
 
-std::unique_ptr<Device> open_cpu() { return std::make_unique<CpuDevice>(); }
+std::unique_ptr<Device> open_cpu() {
+  return std::make_unique<CpuDevice>();
+}
 
 }  // namespace assay

@@ -33,7 +33,8 @@ class Device {
 
   virtual const DeviceInfo& info() const = 0;
 
-  // Zero-filled pages that take no physical memory until they are touched where the device allows it; 2 MiB-aligned.
+  // CPU: zero-filled pages that take no physical memory until they are touched, 2 MiB-aligned.
+  // CUDA: undefined contents, all memory taken at once, 256-byte aligned.
   // Throws Error (device) if there is not enough.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
@@ -54,7 +55,8 @@ class Device {
 // Memory of a device, released at the end of its life.
 class DeviceBuffer {
  public:
-  DeviceBuffer(Device& device, int64_t bytes) : device_(&device), bytes_(bytes), data_(device.allocate(bytes)) {}
+  DeviceBuffer(Device& device, int64_t bytes)
+      : device_(&device), bytes_(bytes), data_(device.allocate(bytes)) {}
   ~DeviceBuffer() {
     if (data_ != nullptr) device_->release(data_, bytes_);
   }

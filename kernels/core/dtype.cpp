@@ -50,7 +50,9 @@ double decode16(FloatFormat format, uint16_t bits) {
 
 }  // namespace
 
-void throw_bad_dtype(DType dtype) { throw Error("DType({}) is not a dtype", static_cast<int>(dtype)); }
+void throw_bad_dtype(DType dtype) {
+  throw Error("DType({}) is not a dtype", static_cast<int>(dtype));
+}
 
 FloatFormat format_of(DType dtype) {
   switch (dtype) {
@@ -91,7 +93,9 @@ DType parse_dtype(std::string_view text) {
   throw usage_error("dtype '{}' is not one of f64, f32, f16, bf16", text);
 }
 
-double unit_roundoff(DType dtype) { return std::ldexp(1.0, -format_of(dtype).precision); }
+double unit_roundoff(DType dtype) {
+  return std::ldexp(1.0, -format_of(dtype).precision);
+}
 
 double max_finite(DType dtype) {
   const FloatFormat format = format_of(dtype);
@@ -107,9 +111,17 @@ double ulp_at(DType dtype, double value) {
   return std::ldexp(1.0, last_bit_exponent(format_of(dtype), value));
 }
 
-f16 to_f16(double value) { return {encode16(kF16Format, value)}; }
-bf16 to_bf16(double value) { return {encode16(kBF16Format, value)}; }
-double to_double(f16 value) { return decode16(kF16Format, value.bits); }
-double to_double(bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
+f16 to_f16(double value) {
+  return {encode16(kF16Format, value)};
+}
+bf16 to_bf16(double value) {
+  return {encode16(kBF16Format, value)};
+}
+double to_double(f16 value) {
+  return decode16(kF16Format, value.bits);
+}
+double to_double(bf16 value) {
+  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+}
 
 }  // namespace assay

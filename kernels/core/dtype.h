@@ -29,13 +29,13 @@ struct FloatFormat {
 };
 
 FloatFormat format_of(DType dtype);
-size_t size_of(DType dtype);                // [bytes]
-std::string_view name_of(DType dtype);      // "f64", "f32", "f16", "bf16"
-DType parse_dtype(std::string_view text);   // throws Error for any other text
-double unit_roundoff(DType dtype);          // 2^-precision: the largest relative error of one rounding
-double max_finite(DType dtype);             // the largest finite value
-double smallest_subnormal(DType dtype);     // the smallest positive value
-double ulp_at(DType dtype, double value);   // distance between neighbours of `dtype` at |value|; value finite
+size_t size_of(DType dtype);               // [bytes]
+std::string_view name_of(DType dtype);     // "f64", "f32", "f16", "bf16"
+DType parse_dtype(std::string_view text);  // throws Error for any other text
+double unit_roundoff(DType dtype);         // 2^-precision: the largest relative error of one rounding
+double max_finite(DType dtype);            // the largest finite value
+double smallest_subnormal(DType dtype);    // the smallest positive value
+double ulp_at(DType dtype, double value);  // distance between neighbours of `dtype` at |value|; value finite
 
 // Round to nearest, ties to even; overflow to infinity; subnormals kept; NaN to a quiet NaN of the same sign.
 f16 to_f16(double value);
@@ -43,8 +43,12 @@ bf16 to_bf16(double value);
 double to_double(f16 value);   // exact
 double to_double(bf16 value);  // exact
 
-inline double to_double(double value) { return value; }
-inline double to_double(float value) { return value; }
+inline double to_double(double value) {
+  return value;
+}
+inline double to_double(float value) {
+  return value;
+}
 
 template <class T>
 T from_double(double value) {

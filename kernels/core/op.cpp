@@ -42,8 +42,8 @@ Extents shape_of(const TensorInfo& tensor, const Dims& dims) {
 }
 
 std::string Recipe::to_string() const {
-  const std::string computed = fmt::format("{} storage, {} products, {} sums", name_of(storage), name_of(product),
-                                           name_of(accumulate));
+  const std::string computed = fmt::format("{} storage, {} products, {} sums", name_of(storage),
+                                           name_of(product), name_of(accumulate));
   return storage == accumulate ? computed : fmt::format("{}, one rounding to {}", computed, name_of(storage));
 }
 

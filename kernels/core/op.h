@@ -36,12 +36,14 @@ class Dims {
 struct DimInfo {
   std::string_view key;
   int64_t min;
-  int64_t max;                 // the largest size that any path serves
-  std::vector<int64_t> edges;  // sizes at which some path changes its behaviour: vector, tile and chunk lengths
+  int64_t max;  // the largest size that any path serves
+  std::vector<int64_t>
+      edges;  // sizes at which some path changes its behaviour: vector, tile and chunk lengths
   std::string_view meaning;
 };
 
-// A tensor of an op. `shape` names a dimension or gives a number for each axis, outermost first: "b t d", "3 c".
+// A tensor of an op. `shape` names a dimension or gives a number for each axis, outermost first: "b t d", "3
+// c".
 struct TensorInfo {
   std::string_view name;
   std::string_view shape;
@@ -53,9 +55,9 @@ Extents shape_of(const TensorInfo& tensor, const Dims& dims);
 
 // The precision of each place where a path rounds, for one storage dtype.
 struct Recipe {
-  DType storage;     // of inputs and outputs in memory
-  DType product;     // of each product of two stored values
-  DType accumulate;  // of sums of products
+  DType storage;                  // of inputs and outputs in memory
+  DType product;                  // of each product of two stored values
+  DType accumulate;               // of sums of products
   std::string to_string() const;  // "bf16 storage, f32 products, f32 sums, one rounding to bf16"
 };
 
@@ -68,7 +70,8 @@ struct Cost {
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 std::string_view name_of(DeviceKind kind);  // "cpu", "cuda"
 
-// One request to compute: the tensors in the order of the op's tables, in memory that the path's device can reach.
+// One request to compute: the tensors in the order of the op's tables, in memory that the path's device can
+// reach.
 struct Call {
   Dims dims;
   DType dtype;
@@ -84,7 +87,8 @@ struct Path {
   std::vector<DType> dtypes;
   bool deterministic;  // equal inputs give equal bits, call after call
   Recipe (*recipe)(DType storage);
-  std::function<std::optional<std::string>(const Dims&, DType)> unsupported;  // why not, or nothing; may be empty
+  std::function<std::optional<std::string>(const Dims&, DType)>
+      unsupported;                       // why not, or nothing; may be empty
   std::function<void(const Call&)> run;  // throws Error; returns before a CUDA path has finished
   std::string_view summary;
 };

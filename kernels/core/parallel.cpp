@@ -5,8 +5,9 @@
 
 #include <algorithm>
 
-// ThreadSanitizer does not see the synchronisation inside libtbb, which is built without it. These two calls tell it
-// what parallel_for guarantees: what was written before it is seen by the bodies, and what they write after it.
+// ThreadSanitizer does not see the synchronisation inside libtbb, which is built without it. These two calls
+// tell it what parallel_for guarantees: what was written before it is seen by the bodies, and what they write
+// after it.
 #if defined(__SANITIZE_THREAD__)
 extern "C" {
 void __tsan_acquire(void* address);

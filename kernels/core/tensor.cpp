@@ -17,26 +17,35 @@ void Extents::push_back(int64_t value) {
   values_[static_cast<size_t>(rank_++)] = value;
 }
 
-std::string Extents::to_string() const { return fmt::format("({})", fmt::join(values(), ", ")); }
+std::string Extents::to_string() const {
+  return fmt::format("({})", fmt::join(values(), ", "));
+}
 
-bool Extents::operator==(const Extents& other) const { return std::ranges::equal(values(), other.values()); }
+bool Extents::operator==(const Extents& other) const {
+  return std::ranges::equal(values(), other.values());
+}
 
 int64_t element_count(const Extents& shape) {
+  if (std::ranges::any_of(shape.values(), [](int64_t size) { return size < 0; })) {
+    throw usage_error("the shape {} has a negative size", shape.to_string());
+  }
+  if (std::ranges::count(shape.values(), 0) > 0) return 0;
   __int128 count = 1;
   for (int64_t size : shape.values()) {
-    if (size < 0) throw usage_error("the shape {} has a negative size", shape.to_string());
     count *= size;
-    if (count > (int64_t{1} << 62)) throw usage_error("the shape {} has more than 2^62 elements", shape.to_string());
+    if (count > (int64_t{1} << 62))
+      throw usage_error("the shape {} has more than 2^62 elements", shape.to_string());
   }
   return static_cast<int64_t>(count);
 }
 
 Extents dense_strides(const Extents& shape) {
+  const bool is_empty = element_count(shape) == 0;
   Extents strides = shape;
   int64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[i] = stride;
-    stride *= std::max<int64_t>(shape[i], 1);
+    if (!is_empty) stride *= shape[i];
   }
   return strides;
 }
@@ -77,16 +86,18 @@ void require_dtype(std::string_view operand, const ConstTensorView& view, DType 
 
 void require_input(std::string_view operand, const ConstTensorView& view) {
   if (view.strides.rank() != view.shape.rank()) {
-    throw usage_error("{} has strides {} for shape {}", operand, view.strides.to_string(), view.shape.to_string());
+    throw usage_error("{} has strides {} for shape {}", operand, view.strides.to_string(),
+                      view.shape.to_string());
   }
   if (view.size() == 0) return;
   if (std::ranges::any_of(view.strides.values(), [](int64_t stride) { return stride < 0; })) {
-    throw usage_error("{} has strides {}: a negative stride is not supported", operand, view.strides.to_string());
+    throw usage_error("{} has strides {}: a negative stride is not supported", operand,
+                      view.strides.to_string());
   }
   if (view.data == nullptr) throw usage_error("{} of shape {} has no data", operand, view.shape.to_string());
   if (reinterpret_cast<uintptr_t>(view.data) % size_of(view.dtype) != 0) {
     throw usage_error("{} is at address {}, which is not a multiple of {} bytes", operand, view.data,
-                     size_of(view.dtype));
+                      size_of(view.dtype));
   }
 }
 
@@ -102,8 +113,8 @@ void require_output(std::string_view operand, const ConstTensorView& view) {
   int64_t inside = 1;
   for (auto [stride, size] : steps) {
     if (stride < inside) {
-      throw usage_error("{} has shape {} and strides {}: its elements overlap", operand, view.shape.to_string(),
-                       view.strides.to_string());
+      throw usage_error("{} has shape {} and strides {}: its elements overlap", operand,
+                        view.shape.to_string(), view.strides.to_string());
     }
     inside = stride * (size - 1) + inside;
   }
@@ -115,8 +126,8 @@ void require_disjoint(std::string_view a_name, const ConstTensorView& a, std::st
   const auto* b_begin = static_cast<const char*>(b.data);
   if (a.size() == 0 || b.size() == 0) return;
   if (a_begin < b_begin + span_bytes(b) && b_begin < a_begin + span_bytes(a)) {
-    throw usage_error("{} at {} ({} bytes) overlaps {} at {} ({} bytes)", a_name, a.data, span_bytes(a), b_name,
-                     b.data, span_bytes(b));
+    throw usage_error("{} at {} ({} bytes) overlaps {} at {} ({} bytes)", a_name, a.data, span_bytes(a),
+                      b_name, b.data, span_bytes(b));
   }
 }
 

@@ -37,10 +37,10 @@ class Extents {
   std::array<int64_t, kMaxRank> values_{};
 };
 
-int64_t element_count(const Extents& shape);                       // product of the sizes; throws beyond 2^62
-Extents dense_strides(const Extents& shape);                       // [elements], row-major
-Extents index_of(int64_t flat, const Extents& shape);              // row-major position to index
-int64_t offset_of(const Extents& index, const Extents& strides);   // [elements]
+int64_t element_count(const Extents& shape);                      // product of the sizes; throws beyond 2^62
+Extents dense_strides(const Extents& shape);                      // [elements], row-major; all 1 if empty
+Extents index_of(int64_t flat, const Extents& shape);             // row-major position to index
+int64_t offset_of(const Extents& index, const Extents& strides);  // [elements]
 
 template <class Void>
 struct BasicTensorView {
@@ -55,13 +55,12 @@ struct BasicTensorView {
   template <class T>
   auto* as() const {
     using Pointer = std::conditional_t<std::is_const_v<Void>, const T, T>;
-    if (dtype != dtype_of<T>()) throw Error("a {} tensor was read as {}", name_of(dtype), name_of(dtype_of<T>()));
+    if (dtype != dtype_of<T>())
+      throw Error("a {} tensor was read as {}", name_of(dtype), name_of(dtype_of<T>()));
     return static_cast<Pointer*>(data);
   }
 
-  operator BasicTensorView<const void>() const
-    requires(!std::is_const_v<Void>)
-  {
+  operator BasicTensorView<const void>() const requires(!std::is_const_v<Void>) {
     return {data, dtype, shape, strides};
   }
 };
@@ -76,7 +75,8 @@ int64_t span_bytes(const ConstTensorView& view);
 void require_shape(std::string_view operand, const ConstTensorView& view, const Extents& shape);
 void require_dtype(std::string_view operand, const ConstTensorView& view, DType dtype);
 void require_input(std::string_view operand, const ConstTensorView& view);  // strides >= 0, aligned, not null
-void require_output(std::string_view operand, const ConstTensorView& view); // and no two elements share memory
+void require_output(std::string_view operand,
+                    const ConstTensorView& view);  // and no two elements share memory
 // ... the byte ranges that the two tensors span are disjoint (conservative for interleaved views).
 void require_disjoint(std::string_view a_name, const ConstTensorView& a, std::string_view b_name,
                       const ConstTensorView& b);

@@ -19,14 +19,14 @@ struct Arguments {
   Chunking chunking;
 };
 
+// A chunk reads W - 1 rows of taps and gradients of the next one again; many taps make short chunks costly,
+// and need more registers than four blocks leave each thread.
 template <class T, int kTaps, bool kVectors_>
-struct Plan {
-  using Division = Registers<T, kTaps, kVectors_, 2>;
+struct Plan : Division<T, kTaps, kVectors_, 2, 48> {
   static constexpr bool kVectors = kVectors_;
-  static constexpr int kChannels = Division::kChannels;
-  static constexpr int kRows = Division::rows(kBackwardTuning.words_in_flight);
-  static constexpr int kThreads = kBackwardTuning.threads;
-  static constexpr int kMinBlocks = 1;
+  static constexpr int64_t kChunk = kTaps <= 4 ? 16 : 128;  // [rows]
+  static constexpr int kThreads = 128;
+  static constexpr int kMinBlocks = kTaps <= 4 ? 4 : 1;  // on a multiprocessor
 };
 
 template <class T, int kTaps, class Plan>
@@ -37,102 +37,85 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) backward_ker
   constexpr int kPast = kTaps - 1;
 
   const Place place = place_of_thread(a.chunking);
-  if (place.begin == place.end) return;
-  const int64_t channel = place.column * kChannels;
-  const T* const dout = a.dout.at(place.batch, channel);
-  const T* const x = a.x.at(place.batch, channel);
-  const T* const k = a.k.at(place.batch, channel);
-  T* const dx = a.dx.at(place.batch, channel);
-  T* const dk = a.dk.at(place.batch, channel);
+  if (place.rows == 0) return;
+  Cursor<const T> dout(a.dout, place, kChannels);
+  Cursor<const T> x(a.x, place, kChannels, -kPast);
+  Cursor<const T> k(a.k, place, kChannels);
+  Cursor<T> dx(a.dx, place, kChannels, -kPast);
+  Cursor<T> dk(a.dk, place, kChannels);
 
-  float pending[kTaps][kChannels]{};       // dx of the rows from t - kPast on
-  float window[kPast + kRows][kChannels];  // x of the same rows
+  const int padding = static_cast<int>(max(kPast - place.begin, int64_t{0}));  // rows in reach before t = 0
+  const int ahead = static_cast<int>(min(int64_t{kPast}, a.chunking.rows - place.begin - place.rows));
+  float pending[kTaps][kChannels]{};           // dx of the rows from i - kPast on
+  Bits<T, kChannels> window[kPast + kRows]{};  // x of the same rows
 #pragma unroll
   for (int i = 0; i < kPast; ++i) {
-    const int64_t t = place.begin - kPast + i;
-    Bits<T, kChannels> row{};
-    if (t >= 0) load<kVectors>(row, x + t * a.x.row, 0);
-#pragma unroll
-    for (int c = 0; c < kChannels; ++c) window[i][c] = row[c];
+    const T* const row = x.next();
+    if (i >= padding) load<kVectors>(window[i], row, 0);
   }
 
-  // At an edge some rows lie beyond the chunk or the tensor, some taps before t = 0, and some sums before the
-  // chunk.
-  const auto march = [&](int64_t t, auto edge) {
-    Bits<T, kChannels> dout_rows[kRows];
-    Bits<T, kChannels> x_rows[kRows];
-    Bits<T, kChannels * kTaps> k_rows[kRows];
+  // Rows i to i + kRows - 1. At an edge some of them lie beyond the chunk or the tensor, or some of their
+  // taps before t = 0. The sums that the first rows complete belong to the chunk before.
+  const auto march = [&](int i, auto edge) {
+    Bits<T, kChannels> gradients[kRows];
+    Bits<T, kChannels * kTaps> taps[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (edge) {
-        dout_rows[r] = {};
-        x_rows[r] = {};
-        k_rows[r] = {};
+      const T* const dout_row = dout.next();
+      const T* const x_row = x.next();
+      const T* const k_row = k.next();
+      if (!edge || i + r < place.rows + ahead) {
+        load<kVectors>(gradients[r], dout_row, 0);
+        load<kVectors>(taps[r], k_row, a.k.tap);
       }
-      if (!edge || t + r < min(place.end + kPast, a.chunking.rows)) {
-        load<kVectors>(dout_rows[r], dout + (t + r) * a.dout.row, 0);
-        load<kVectors>(k_rows[r], k + (t + r) * a.k.row, a.k.tap);
-      }
-      if (!edge || t + r < place.end) load<kVectors>(x_rows[r], x + (t + r) * a.x.row, 0);
+      if (!edge || i + r < place.rows) load<kVectors>(window[kPast + r], x_row, 0);
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       float dk_row[kChannels * kTaps];
-      float dx_row[kChannels];
+      float complete[kChannels];
 #pragma unroll
       for (int c = 0; c < kChannels; ++c) {
-        window[kPast + r][c] = x_rows[r][c];
-        const float gradient = dout_rows[r][c];
+        const float gradient = gradients[r][c];
 #pragma unroll
         for (int w = 0; w < kTaps; ++w) {
-          const bool padding = edge && t + r + w < kPast;
-          dk_row[c * kTaps + w] = padding ? 0.0f : gradient * window[r + w][c];
-          if (!edge || t + r < a.chunking.rows) {
-            pending[w][c] = fmaf(gradient, k_rows[r][c * kTaps + w], pending[w][c]);
-          }
+          const bool padded = edge && i + r + w < padding;
+          dk_row[c * kTaps + w] = padded ? 0.0f : gradient * window[r + w][c];
+          if (edge && i + r >= place.rows + ahead) continue;
+          pending[w][c] = fmaf(gradient, taps[r][c * kTaps + w], pending[w][c]);
         }
-        dx_row[c] = pending[0][c];
+        complete[c] = pending[0][c];
 #pragma unroll
         for (int w = 0; w < kPast; ++w) pending[w][c] = pending[w + 1][c];
         pending[kPast][c] = 0;
       }
-      if (!edge || t + r < place.end) {
-        store<kVectors>(dk + (t + r) * a.dk.row, a.dk.tap, round_to<T>(dk_row));
-      }
-      const int64_t complete = t + r - kPast;
-      if (!edge || (complete >= place.begin && complete < place.end)) {
-        store<kVectors>(dx + complete * a.dx.row, 0, round_to<T>(dx_row));
+      T* const to_dk = dk.next();
+      T* const to_dx = dx.next();
+      if (!edge || i + r < place.rows) store<kVectors>(to_dk, a.dk.tap, round_to<T>(dk_row));
+      if (i + r >= kPast && (!edge || i + r < place.rows + kPast)) {
+        store<kVectors>(to_dx, 0, round_to<T>(complete));
       }
     }
 #pragma unroll
-    for (int i = 0; i < kPast; ++i) {
-#pragma unroll
-      for (int c = 0; c < kChannels; ++c) window[i][c] = window[i + kRows][c];
-    }
+    for (int past = 0; past < kPast; ++past) window[past] = window[past + kRows];
   };
-  for (int64_t t = place.begin; t < place.end + kPast; t += kRows) {
-    if (t >= place.begin + kPast && t + kRows <= place.end) {
-      march(t, std::false_type{});
+  for (int i = 0; i < place.rows + kPast; i += kRows) {
+    if (i >= padding && i + kRows <= place.rows) {
+      march(i, std::false_type{});
     } else {
-      march(t, std::true_type{});
+      march(i, std::true_type{});
     }
   }
 }
 
 template <class T, int kTaps, class Plan>
-void launch(const BackwardTensors& t, const Chunking& chunking, cudaStream_t stream) {
+void launch(const BackwardTensors& t, cudaStream_t stream) {
+  const Chunking chunking = cut(t.x.shape, Plan::kChannels, Plan::kChunk);
   const Arguments<T> arguments{Strided<const T>(t.dout), Strided<const T>(t.x), Strided<const T>(t.k),
                                Strided<T>(t.dx),         Strided<T>(t.dk),      chunking};
   backward_kernel<T, kTaps, Plan>
       <<<blocks_of(chunking, Plan::kThreads), Plan::kThreads, 0, stream>>>(arguments);
   cuda_check_launch("backward_kernel");
-}
-
-template <class T, int kTaps, class Plan>
-void cut_and_launch(const BackwardTensors& t, cudaStream_t stream) {
-  const int64_t multiprocessors = multiprocessors_of_current_device();
-  launch<T, kTaps, Plan>(t, cut(t.x.shape, Plan::kChannels, Plan::kRows, kBackwardTuning, multiprocessors),
-                         stream);
 }
 
 // Host: from tensors to a launch.
@@ -142,9 +125,9 @@ void choose_layout(const BackwardTensors& t, cudaStream_t stream) {
   constexpr int kChannels = Vectors::kChannels;
   if (has_vectors(t.dout, kChannels) && has_vectors(t.x, kChannels) && has_vectors(t.k, kChannels) &&
       has_vectors(t.dx, kChannels) && has_vectors(t.dk, kChannels)) {
-    cut_and_launch<T, kTaps, Vectors>(t, stream);
+    launch<T, kTaps, Vectors>(t, stream);
   } else {
-    cut_and_launch<T, kTaps, Plan<T, kTaps, false>>(t, stream);
+    launch<T, kTaps, Plan<T, kTaps, false>>(t, stream);
   }
 }
 

@@ -5,10 +5,12 @@
 // same vector operations: equal elements get equal bits. Large outputs are written past the caches, which
 // saves reading the lines they overwrite.
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/core/parallel.h"
+#include "kernels/dynamic_conv/cpu_rows.h"
 #include "kernels/dynamic_conv/dynamic_conv.h"
 
 // The other x86 targets would add compile time, and hardly speed: this work waits for memory. Vectors whose
@@ -20,121 +22,6 @@
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
-
-// What does not depend on the target; the file is compiled once for each.
-#ifndef ASSAY_KERNELS_DYNAMIC_CONV_CPU_ROWS
-#define ASSAY_KERNELS_DYNAMIC_CONV_CPU_ROWS
-namespace assay::dynamic_conv {
-namespace {
-
-constexpr int64_t kChannels = 1024;  // in a block at most: W rows of it stay in the first two cache levels
-constexpr int64_t kRows = 256;  // positions in an item at most: large beside the W - 1 that two items share
-
-struct Item {
-  int64_t b;
-  int64_t t_begin, t_end;
-  int64_t d;         // first channel
-  int64_t channels;  // at most kChannels
-  bool stream;       // write past the caches
-};
-
-// The rows of a tensor (B, T, D) or (B, T, D, W) within an item: channel after channel, the taps of each side
-// by side.
-template <class T, class View>
-class Rows {
- public:
-  Rows(const View& view, const Item& item)
-      : data_(view.template as<T>() + item.b * view.strides[0] + item.d * view.strides[2]),
-        channels_(item.channels),
-        taps_(view.shape.rank() == 4 ? view.shape[3] : 1),
-        stride_t_(view.strides[1]),
-        stride_d_(view.strides[2]),
-        stride_w_(taps_ == 1 ? 1 : view.strides[3]) {}
-
- protected:
-  bool is_dense() const { return stride_w_ == 1 && (stride_d_ == taps_ || channels_ == 1); }
-  auto* row(int64_t t) const { return data_ + t * stride_t_; }
-
-  // fn(place in a dense row, place in this row)
-  template <class Fn>
-  void for_each(Fn&& fn) const {
-    for (int64_t d = 0; d < channels_; ++d) {
-      for (int64_t w = 0; w < taps_; ++w) fn(d * taps_ + w, d * stride_d_ + w * stride_w_);
-    }
-  }
-
-  decltype(std::declval<View>().template as<T>()) data_;
-  int64_t channels_, taps_;
-  int64_t stride_t_, stride_d_, stride_w_;
-};
-
-template <class T>
-class InputRows : Rows<T, ConstTensorView> {
-  using Base = Rows<T, ConstTensorView>;
-
- public:
-  InputRows(const ConstTensorView& view, const Item& item) : Base(view, item) { position_.fill(-1); }
-
-  // The row as a dense one, which stays as it is until kMaxTaps / W other rows were asked for.
-  const T* operator[](int64_t t) {
-    const T* from = this->row(t);
-    if (this->is_dense()) return from;
-    const int64_t slot = t % (kMaxTaps / this->taps_);
-    T* packed = packed_ + slot * this->taps_ * kChannels;
-    if (std::exchange(position_[static_cast<size_t>(slot)], t) != t) {
-      this->for_each([&](int64_t dense, int64_t here) { packed[dense] = from[here]; });
-    }
-    return packed;
-  }
-
- private:
-  std::array<int64_t, kMaxTaps> position_;  // whose rows are in packed_
-  T packed_[kMaxTaps * kChannels];
-};
-
-template <class T>
-class OutputRows : Rows<T, TensorView> {
- public:
-  OutputRows(const TensorView& view, const Item& item)
-      : Rows<T, TensorView>(view, item), stream_(item.stream && this->is_dense()) {}
-
-  // A dense row to write, and then to hand over.
-  T* operator[](int64_t t) { return this->is_dense() ? this->row(t) : packed_; }
-  void finish(int64_t t) {
-    if (this->is_dense()) return;
-    T* to = this->row(t);
-    this->for_each([&](int64_t dense, int64_t here) { to[here] = packed_[dense]; });
-  }
-  bool stream() const { return stream_; }
-
- private:
-  bool stream_;
-  T packed_[kMaxTaps * kChannels];
-};
-
-// The sums of the last kMaxTaps positions.
-class SumRows {
- public:
-  SumRows() { std::fill_n(values_, kMaxTaps * kPitch, 0.0f); }
-  float* operator[](int64_t t) { return values_ + t % kMaxTaps * kPitch; }
-
- private:
-  static constexpr int64_t kPitch =
-      kChannels + 16;  // not a power of two, so that the rows share no cache set
-  alignas(64) float values_[kMaxTaps * kPitch];
-};
-
-// Where element e of `taps` taps side by side lies when each tap has `lanes` places of its own.
-template <size_t kCount>
-constexpr std::array<int32_t, kCount> interleaving(size_t taps, size_t lanes) {
-  std::array<int32_t, kCount> index{};
-  for (size_t e = 0; e < kCount; ++e) index[e] = static_cast<int32_t>(e % taps * lanes + e / taps);
-  return index;
-}
-
-}  // namespace
-}  // namespace assay::dynamic_conv
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace assay::dynamic_conv {
@@ -182,15 +69,14 @@ struct Storage<bf16> {
   }
 
  private:
-  // Rounds to nearest even in the upper half: adds half a unit, or a bit less if the kept part is even. A NaN
-  // keeps its sign and becomes quiet.
+  // Rounds to nearest even in the upper half: adds half a unit, or a bit less if the kept part is even. No
+  // NaN becomes an infinity or changes its sign, for one that comes from bf16 operands has an empty lower
+  // half: nothing is carried.
   static VU32 round_high(V32 v) {
     const U32 u32;
     const VU32 bits = hn::BitCast(u32, v);
     const VU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
-    const VU32 rounded = hn::Add(hn::Add(bits, hn::Set(u32, 0x7FFF)), odd);
-    const VU32 quiet = hn::Or(bits, hn::Set(u32, 0x400000));
-    return hn::IfThenElse(hn::RebindMask(u32, hn::IsNaN(v)), quiet, rounded);
+    return hn::Add(hn::Add(bits, hn::Set(u32, 0x7FFF)), odd);
   }
 };
 
@@ -270,8 +156,9 @@ HWY_INLINE void interleave(const hn::Vec<Tag>* v, Tag tag, hn::TFromD<Tag>* to, 
   if constexpr (kCount == 2) hn::StoreInterleaved2(v[0], v[1], tag, side_by_side);
   if constexpr (kCount == 3) hn::StoreInterleaved3(v[0], v[1], v[2], tag, side_by_side);
   if constexpr (kCount == 4) hn::StoreInterleaved4(v[0], v[1], v[2], v[3], tag, side_by_side);
-  for (int j = 0; j < kCount; ++j)
-    write(hn::Load(tag, side_by_side + j * kLanes), tag, to + j * kLanes, stream);
+  for (int at = 0; at < kCount * kLanes; at += kLanes) {
+    write(hn::Load(tag, side_by_side + at), tag, to + at, stream);
+  }
 }
 
 // The taps of kLanes channels, side by side in memory, a vector for each tap here.
@@ -324,40 +211,51 @@ bool is_aligned(const T* row) {
   return reinterpret_cast<uintptr_t>(row) % (kLanes * sizeof(float)) == 0;
 }
 
-// A copy of the last elements of a row, filled up with zeros.
+// Copies the last elements of a row, and fills up with zeros.
 template <class T, int64_t kSize>
-void fill_up(const T* from, int64_t count, T (&to)[kSize]) {
-  std::memset(to, 0, sizeof to);
-  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+const T* fill_up(const T* from, int64_t count, T (&to)[kSize]) {
+  std::fill_n(std::copy_n(from, count, to), kSize - count, T{});
+  return to;
 }
 
-// x[w] is the row that tap w meets, null before t = 0.
+// Fetches what the next row will read here, as far as the second cache level. Rows are pages apart, where the
+// hardware does not look ahead.
 template <int kTaps, class T>
-HWY_INLINE void forward_vector(const T* const* x, int64_t i, const T* k, T* out, bool stream) {
+HWY_INLINE void prefetch(const T* row, int64_t i) {
+  constexpr int64_t kLine = 64;  // [bytes]
+  const char* from = reinterpret_cast<const char*>(row + i * kTaps);
+  for (int64_t at = 0; at < int64_t{kTaps * kLanes * sizeof(T)}; at += kLine)
+    __builtin_prefetch(from + at, 0, 2);
+}
+
+template <int kTaps, class T>
+struct ForwardRow {
+  const T* k;
+  T* out;
+  bool stream = false;
+  const T* x[kTaps] = {};  // the row that each tap meets; null before t = 0
+};
+
+template <int kTaps, class T>
+HWY_INLINE void forward_vector(const ForwardRow<kTaps, T>& row, int64_t i) {
   V32 taps[kTaps];
-  load_taps<kTaps>(k, taps);
+  load_taps<kTaps>(row.k + i * kTaps, taps);
   V32 sum = hn::Zero(F32());
   for (int w = 0; w < kTaps; ++w) {
-    if (x[w] != nullptr) sum = hn::MulAdd(taps[w], load(x[w] + i), sum);
+    if (row.x[w] != nullptr) sum = hn::MulAdd(taps[w], load(row.x[w] + i), sum);
   }
-  store(sum, out, stream);
+  store(sum, row.out + i, row.stream);
 }
 
 template <int kTaps, class T>
-void forward_row(const T* const* x, const T* k, int64_t channels, T* out, bool stream) {
-  stream = stream && is_aligned(out);
-  int64_t i = 0;
-  for (; i + kLanes <= channels; i += kLanes) forward_vector<kTaps>(x, i, k + i * kTaps, out + i, stream);
-  if (i >= channels) return;
-  T x_tail[kTaps][kLanes], k_tail[kTaps * kLanes], out_tail[kLanes];
-  const T* x_tails[kTaps];
+void forward_tail(const ForwardRow<kTaps, T>& row, int64_t i, int64_t count) {
+  T x[kTaps][kLanes], k[kTaps * kLanes], out[kLanes];
+  ForwardRow<kTaps, T> tail{.k = fill_up(row.k + i * kTaps, count * kTaps, k), .out = out};
   for (int w = 0; w < kTaps; ++w) {
-    if (x[w] != nullptr) fill_up(x[w] + i, channels - i, x_tail[w]);
-    x_tails[w] = x[w] != nullptr ? x_tail[w] : nullptr;
+    if (row.x[w] != nullptr) tail.x[w] = fill_up(row.x[w] + i, count, x[w]);
   }
-  fill_up(k + i * kTaps, (channels - i) * kTaps, k_tail);
-  forward_vector<kTaps>(x_tails, 0, k_tail, out_tail, false);
-  std::memcpy(out + i, out_tail, static_cast<size_t>(channels - i) * sizeof(T));
+  forward_vector(tail, 0);
+  std::copy_n(out, count, row.out + i);
 }
 
 template <int kTaps, class T>
@@ -365,12 +263,20 @@ void forward(const ForwardTensors& tensors, const Item& item) {
   InputRows<T> x(tensors.x, item), k(tensors.k, item);
   OutputRows<T> out(tensors.out, item);
   for (int64_t t = item.t_begin; t < item.t_end; ++t) {
-    const T* x_rows[kTaps];
+    ForwardRow<kTaps, T> row{.k = k[t], .out = out[t], .stream = out.stream() && is_aligned(out[t])};
     for (int w = 0; w < kTaps; ++w) {
       const int64_t from = t + w - (kTaps - 1);
-      x_rows[w] = from >= 0 ? x[from] : nullptr;
+      if (from >= 0) row.x[w] = x[from];
     }
-    forward_row<kTaps>(x_rows, k[t], item.channels, out[t], out.stream());
+    const T* next_x = x.ahead(t + 1);
+    const T* next_k = k.ahead(t + 1);
+    int64_t i = 0;
+    for (; i + kLanes <= item.channels; i += kLanes) {
+      prefetch<1>(next_x, i);
+      prefetch<kTaps>(next_k, i);
+      forward_vector(row, i);
+    }
+    if (i < item.channels) forward_tail(row, i, item.channels - i);
     out.finish(t);
   }
 }
@@ -381,11 +287,12 @@ template <int kTaps, class T>
 struct BackwardRow {
   const T* dout;
   const T* k;
-  const T* x[kTaps];  // as in forward_vector
-  float* sums[kTaps];
-  T* dx;  // null if s is in the next item: its dx and dk are computed there
-  T* dk;
-  bool stream_dx, stream_dk;
+  const T* x[kTaps] = {};  // as in ForwardRow
+  float* sums[kTaps] = {};
+  T* dx = nullptr;  // null if s is in the next item: its dx and dk are computed there
+  T* dk = nullptr;
+  bool stream_dx = false;
+  bool stream_dk = false;
 };
 
 template <int kTaps, class T>
@@ -410,33 +317,22 @@ HWY_INLINE void backward_vector(const BackwardRow<kTaps, T>& row, int64_t i) {
 }
 
 template <int kTaps, class T>
-void backward_row(const BackwardRow<kTaps, T>& row, int64_t channels) {
-  int64_t i = 0;
-  for (; i + kLanes <= channels; i += kLanes) backward_vector(row, i);
-  if (i >= channels) return;
-  const int64_t rest = channels - i;
+void backward_tail(const BackwardRow<kTaps, T>& row, int64_t i, int64_t count) {
   T dout[kLanes], k[kTaps * kLanes], x[kTaps][kLanes], dx[kLanes], dk[kTaps * kLanes];
-  BackwardRow<kTaps, T> tail{.dout = dout,
-                             .k = k,
-                             .x = {},
-                             .sums = {},
-                             .dx = nullptr,
-                             .dk = dk,
-                             .stream_dx = false,
-                             .stream_dk = false};
-  fill_up(row.dout + i, rest, dout);
-  fill_up(row.k + i * kTaps, rest * kTaps, k);
+  BackwardRow<kTaps, T> tail{.dout = fill_up(row.dout + i, count, dout),
+                             .k = fill_up(row.k + i * kTaps, count * kTaps, k)};
   for (int w = 0; w < kTaps; ++w) {
     if (row.sums[w] != nullptr) tail.sums[w] = row.sums[w] + i;
-    if (row.x[w] == nullptr) continue;
-    fill_up(row.x[w] + i, rest, x[w]);
-    tail.x[w] = x[w];
+    if (row.x[w] != nullptr) tail.x[w] = fill_up(row.x[w] + i, count, x[w]);
   }
-  if (row.dx != nullptr) tail.dx = dx;
+  if (row.dx != nullptr) {
+    tail.dx = dx;
+    tail.dk = dk;
+  }
   backward_vector(tail, 0);
   if (row.dx == nullptr) return;
-  std::memcpy(row.dx + i, dx, static_cast<size_t>(rest) * sizeof(T));
-  std::memcpy(row.dk + i * kTaps, dk, static_cast<size_t>(rest * kTaps) * sizeof(T));
+  std::copy_n(dx, count, row.dx + i);
+  std::copy_n(dk, count * kTaps, row.dk + i * kTaps);
 }
 
 // Marches from the end to the beginning, for then the terms of a dx arrive in order of w, from s = t+W-1 down
@@ -448,14 +344,7 @@ void backward(const BackwardTensors& tensors, const Item& item) {
   SumRows sums;
   for (int64_t s = std::min(item.t_end + kTaps - 1, tensors.x.shape[1]) - 1; s >= item.t_begin; --s) {
     const bool inside = s < item.t_end;
-    BackwardRow<kTaps, T> row{.dout = dout[s],
-                              .k = k[s],
-                              .x = {},
-                              .sums = {},
-                              .dx = nullptr,
-                              .dk = nullptr,
-                              .stream_dx = false,
-                              .stream_dk = false};
+    BackwardRow<kTaps, T> row{.dout = dout[s], .k = k[s]};
     for (int w = 0; w < kTaps; ++w) {
       const int64_t t = s + w - (kTaps - 1);
       if (t >= item.t_begin && t < item.t_end) row.sums[w] = sums[t];
@@ -467,7 +356,17 @@ void backward(const BackwardTensors& tensors, const Item& item) {
       row.stream_dx = dx.stream() && is_aligned(row.dx);
       row.stream_dk = dk.stream() && is_aligned(row.dk);
     }
-    backward_row(row, item.channels);
+    const T* next_dout = dout.ahead(s - 1);
+    const T* next_x = x.ahead(s - kTaps);
+    const T* next_k = k.ahead(s - 1);
+    int64_t i = 0;
+    for (; i + kLanes <= item.channels; i += kLanes) {
+      prefetch<1>(next_dout, i);
+      prefetch<1>(next_x, i);
+      prefetch<kTaps>(next_k, i);
+      backward_vector(row, i);
+    }
+    if (i < item.channels) backward_tail(row, i, item.channels - i);
     if (inside) {
       dx.finish(s);
       dk.finish(s);

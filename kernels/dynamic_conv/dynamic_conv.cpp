@@ -44,14 +44,20 @@ void require_valid(const ConstTensorView& x, const ConstTensorView& k, std::span
   }
 }
 
-ForwardTensors forward_tensors(const Call& call) { return {call.inputs[0], call.inputs[1], call.outputs[0]}; }
+ForwardTensors forward_tensors(const Call& call) {
+  return {call.inputs[0], call.inputs[1], call.outputs[0]};
+}
 BackwardTensors backward_tensors(const Call& call) {
   return {call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0], call.outputs[1]};
 }
 
-Recipe recipe(DType storage) { return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32}; }
+Recipe recipe(DType storage) {
+  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
+}
 
-int64_t positions(const Dims& dims) { return dims["b"] * dims["t"] * dims["d"]; }
+int64_t positions(const Dims& dims) {
+  return dims["b"] * dims["t"] * dims["d"];
+}
 
 Cost forward_cost(const Dims& dims, DType storage) {
   const int64_t w = dims["w"];
@@ -81,7 +87,8 @@ Op forward_op() {
   Op op{.name = "dynamic_conv",
         .formula = "out[b,t,d] = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]",
         .dims = {},
-        .inputs = {{"x", "b t d", {}, "activations"}, {"k", "b t d w", {}, "taps of each position and channel"}},
+        .inputs = {{"x", "b t d", {}, "activations"},
+                   {"k", "b t d w", {}, "taps of each position and channel"}},
         .outputs = {{"out", "b t d", {}, "convolved activations"}},
         .cost = forward_cost,
         .paths = {}};
@@ -90,8 +97,7 @@ Op forward_op() {
       "SIMD across channels, threads across batch and time"));
   if constexpr (kHasCuda) {
     op.paths.push_back(make_path(
-        "cuda", DeviceKind::kCuda,
-        [](const Call& call) { forward_cuda(forward_tensors(call), call.stream); },
+        "cuda", DeviceKind::kCuda, [](const Call& call) { forward_cuda(forward_tensors(call), call.stream); },
         "each thread marches along t with the last W-1 inputs in registers"));
   }
   return op;
@@ -99,7 +105,9 @@ Op forward_op() {
 
 Op backward_op() {
   Op op{.name = "dynamic_conv_grad",
-        .formula = "dk[b,t,d,w] = dout[b,t,d] * x[b,t+w-W+1,d]; dx[b,t,d] = sum_w dout[b,s,d] * k[b,s,d,w], s = t+W-1-w",
+        .formula =
+            "dk[b,t,d,w] = dout[b,t,d] * x[b,t+w-W+1,d]; dx[b,t,d] = sum_w dout[b,s,d] * k[b,s,d,w], s = "
+            "t+W-1-w",
         .dims = {},
         .inputs = {{"dout", "b t d", {}, "gradient of the loss by out"},
                    {"x", "b t d", {}, "activations"},

@@ -7,13 +7,12 @@
 //
 // shapes   x, dout, out, dx (B,T,D); k, dk (B,T,D,W); B, T, D >= 0, 1 <= W <= 8
 // strides  any, in elements, >= 0; inputs may repeat elements (stride 0); outputs must not
-// dtypes   f32, f16 or bf16, the same for all tensors of a call; arithmetic in f32, one rounding to the dtype at the end
-// aliasing no output may overlap another tensor
-// empty    B, T or D = 0: returns without touching memory
-// special  infinities and NaNs propagate as in the formula; taps before t = 0 are left out, not multiplied by 0
-// repeats  bitwise: the taps are added in order of w, whatever the layout or the number of threads
-// errors   throws Error (usage) that names the tensor and its values
-// source   Jet-Nemotron's dynamic_conv (NVIDIA)
+// dtypes   f32, f16 or bf16, the same for all tensors of a call; arithmetic in f32, one rounding to the dtype
+// at the end aliasing no output may overlap another tensor empty    B, T or D = 0: returns without touching
+// memory special  infinities and NaNs propagate as in the formula; taps before t = 0 are left out, not
+// multiplied by 0 repeats  bitwise: the taps are added in order of w, whatever the layout or the number of
+// threads errors   throws Error (usage) that names the tensor and its values source   Jet-Nemotron's
+// dynamic_conv (NVIDIA)
 #pragma once
 
 #include <vector>
@@ -42,7 +41,8 @@ struct BackwardTensors {
 void forward_cpu(const ForwardTensors& tensors);
 void backward_cpu(const BackwardTensors& tensors);
 
-// `stream` is a cudaStream_t. The tensors are in memory of the current device; the work is enqueued, not waited for.
+// `stream` is a cudaStream_t. The tensors are in memory of the current device; the work is enqueued, not
+// waited for.
 void forward_cuda(const ForwardTensors& tensors, void* stream);
 void backward_cuda(const BackwardTensors& tensors, void* stream);
 

@@ -14,13 +14,11 @@ struct Arguments {
 };
 
 template <class T, int kTaps, bool kVectors_>
-struct Plan {
-  using Division = Registers<T, kTaps, kVectors_, 1>;
+struct Plan : Division<T, kTaps, kVectors_, 1, 40> {
   static constexpr bool kVectors = kVectors_;
-  static constexpr int kChannels = Division::kChannels;
-  static constexpr int kRows = Division::rows(kForwardTuning.words_in_flight);
-  static constexpr int kThreads = kForwardTuning.threads;
-  static constexpr int kMinBlocks = 1;
+  static constexpr int64_t kChunk = 16;  // [rows]
+  static constexpr int kThreads = 256;
+  static constexpr int kMinBlocks = 2;  // on a multiprocessor
 };
 
 template <class T, int kTaps, class Plan>
@@ -31,80 +29,65 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) forward_kern
   constexpr int kPast = kTaps - 1;
 
   const Place place = place_of_thread(a.chunking);
-  if (place.begin == place.end) return;
-  const int64_t channel = place.column * kChannels;
-  const T* const x = a.x.at(place.batch, channel);
-  const T* const k = a.k.at(place.batch, channel);
-  T* const out = a.out.at(place.batch, channel);
+  if (place.rows == 0) return;
+  Cursor<const T> x(a.x, place, kChannels, -kPast);
+  Cursor<const T> k(a.k, place, kChannels);
+  Cursor<T> out(a.out, place, kChannels);
 
-  float window[kPast + kRows][kChannels];  // x of the rows from t - kPast on
+  const int padding = static_cast<int>(max(kPast - place.begin, int64_t{0}));  // rows in reach before t = 0
+  Bits<T, kChannels> window[kPast + kRows]{};  // x of the rows from i - kPast on
 #pragma unroll
   for (int i = 0; i < kPast; ++i) {
-    const int64_t t = place.begin - kPast + i;
-    Bits<T, kChannels> row{};
-    if (t >= 0) load<kVectors>(row, x + t * a.x.row, 0);
-#pragma unroll
-    for (int c = 0; c < kChannels; ++c) window[i][c] = row[c];
+    const T* const row = x.next();
+    if (i >= padding) load<kVectors>(window[i], row, 0);
   }
 
-  // At an edge some rows lie beyond the chunk, or some taps before t = 0.
-  const auto march = [&](int64_t t, auto edge) {
-    Bits<T, kChannels> x_rows[kRows];
-    Bits<T, kChannels * kTaps> k_rows[kRows];
+  // Rows i to i + kRows - 1. At an edge some of them lie beyond the chunk, or some of their taps before t =
+  // 0.
+  const auto march = [&](int i, auto edge) {
+    Bits<T, kChannels * kTaps> taps[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (edge && t + r >= place.end) {
-        x_rows[r] = {};
-        k_rows[r] = {};
-        continue;
-      }
-      load<kVectors>(x_rows[r], x + (t + r) * a.x.row, 0);
-      load<kVectors>(k_rows[r], k + (t + r) * a.k.row, a.k.tap);
+      const T* const x_row = x.next();
+      const T* const k_row = k.next();
+      if (edge && i + r >= place.rows) continue;
+      load<kVectors>(window[kPast + r], x_row, 0);
+      load<kVectors>(taps[r], k_row, a.k.tap);
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      float sums[kChannels];
+      float sums[kChannels]{};
 #pragma unroll
       for (int c = 0; c < kChannels; ++c) {
-        window[kPast + r][c] = x_rows[r][c];
-        sums[c] = 0;
 #pragma unroll
         for (int w = 0; w < kTaps; ++w) {
-          if (edge && t + r + w < kPast) continue;
-          sums[c] = fmaf(k_rows[r][c * kTaps + w], window[r + w][c], sums[c]);
+          if (edge && i + r + w < padding) continue;
+          sums[c] = fmaf(taps[r][c * kTaps + w], window[r + w][c], sums[c]);
         }
       }
-      if (edge && t + r >= place.end) continue;
-      store<kVectors>(out + (t + r) * a.out.row, 0, round_to<T>(sums));
+      T* const out_row = out.next();
+      if (edge && i + r >= place.rows) continue;
+      store<kVectors>(out_row, 0, round_to<T>(sums));
     }
 #pragma unroll
-    for (int i = 0; i < kPast; ++i) {
-#pragma unroll
-      for (int c = 0; c < kChannels; ++c) window[i][c] = window[i + kRows][c];
-    }
+    for (int past = 0; past < kPast; ++past) window[past] = window[past + kRows];
   };
-  for (int64_t t = place.begin; t < place.end; t += kRows) {
-    if (t >= kPast && t + kRows <= place.end) {
-      march(t, std::false_type{});
+  for (int i = 0; i < place.rows; i += kRows) {
+    if (i >= padding && i + kRows <= place.rows) {
+      march(i, std::false_type{});
     } else {
-      march(t, std::true_type{});
+      march(i, std::true_type{});
     }
   }
 }
 
 template <class T, int kTaps, class Plan>
-void launch(const ForwardTensors& t, const Chunking& chunking, cudaStream_t stream) {
+void launch(const ForwardTensors& t, cudaStream_t stream) {
+  const Chunking chunking = cut(t.x.shape, Plan::kChannels, Plan::kChunk);
   const Arguments<T> arguments{Strided<const T>(t.x), Strided<const T>(t.k), Strided<T>(t.out), chunking};
   forward_kernel<T, kTaps, Plan>
       <<<blocks_of(chunking, Plan::kThreads), Plan::kThreads, 0, stream>>>(arguments);
   cuda_check_launch("forward_kernel");
-}
-
-template <class T, int kTaps, class Plan>
-void cut_and_launch(const ForwardTensors& t, cudaStream_t stream) {
-  const int64_t multiprocessors = multiprocessors_of_current_device();
-  launch<T, kTaps, Plan>(t, cut(t.x.shape, Plan::kChannels, Plan::kRows, kForwardTuning, multiprocessors),
-                         stream);
 }
 
 // Host: from tensors to a launch.
@@ -113,9 +96,9 @@ void choose_layout(const ForwardTensors& t, cudaStream_t stream) {
   using Vectors = Plan<T, kTaps, true>;
   constexpr int kChannels = Vectors::kChannels;
   if (has_vectors(t.x, kChannels) && has_vectors(t.k, kChannels) && has_vectors(t.out, kChannels)) {
-    cut_and_launch<T, kTaps, Vectors>(t, stream);
+    launch<T, kTaps, Vectors>(t, stream);
   } else {
-    cut_and_launch<T, kTaps, Plan<T, kTaps, false>>(t, stream);
+    launch<T, kTaps, Plan<T, kTaps, false>>(t, stream);
   }
 }
 

@@ -4,8 +4,10 @@
 //
 // A thread owns a few neighbouring channels of one example and marches along t through a chunk of rows, with
 // what the taps reach back to in registers. It loads several rows before it uses the first, so that enough
-// loads are in flight. Where the layout allows it, a thread's taps of one row are whole 16-byte vectors;
-// elsewhere it owns one channel and loads elements one by one, with the same arithmetic in the same order.
+// loads are in flight. Chunks are short: blocks that run at the same time then work on neighbouring memory,
+// which DRAM serves faster than the same accesses far apart. Where the layout allows it, a thread's taps of
+// one row are whole 16-byte vectors; elsewhere it owns one channel and loads elements one by one, with the
+// same arithmetic in the same order.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -23,29 +25,25 @@
 
 namespace assay::dynamic_conv {
 
-// The choices that only a measurement can make. Both tables are for an H200.
-struct Tuning {
-  int threads;           // in a block
-  int words_in_flight;   // 4-byte words that a thread loads before it uses the first
-  int64_t min_chunk;     // [rows] shorter chunks read too much twice
-  int64_t max_chunk;     // [rows] longer chunks end too unevenly
-  int64_t busy_threads;  // in each multiprocessor, counting those that wait for their turn
-};
-inline constexpr Tuning kForwardTuning{256, 40, 16, 128, 2048};
-inline constexpr Tuning kBackwardTuning{256, 24, 32, 128, 1024};
+// How one kernel divides its work; each number is the fastest of those measured on an H200.
+template <class T, int kTaps, bool kVectors, int kActivations, int kWordsInFlight>
+struct Division {
+  static constexpr int kBytesOfTaps = kTaps * int{sizeof(T)};
 
-// How one kernel divides its registers: the channels of a thread and the rows that it loads at once.
-template <class T, int kTaps, bool kVectors, int kActivations>
-struct Registers {
-  // The fewest channels whose taps fill whole 16-byte vectors, and whose activations fill a word.
-  static constexpr int kVectorBytes = std::lcm(16, kTaps* int{sizeof(T)});
-  static constexpr int kWhole = kVectorBytes / (kTaps * int{sizeof(T)});
-  static constexpr int kChannels = kVectors ? std::max(kWhole, 4 / int{sizeof(T)}) : 1;
-
-  static constexpr int rows(int words_in_flight) {
-    const int words = (kChannels * (kTaps + kActivations) * int{sizeof(T)} + 3) / 4;
-    return std::clamp(words_in_flight / words, 1, 8);
+  // Channels of a thread: whole 16-byte vectors of taps if that takes at most 32 bytes, else as many as fit
+  // there. More would leave too few registers, fewer would leave 16-bit activations without a whole word.
+  static constexpr int channels() {
+    if (!kVectors) return 1;
+    const int whole = std::lcm(16, kBytesOfTaps) / kBytesOfTaps;
+    int channels = 4 / int{sizeof(T)};
+    while (2 * channels <= whole && 2 * channels * kBytesOfTaps <= 32) channels *= 2;
+    return channels;
   }
+  static constexpr int kChannels = channels();
+
+  // Rows that a thread loads before it uses the first: as many as kWordsInFlight 4-byte words hold.
+  static constexpr int kRows =
+      std::clamp(kWordsInFlight / ((kChannels * (kTaps + kActivations) * int{sizeof(T)} + 3) / 4), 1, 8);
 };
 
 // Chunks of rows times groups of channels, one thread each.
@@ -62,33 +60,17 @@ struct Chunking {
   }
 };
 
-// Long chunks read little twice, many chunks keep the GPU busy.
-inline Chunking cut(const Extents& shape, int channels_of_thread, int rows_at_once, const Tuning& tuning,
-                    int64_t multiprocessors) {
-  const auto divide_up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  const int64_t rows = shape[1];
-  const int64_t columns = divide_up(shape[2], channels_of_thread);
-  const int64_t wanted = divide_up(tuning.busy_threads * multiprocessors, shape[0] * columns);
-  const int64_t limit = std::clamp(divide_up(rows, wanted), tuning.min_chunk, tuning.max_chunk);
-  const int64_t even = divide_up(rows, divide_up(rows, limit));
-  const int64_t chunk = divide_up(even, rows_at_once) * rows_at_once;
-  const int64_t chunks = divide_up(rows, chunk);
-  return {rows, chunk, chunks, columns, shape[0] * chunks * columns};
+// Chunks of `chunk` rows.
+inline Chunking cut(const Extents& shape, int channels_of_thread, int64_t chunk) {
+  const int64_t columns = (shape[2] + channels_of_thread - 1) / channels_of_thread;
+  const int64_t chunks = (shape[1] + chunk - 1) / chunk;
+  return {shape[1], chunk, chunks, columns, shape[0] * chunks * columns};
 }
 
 inline unsigned blocks_of(const Chunking& chunking, int threads) {
   const int64_t blocks = (chunking.threads + threads - 1) / threads;
   if (blocks > INT32_MAX) throw unsupported_error("{} blocks for {}", blocks, chunking.to_string());
   return static_cast<unsigned>(blocks);
-}
-
-inline int64_t multiprocessors_of_current_device() {
-  int device = 0;
-  int count = 0;
-  cuda_check(cudaGetDevice(&device), "cudaGetDevice");
-  cuda_check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-             "cudaDeviceGetAttribute");
-  return count;
 }
 
 // A tensor (B,T,D) or (B,T,D,W). Strides in elements.
@@ -104,8 +86,6 @@ struct Strided {
         row(view.strides[1]),
         channel(view.strides[2]),
         tap(view.shape.rank() == 4 ? view.strides[3] : 0) {}
-
-  __device__ T* at(int64_t b, int64_t d) const { return data + b * batch + d * channel; }
 };
 
 // Whether the elements of `channels` neighbours are packed, in each row at a multiple of 16 bytes or of their
@@ -133,12 +113,12 @@ void visit_taps(int64_t taps, Fn&& fn) {
   visit_from(visit_from, std::integral_constant<int, 1>{});
 }
 
-// The part of the work that belongs to the calling thread.
+// The part of the work that belongs to the calling thread. Rows are counted from the first one of its chunk.
 struct Place {
   int64_t batch;
   int64_t column;
-  int64_t begin;  // first row
-  int64_t end;    // beyond the last row; begin == end if the thread has no work
+  int64_t begin;  // t of the first row
+  int rows;       // of the chunk; 0 if the thread has no work
 };
 
 __device__ inline Place place_of_thread(const Chunking& chunking) {
@@ -151,8 +131,27 @@ __device__ inline Place place_of_thread(const Chunking& chunking) {
   return {.batch = static_cast<int64_t>(piece / chunks),
           .column = static_cast<int64_t>(thread % columns),
           .begin = begin,
-          .end = min(begin + chunking.chunk, chunking.rows)};
+          .rows = static_cast<int>(min(chunking.chunk, chunking.rows - begin))};
 }
+
+// A pointer that marches along t. One addition a row takes fewer registers than an address for each row in
+// flight.
+template <class T>
+struct Cursor {
+  T* row;
+  int64_t step;  // [elements]
+
+  __device__ Cursor(const Strided<T>& tensor, const Place& place, int channels, int64_t shift = 0)
+      : row(tensor.data + place.batch * tensor.batch + place.column * channels * tensor.channel +
+            (place.begin + shift) * tensor.row),
+        step(tensor.row) {}
+
+  __device__ T* next() {
+    T* const current = row;
+    row += step;
+    return current;
+  }
+};
 
 // Elements as they are stored, several to a register where they are short.
 template <class T, int kCount>
@@ -199,14 +198,15 @@ using Vector =
 template <class T>
 using Element = std::conditional_t<sizeof(T) == 4, unsigned, unsigned short>;
 
-// Loads what is read once. `stride` is the distance of the elements unless they are vectors.
+// Loads through L1, where the chunks on both sides find the rows that they share. `stride` is the distance of
+// the elements unless they are vectors.
 template <bool kVectors, class T, int kCount>
 __device__ void load(Bits<T, kCount>& bits, const T* from, int64_t stride) {
   if constexpr (kVectors) {
     using V = Vector<Bits<T, kCount>::kBytes>;
 #pragma unroll
     for (int i = 0; i < Bits<T, kCount>::kBytes / int{sizeof(V)}; ++i) {
-      reinterpret_cast<V*>(bits.words)[i] = __ldcs(reinterpret_cast<const V*>(from) + i);
+      reinterpret_cast<V*>(bits.words)[i] = __ldg(reinterpret_cast<const V*>(from) + i);
     }
   } else {
     bits = {};

@@ -43,7 +43,7 @@ void Comparison::add(const Expected& expected, double got, int64_t element, DTyp
   if (!right) ++wrong;
   const double ratio =
       right ? error_over_bound(expected, got, dtype) : std::max(1.0, error_over_bound(expected, got, dtype));
-  if (!worst || ratio > max_error_over_bound) {
+  if (!worst || ratio > max_error_over_bound || (ratio == max_error_over_bound && element < worst->element)) {
     max_error_over_bound = ratio;
     worst = WorstElement{element, got, expected.value, expected.bound};
   }

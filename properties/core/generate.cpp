@@ -17,20 +17,34 @@ rc::Gen<T> one_of(std::vector<T> values) {
                       [values = std::move(values)](int64_t i) { return values[static_cast<size_t>(i)]; });
 }
 
-// Half the time a small size, half the time one next to an edge.
+// Mostly a small size or one next to an edge, now and then the smallest, which may be 0.
 rc::Gen<int64_t> arbitrary_size(const DimInfo& dim) {
-  constexpr int64_t kSmall = 6;
-  std::vector<int64_t> sizes;
+  constexpr int64_t kSmall = 12;
+  const int64_t one = std::max<int64_t>(dim.min, 1);
+  const int64_t small_end = std::min(dim.max, one + kSmall) + 1;
+  std::vector<int64_t> sizes{one};
   for (int64_t edge : dim.edges) {
     for (int64_t size : {edge - 1, edge, edge + 1}) sizes.push_back(size);
   }
-  for (int64_t size = dim.min; size < dim.min + kSmall; ++size) sizes.push_back(size);
-  std::erase_if(sizes, [&](int64_t size) { return size < dim.min || size > dim.max; });
+  std::erase_if(sizes, [&](int64_t size) { return size < one || size > dim.max; });
   std::ranges::sort(sizes);
   const auto repeated = std::ranges::unique(sizes);
   sizes.erase(repeated.begin(), repeated.end());
-  const int64_t small_end = std::min(dim.max, dim.min + 2 * kSmall) + 1;
-  return rc::gen::oneOf(rc::gen::inRange(dim.min, small_end), one_of(std::move(sizes)));
+  return rc::gen::weightedOneOf<int64_t>(
+      {{1, rc::gen::just(dim.min)}, {12, rc::gen::inRange(one, small_end)}, {12, one_of(std::move(sizes))}});
+}
+
+// Gives the outermost dimension of every tensor the size that a layout asks for, as far as it may have it.
+void make_legal(Layout layout, const Op& op, Dims& dims) {
+  if (layout != Layout::kInflated && layout != Layout::kBroadcast) return;
+  for (const auto* tensors : {&op.inputs, &op.outputs}) {
+    for (const TensorInfo& tensor : *tensors) {
+      const std::string outermost(tensor.shape.substr(0, tensor.shape.find(' ')));
+      if (!dims.contains(outermost)) continue;
+      dims.set(outermost,
+               layout == Layout::kInflated ? kLongestInflated : std::max<int64_t>(dims[outermost], 2));
+    }
+  }
 }
 
 int64_t largest_tensor(const Op& op, const Dims& dims) {
@@ -78,15 +92,14 @@ rc::Gen<Case> arbitrary_case(const Op& op, const Path& path) {
     result.op = op.name;
     result.path = path.name;
     for (const DimInfo& dim : op.dims) result.dims.set(std::string(dim.key), *arbitrary_size(dim));
+    const auto layouts = all_layouts();
+    result.layout = *one_of(std::vector(layouts.begin(), layouts.end()));
+    make_legal(result.layout, op, result.dims);
     limit(op, result.dims);
+    if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
     result.dtype = *one_of(path.dtypes);
     const auto regimes = all_regimes();
     result.data = *one_of(std::vector(regimes.begin(), regimes.end()));
-    std::vector<Layout> layouts;
-    for (Layout layout : all_layouts()) {
-      if (is_legal(layout, op, result.dims)) layouts.push_back(layout);
-    }
-    result.layout = *one_of(layouts);
     const auto states = all_states();
     result.state = *one_of(std::vector(states.begin(), states.end()));
     constexpr uint64_t kSeeds = 1'000'000;

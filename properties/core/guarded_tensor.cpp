@@ -130,8 +130,8 @@ void GuardedTensor::for_each_row(bool repeated, const std::function<void(int64_t
 }
 
 void GuardedTensor::fill(const std::function<double(int64_t)>& value) {
-  const int64_t size = shape_[shape_.rank() - 1];
   const int64_t stride = strides_[shape_.rank() - 1];
+  const int64_t size = stride == 0 ? 1 : shape_[shape_.rank() - 1];
   visit(dtype_, [&]<class T>(std::type_identity<T>) {
     T* data = host_view().template as<T>();
     for_each_row(false, [&](int64_t first, int64_t offset) {
@@ -157,8 +157,8 @@ std::vector<std::byte> GuardedTensor::gather() const {
 }
 
 void GuardedTensor::scatter(std::span<const std::byte> dense) {
-  const int64_t size = shape_[shape_.rank() - 1];
   const int64_t stride = strides_[shape_.rank() - 1];
+  const int64_t size = stride == 0 ? 1 : shape_[shape_.rank() - 1];
   visit(dtype_, [&]<class T>(std::type_identity<T>) {
     T* data = host_view().template as<T>();
     for_each_row(false, [&](int64_t first, int64_t offset) {

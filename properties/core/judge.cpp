@@ -48,7 +48,8 @@ std::optional<std::string> find_difference(std::string_view name, const Extents&
     const auto element = static_cast<int64_t>(at / bytes);
     const bool left_poisoned =
         std::ranges::all_of(b, [](std::byte byte) { return byte == std::byte(Poison::kFinite); });
-    if (left_poisoned) return fmt::format("{} is never written", element_name(name, element, shape));
+    if (left_poisoned)
+      return fmt::format("{} still holds what was there before the call", element_name(name, element, shape));
     if (!deterministic) continue;
     return fmt::format(
         "{} differs between two runs on the same inputs: {} and {}; the path calls itself deterministic",
@@ -187,88 +188,108 @@ Verdict judge(const Subject& subject, const Case& which, Device& device) {
   return judge(subject, *problem);
 }
 
-Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs) {
-  const Op& op = *subject.op;
-  const bool has_previous = problem.which().state == State::kSecondCall;
-  try {
-    prepare(problem, inputs);
-    std::vector<uint64_t> input_hashes;
-    for (const GuardedTensor& input : problem.input_tensors()) input_hashes.push_back(input.hash());
-    const TensorBytes previous = has_previous ? problem.outputs() : TensorBytes{};
+namespace {
 
-    problem.run();
-    const TensorBytes got = problem.outputs();
-    if (const auto trespass = find_trespass(problem, input_hashes, Poison::kNan)) {
-      return verdict(VerdictKind::kFail, *trespass);
-    }
+// What the path did: two runs of the judged call on outputs with different poison.
+struct Runs {
+  TensorBytes previous;  // what the outputs held before the first run; empty if poison
+  TensorBytes got;
+  TensorBytes again;
+  std::optional<std::string> trespass;  // rules 3 and 4
+};
 
-    problem.poison_outputs(Poison::kFinite);
-    problem.run();
-    const TensorBytes again = problem.outputs();
-    if (const auto trespass = find_trespass(problem, input_hashes, Poison::kFinite)) {
-      return verdict(VerdictKind::kFail, *trespass);
-    }
+Runs run_twice(Problem& problem, const TensorBytes* inputs) {
+  prepare(problem, inputs);
+  std::vector<uint64_t> input_hashes;
+  for (const GuardedTensor& input : problem.input_tensors()) input_hashes.push_back(input.hash());
+  Runs runs;
+  if (problem.which().state == State::kSecondCall) runs.previous = problem.outputs();
+  problem.run();
+  runs.got = problem.outputs();
+  runs.trespass = find_trespass(problem, input_hashes, Poison::kNan);
+  if (runs.trespass) return runs;
+  problem.poison_outputs(Poison::kFinite);
+  problem.run();
+  runs.again = problem.outputs();
+  runs.trespass = find_trespass(problem, input_hashes, Poison::kFinite);
+  return runs;
+}
 
-    Verdict result;
-    const Question question = problem.question();
-    std::optional<std::string> accepted;
-    for (size_t i = 0; i < op.outputs.size(); ++i) {
-      const TensorView view = problem.output_tensors()[i].host_view();
-      const std::string name(op.outputs[i].name);
-      if (const auto difference =
-              find_difference(name, view.shape, view.dtype, subject.path->deterministic, got[i], again[i])) {
-        return verdict(VerdictKind::kFail, *difference);
-      }
-      const Answered answered =
-          compare(*subject.oracle, question, static_cast<int>(i),
-                  compared_elements(view.shape, problem.which().seed), view.dtype, got[i]);
-      OutputNumerics numerics{
-          .name = name, .comparison = answered.comparison, .allowed_rms = {}, .elements = view.size()};
-      if (is_continuous(problem.which().data) && problem.which().layout != Layout::kBroadcast) {
-        numerics.allowed_rms = largest_allowed_rms(numerics.comparison);
-      }
-      result.outputs.push_back(numerics);
-      if (result.kind != VerdictKind::kPass) continue;
-      if (const auto error = find_numerical_error(numerics, view.shape)) {
-        result.kind = VerdictKind::kFail;
-        result.reason = *error;
-        continue;
-      }
-      std::vector<double> held;
-      if (has_previous) {
-        for (int64_t element : answered.elements) held.push_back(read(previous[i], view.dtype, element));
-      }
-      if (!accepted) {
-        accepted = accepted_fault({.oracle = *subject.oracle,
-                                   .question = question,
-                                   .output = static_cast<int>(i),
-                                   .shape = view.shape,
-                                   .dtype = view.dtype,
-                                   .elements = answered.elements,
-                                   .expected = answered.expected,
-                                   .previous = held});
-        if (accepted) accepted = fmt::format("the comparison of {} would also accept: {}", name, *accepted);
-      }
-    }
-    if (result.kind == VerdictKind::kPass && accepted) {
-      result.kind = VerdictKind::kMistrusted;
-      result.reason = *accepted;
-    }
-    if (result.kind == VerdictKind::kPass) result.reason = pass_reason(result.outputs);
-    return result;
-  } catch (const Error& error) {
-    switch (error.kind()) {
-      case Error::Kind::kUnsupported:
-        return verdict(VerdictKind::kUnsupported, error.what());
-      case Error::Kind::kDevice:
-        return verdict(VerdictKind::kCrashed, error.what());
-      case Error::Kind::kUsage:
-        return verdict(VerdictKind::kFail, fmt::format("the path refused a legal call: {}", error.what()));
-      case Error::Kind::kInternal:
-        throw;
-    }
-    throw;
+// Rules 5 to 8 for one output. Adds its numerics to the verdict.
+void judge_output(const Subject& subject, Problem& problem, const Runs& runs, size_t output,
+                  Verdict& verdict) {
+  const Case& which = problem.which();
+  const TensorView view = problem.output_tensors()[output].host_view();
+  const std::string name(subject.op->outputs[output].name);
+  const auto fail = [&](std::string reason) {
+    if (verdict.kind == VerdictKind::kFail) return;
+    verdict.kind = VerdictKind::kFail;
+    verdict.reason = std::move(reason);
+  };
+  if (const auto difference = find_difference(name, view.shape, view.dtype, subject.path->deterministic,
+                                              runs.got[output], runs.again[output])) {
+    return fail(*difference);
   }
+  const Question question = problem.question();
+  const Answered answered = compare(*subject.oracle, question, static_cast<int>(output),
+                                    compared_elements(view.shape, which.seed), view.dtype, runs.got[output]);
+  OutputNumerics numerics{
+      .name = name, .comparison = answered.comparison, .allowed_rms = {}, .elements = view.size()};
+  if (is_continuous(which.data) && which.layout != Layout::kBroadcast) {
+    numerics.allowed_rms = largest_allowed_rms(numerics.comparison);
+  }
+  verdict.outputs.push_back(numerics);
+  if (const auto error = find_numerical_error(numerics, view.shape)) return fail(*error);
+
+  std::vector<double> held;
+  if (!runs.previous.empty()) {
+    for (int64_t element : answered.elements)
+      held.push_back(read(runs.previous[output], view.dtype, element));
+  }
+  const auto accepted = accepted_fault({.oracle = *subject.oracle,
+                                        .question = question,
+                                        .output = static_cast<int>(output),
+                                        .shape = view.shape,
+                                        .dtype = view.dtype,
+                                        .elements = answered.elements,
+                                        .expected = answered.expected,
+                                        .previous = held});
+  if (accepted && verdict.kind == VerdictKind::kPass) {
+    verdict.kind = VerdictKind::kMistrusted;
+    verdict.reason = fmt::format("the comparison of {} would also accept: {}", name, *accepted);
+  }
+}
+
+// Whatever a path throws costs it one verdict.
+Verdict verdict_of(const Error& error) {
+  switch (error.kind()) {
+    case Error::Kind::kUnsupported:
+      return verdict(VerdictKind::kUnsupported, error.what());
+    case Error::Kind::kUsage:
+      return verdict(VerdictKind::kFail, fmt::format("the path refused a legal call: {}", error.what()));
+    case Error::Kind::kDevice:
+    case Error::Kind::kInternal:
+      return verdict(VerdictKind::kCrashed, error.what());
+  }
+  throw Error("Error::Kind({}) is not a kind of error", static_cast<int>(error.kind()));
+}
+
+}  // namespace
+
+Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs) {
+  Runs runs;
+  try {
+    runs = run_twice(problem, inputs);
+  } catch (const Error& error) {
+    return verdict_of(error);
+  } catch (const std::exception& error) {
+    return verdict(VerdictKind::kCrashed, fmt::format("the path threw: {}", error.what()));
+  }
+  if (runs.trespass) return verdict(VerdictKind::kFail, *runs.trespass);
+  Verdict result;
+  for (size_t i = 0; i < subject.op->outputs.size(); ++i) judge_output(subject, problem, runs, i, result);
+  if (result.kind == VerdictKind::kPass) result.reason = pass_reason(result.outputs);
+  return result;
 }
 
 std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed) {

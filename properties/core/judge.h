@@ -40,12 +40,12 @@ inline constexpr int64_t kTileEdge = 64;
 
 Verdict judge(const Subject& subject, const Case& which, Device& device);
 
-// The same on tensors that the caller keeps, to time them next. The inputs are drawn from the case, or are the
-// given ones; afterwards they are intact, and the outputs hold no result.
+// The same on tensors that the caller keeps, to time them next. The inputs are drawn from the case, or are
+// the given ones; afterwards they are intact, and the outputs hold no result.
 Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs = nullptr);
 
-// Brings a problem into the case's state: what happened before the judged call has happened, its inputs are in
-// place.
+// Brings a problem into the case's state: what happened before the judged call has happened, its inputs are
+// in place.
 void prepare(Problem& problem, const TensorBytes* inputs = nullptr);
 
 // The row-major positions that are compared, ascending.

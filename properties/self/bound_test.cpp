@@ -12,6 +12,7 @@
 namespace assay {
 namespace {
 
+using test::any_between;
 using test::ExactSum;
 
 struct Term {
@@ -28,13 +29,22 @@ double through(DType dtype, double value) {
   return visit(dtype, [value]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// A number of the dtype: an integer of its precision times a power of two.
-double any_factor(DType dtype, int min_exponent, int max_exponent) {
-  const int precision = format_of(dtype).precision;
-  const int bits = *rc::gen::inRange(1, precision + 1);
-  const int64_t significand = *rc::gen::inRange<int64_t>(-(int64_t{1} << bits), int64_t{1} << bits);
-  const int exponent = *rc::gen::inRange(min_exponent, max_exponent + 1) - precision;
-  return through(dtype, std::ldexp(static_cast<double>(significand), exponent));
+// A number of the dtype below 2^exponent in magnitude, with up to as many significant bits as the dtype has.
+double any_factor(DType dtype, int exponent) {
+  const FloatFormat format = format_of(dtype);
+  const int bits = *rc::gen::element(1, 4, format.precision);
+  const int64_t significand = any_between<int64_t>(-(int64_t{1} << bits) + 1, int64_t{1} << bits);
+  const int highest = std::clamp(exponent, format.min_exponent - format.precision, format.max_exponent);
+  return through(dtype, std::ldexp(static_cast<double>(significand), highest - bits));
+}
+
+// A factor of at least 2^-exponent and below 2^exponent, with all significant bits of the dtype.
+double any_full_factor(DType dtype, int exponent) {
+  const int64_t leading = int64_t{1} << (format_of(dtype).precision - 1);
+  const int64_t significand = any_between<int64_t>(leading, 2 * leading);
+  const double factor = std::ldexp(static_cast<double>(significand) / static_cast<double>(leading),
+                                   any_between(-exponent, exponent));
+  return *rc::gen::arbitrary<bool>() ? factor : -factor;
 }
 
 // Terms that cancel, that lie far apart, that underflow, or that are exact, by the range of their exponents.
@@ -43,10 +53,10 @@ std::vector<Term> any_terms(DType dtype) {
   const int spread = *rc::gen::element(0, 3, 30);
   const int center =
       *rc::gen::element(0, format.min_exponent / 2, format.min_exponent / 2 - 8, format.max_exponent / 4);
-  std::vector<Term> terms(*rc::gen::inRange<size_t>(0, 9));
+  std::vector<Term> terms(any_between<size_t>(0, 9));
   for (Term& term : terms) {
-    term.a = any_factor(dtype, center - spread, center + spread);
-    term.b = any_factor(dtype, center - spread, center + spread);
+    term.a = any_factor(dtype, center + any_between(-spread, spread + 1));
+    term.b = any_factor(dtype, center + any_between(-spread, spread + 1));
   }
   if (terms.size() >= 2 && *rc::gen::arbitrary<bool>()) terms[0] = {-terms[1].a, terms[1].b};
   return terms;
@@ -55,7 +65,7 @@ std::vector<Term> any_terms(DType dtype) {
 std::vector<size_t> any_order(size_t size) {
   std::vector<size_t> order(size);
   std::iota(order.begin(), order.end(), size_t{0});
-  for (size_t i = size; i > 1; --i) std::swap(order[i - 1], order[*rc::gen::inRange<size_t>(0, i)]);
+  for (size_t i = size; i > 1; --i) std::swap(order[i - 1], order[any_between<size_t>(0, i)]);
   return order;
 }
 
@@ -127,9 +137,8 @@ TEST_P(Bound, OfOneProductIsOneRounding) {
   const DType dtype = GetParam();
   test::expect_property(
       [dtype] {
-        const double a = any_factor(dtype, -2, 2);
-        const double b = any_factor(dtype, -2, 2);
-        RC_PRE(std::abs(a * b) >= std::ldexp(1.0, format_of(dtype).min_exponent));
+        const double a = any_full_factor(dtype, 2);
+        const double b = any_full_factor(dtype, 2);
         const Expected expected = expected_of({{a, b}}, dtype);
         const double ulp = ulp_at(dtype, a * b);
         RC_ASSERT(expected.value == a * b);
@@ -199,7 +208,8 @@ TEST(BoundOfSums, EmptySumIsZero) {
   EXPECT_EQ(expected.variance, 0);
 }
 
-// The variance is what the rms law compares with: simulated errors must not exceed it, on average.
+// The variance is what the rms law compares with: simulated errors must not exceed it, on average. The mean
+// of 4000 squares scatters by about 2 %.
 TEST_P(Bound, VarianceCoversTheMeanSquareError) {
   const DType dtype = GetParam();
   double square = 0;
@@ -207,7 +217,7 @@ TEST_P(Bound, VarianceCoversTheMeanSquareError) {
   test::expect_property(
       [&] {
         std::vector<Term> terms(4);
-        for (Term& term : terms) term = {any_factor(dtype, -1, 1), any_factor(dtype, -1, 1)};
+        for (Term& term : terms) term = {any_full_factor(dtype, 1), any_full_factor(dtype, 1)};
         const Expected expected = expected_of(terms, dtype);
         const double error = evaluate(terms, {any_order(4), true}, dtype) - expected.value;
         square += error * error;
@@ -215,7 +225,7 @@ TEST_P(Bound, VarianceCoversTheMeanSquareError) {
       },
       4000);
   EXPECT_GT(square, 0);
-  EXPECT_LE(square, variance);
+  EXPECT_LE(square, 1.1 * variance);
 }
 
 TEST(LowestBit, IsThePowerOfTwoThatDividesTheValue) {

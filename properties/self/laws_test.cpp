@@ -53,24 +53,10 @@ TEST_P(EveryLaw, HoldsOnTheGpu) {
 #endif
 }
 
-TEST_P(EveryLaw, IsBrokenBySomeSpecimen) {
-  std::vector<std::string_view> breakers;
-  for (const Specimen& specimen : registry().specimens()) {
-    if (specimen.op != law().op) continue;
-    bool broken = false;
-    for (uint64_t seed = 0; seed < kSeeds && !broken; ++seed) {
-      broken = law().violation(op(), specimen.path, test::cpu(), seed).has_value();
-    }
-    if (broken) breakers.push_back(specimen.path.name);
-  }
-  EXPECT_FALSE(breakers.empty()) << law().statement;
-  RecordProperty("broken_by", testing::PrintToString(breakers));
-}
-
-TEST_P(EveryLaw, NamesTheCaseThatBreaksIt) {
-  for (const Specimen& specimen : registry().specimens()) {
-    if (specimen.op != law().op) continue;
-    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+TEST_P(EveryLaw, IsBrokenBySomeSpecimenAndNamesTheCase) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    for (const Specimen& specimen : registry().specimens()) {
+      if (specimen.op != law().op) continue;
       const auto violation = law().violation(op(), specimen.path, test::cpu(), seed);
       if (!violation) continue;
       EXPECT_THAT(*violation, testing::HasSubstr(fmt::format("{}/{}", specimen.op, specimen.path.name)));
@@ -78,7 +64,7 @@ TEST_P(EveryLaw, NamesTheCaseThatBreaksIt) {
       return;
     }
   }
-  ADD_FAILURE() << "nothing breaks it";
+  ADD_FAILURE() << "nothing breaks the law: " << law().statement;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "kernels/core/case.h"
@@ -38,16 +39,31 @@ std::string error_of(const Action& action, Error::Kind kind = Error::Kind::kUsag
   return "";
 }
 
+// rapidcheck's own listener prints a random seed that is not used here.
+struct SilentListener final : rc::detail::TestListener {
+  void onTestCaseFinished(const rc::detail::CaseDescription&) override {}
+  void onShrinkTried(const rc::detail::CaseDescription&, bool) override {}
+  void onTestFinished(const rc::detail::TestMetadata&, const rc::detail::TestResult&) override {}
+};
+
 // Holds the property on `successes` draws that are the same in every run. Inside it, use RC_ASSERT.
 template <class Testable>
 void expect_property(const Testable& testable, int successes = 200) {
   rc::detail::TestParams params;
   params.seed = 20251120;
   params.maxSuccess = successes;
-  const auto result = rc::detail::checkTestable(testable, rc::detail::TestMetadata(), params);
+  SilentListener listener;
+  const auto result = rc::detail::checkTestable(testable, rc::detail::TestMetadata(), params, listener,
+                                                std::unordered_map<std::string, rc::detail::Reproduce>());
   std::ostringstream message;
   rc::detail::printResultMessage(result, message);
   EXPECT_TRUE(result.template is<rc::detail::SuccessResult>()) << message.str() << "\nseed " << params.seed;
+}
+
+// Uniform in [begin, end). rapidcheck's inRange begins with the lower end and widens from draw to draw.
+template <class T>
+T any_between(T begin, T end) {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<T>(begin, end));
 }
 
 // FNV-1a, for golden values.

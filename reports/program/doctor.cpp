@@ -54,7 +54,8 @@ int run_doctor(const Options& options) {
                                {"units", info.units},
                                {"compute_capability", info.compute_capability},
                                {"copy_bytes_per_s", ceilings.copy_bytes_per_s},
-                               {"copy_method", ceilings.copy_method}});
+                               {"copy_method", ceilings.copy_method},
+                               {"read_bytes_per_s", ceilings.read_bytes_per_s}});
     if (options.json) continue;
     fmt::print("{:<9} {}, {} {}, {:.1f} GiB, {:.0f} MiB last-level cache\n", info.name(), info.model,
                info.units, info.kind == DeviceKind::kCpu ? "hardware threads" : "multiprocessors",
@@ -62,8 +63,8 @@ int run_doctor(const Options& options) {
                static_cast<double>(info.cache_bytes) / 0x1p20);
     if (!info.driver.empty())
       fmt::print("          driver {}, sm_{}\n", info.driver, info.compute_capability);
-    fmt::print("          copies {:.1f} GB/s, read and written ({})\n", ceilings.copy_bytes_per_s / 1e9,
-               ceilings.copy_method);
+    fmt::print("          copies {:.1f} GB/s, read and written ({}); reads {:.1f} GB/s\n",
+               ceilings.copy_bytes_per_s / 1e9, ceilings.copy_method, ceilings.read_bytes_per_s / 1e9);
   }
   json["disturbances"] = disturbances;
   if (options.json) {

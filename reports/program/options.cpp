@@ -52,7 +52,6 @@ class CommandLine {
  public:
   CommandLine() {
     app_.set_version_flag("--version", tool_record().version + " (" + tool_record().git + ")");
-    app_.require_subcommand(1);
     app_.footer(
         "Exit codes: 0 passed, 1 numerical failure, 2 usage, 5 nothing selected, 6 environment unfit "
         "(--strict-env),\n"
@@ -96,6 +95,7 @@ class CommandLine {
     auto& replay = add(Command::kReplay, "replay", "Judge one case, or the tensors of a capsule, again");
     replay.add_option("CASE|CAPSULE", options_.subject, "A case line or a .safetensors capsule")->required();
     add_device(replay);
+    add_out(replay, "Directory for the record, the reports and, of a failure, the capsule");
     add_json(replay);
 
     auto& exec = add(Command::kExec, "exec", "Run one case on tensors from a .safetensors file");
@@ -114,6 +114,7 @@ class CommandLine {
   ParsedOptions parse(int argc, const char* const* argv) {
     try {
       app_.parse(argc, argv);
+      if (app_.get_subcommands().empty()) throw usage_error("a subcommand is required; see --help");
       if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
       if (!raw_.budget.empty()) options_.budget = parse_budget(raw_.budget);
       if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);

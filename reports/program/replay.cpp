@@ -23,8 +23,7 @@ void print_numerics(const Verdict& verdict) {
 
 }  // namespace
 
-int run_replay(const Registry& registry, const Options& given) {
-  Options options = given;
+int run_replay(const Registry& registry, const Options& options) {
   const std::optional<Capsule> capsule =
       is_capsule(options.subject) ? std::optional(read_capsule(options.subject)) : std::nullopt;
   const Case which = capsule ? capsule->which : parse_case(options.subject);
@@ -38,8 +37,7 @@ int run_replay(const Registry& registry, const Options& given) {
   } else {
     judged.verdict = judge(subject, which, *device);
   }
-  if (options.json) {
-    options.quiet = true;
+  if (options.json || !options.out.empty()) {
     Session session(options);
     session.add_device(*device);
     session.add(subject, *device, judged);

@@ -35,6 +35,7 @@ Json to_json(const DeviceRecord& device) {
     Json& ceilings = json["ceilings"];
     put_number(ceilings, "copy_bytes_per_s", device.ceilings->copy_bytes_per_s);
     ceilings["copy_method"] = device.ceilings->copy_method;
+    put_number(ceilings, "read_bytes_per_s", device.ceilings->read_bytes_per_s);
   }
   return json;
 }
@@ -52,7 +53,8 @@ DeviceRecord read_device(const JsonFields& fields) {
   if (fields.has("ceilings")) {
     const JsonFields ceilings = fields.object("ceilings");
     device.ceilings = Ceilings{.copy_bytes_per_s = ceilings.number("copy_bytes_per_s"),
-                               .copy_method = ceilings.text("copy_method")};
+                               .copy_method = ceilings.text("copy_method"),
+                               .read_bytes_per_s = ceilings.number("read_bytes_per_s")};
   }
   return device;
 }

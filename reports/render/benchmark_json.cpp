@@ -47,7 +47,7 @@ class Rows {
     rows.push_back(aggregate("mean", "time", mean));
     rows.push_back(aggregate("median", "time", median));
     rows.push_back(aggregate("stddev", "time", deviation));
-    rows.push_back(aggregate("cv", "percentage", variation));
+    if (mean(times_) > 0) rows.push_back(aggregate("cv", "percentage", variation));
   }
 
  private:

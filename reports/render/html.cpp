@@ -71,13 +71,19 @@ std::string head_section(const Record& record) {
   const char* sign = counts.failures() > 0 ? "✗" : counts.pass > 0 && record.complete ? "✓" : "?";
   std::string command;
   for (const std::string& word : record.command) command += (command.empty() ? "" : " ") + word;
+  std::string devices;
+  for (const DeviceRecord& device : record.machine.devices) {
+    devices += fmt::format("{}{}: {}", devices.empty() ? "" : " · ", device.info.name(),
+                           escape_markup(device.info.model));
+  }
   return fmt::format(
       "<header><div class=\"brand\">Assay</div><h1><span class=\"{}\">{}</span> {}</h1>\n"
-      "<div class=\"muted\">{} · {} s · seed {} · assay {}, {}{} · {}, {}</div>\n<div "
+      "<div class=\"muted\">{}</div><div class=\"muted\">{} · {} s · seed {} · assay {}, {}{} · {}, "
+      "{}</div>\n<div "
       "class=\"muted\"><code>{}</code></div>\n"
       "<nav><a href=\"#failures\">Failures</a><a href=\"#paths\">How wrong</a><a href=\"#times\">How fast</a>"
       "<a href=\"#all\">All cases</a><a href=\"#glossary\">Words</a></nav></header>\n",
-      outcome, sign, escape_markup(render_headline(record)), escape_markup(record.started),
+      outcome, sign, escape_markup(render_headline(record)), devices, escape_markup(record.started),
       format_number(record.seconds), record.seed, escape_markup(record.tool.version),
       escape_markup(record.tool.git.substr(0, 12)), record.tool.dirty ? " with local changes" : "",
       escape_markup(record.tool.compiler), escape_markup(record.tool.build), escape_markup(command));
@@ -89,7 +95,7 @@ std::string machine_section(const MachineRecord& machine) {
     const bool is_cpu = device.info.kind == DeviceKind::kCpu;
     rows += fmt::format(
         "<tr><td>{}<td>{}<td>{}<td class=\"number\">{} {}<td class=\"number\">{}<td "
-        "class=\"number\">{}<td>{}\n",
+        "class=\"number\">{}<td>{}<td>{}\n",
         device.info.name(), escape_markup(device.info.model),
         device.info.driver.empty() ? std::string(kDash) : escape_markup(device.info.driver),
         device.info.units, is_cpu ? "threads" : "SMs", format_bytes(device.info.memory_bytes),
@@ -97,7 +103,8 @@ std::string machine_section(const MachineRecord& machine) {
         device.ceilings ? fmt::format("{} <span class=\"muted\">{}</span>",
                                       format_rate(device.ceilings->copy_bytes_per_s),
                                       escape_markup(device.ceilings->copy_method))
-                        : "not measured");
+                        : "not measured",
+        device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured");
   }
   return fmt::format(
       "<p>{}, {} memory</p><div class=\"scroll\"><table><thead><tr><th>device<th>model<th>driver"
@@ -109,18 +116,17 @@ std::string machine_section(const MachineRecord& machine) {
 
 // ---- failures
 
-std::string replay_line(const Case& which) {
-  return fmt::format("<p><code class=\"command\">{}</code></p>", escape_markup(replay_command(which)));
-}
-
+// The worst element of an output that is wrong somewhere.
 std::string worst_line(const OutputNumerics& output) {
   const std::optional<WorstElement>& worst = output.comparison.worst;
-  if (!worst) return "";
+  if (!worst || output.comparison.wrong == 0) return "";
   return fmt::format(
-      "<p class=\"small muted\">{}: worst element {}: got {:.9g}, want {:.9g}, bound {:.3g}; error/bound "
+      "<p class=\"small muted\">{}: {} wrong of {}; worst is element {}: got {:.9g}, want {:.9g}, bound "
+      "{:.3g}, error/bound "
       "{}</p>",
-      escape_markup(output.name), format_count(worst->element), worst->got, worst->want, worst->bound,
-      format_number(output.comparison.max_error_over_bound));
+      escape_markup(output.name), format_count(output.comparison.wrong),
+      format_count(output.comparison.count), format_count(worst->element), worst->got, worst->want,
+      worst->bound, format_number(output.comparison.max_error_over_bound));
 }
 
 std::string failures_section(const Record& record, const std::vector<std::string>& anchors) {
@@ -130,14 +136,17 @@ std::string failures_section(const Record& record, const std::vector<std::string
   for (size_t i = 0; i < record.cases.size(); ++i) {
     const CaseRecord& item = record.cases[i];
     if (!is_failure(item.verdict.kind) || ++count > kShown) continue;
-    text += fmt::format("<div class=\"failure {}\"><p>{} <a href=\"#{}\"><code>{}</code></a></p><p>{}</p>",
-                        name_of(item.verdict.kind), badge(item.verdict.kind), anchors[i],
-                        escape_markup(item.which.to_string()), escape_markup(item.verdict.reason));
+    text += fmt::format(
+        "<div class=\"failure {}\"><p><b>{}</b> {} <a class=\"small muted\" href=\"#{}\">all numbers</a></p>"
+        "<p><code class=\"command\">{}</code></p>",
+        name_of(item.verdict.kind), badge(item.verdict.kind), escape_markup(item.verdict.reason), anchors[i],
+        escape_markup(replay_command(item.which)));
     for (const OutputNumerics& output : item.verdict.outputs) text += worst_line(output);
-    text += replay_line(item.which) + "</div>\n";
+    text += "</div>\n";
   }
-  if (count > kShown)
+  if (count > kShown) {
     text += fmt::format("<p class=\"muted\">and {} more, in the table of all cases</p>", count - kShown);
+  }
   return text;
 }
 
@@ -165,9 +174,15 @@ std::string matrix_cell(const PathSummary& path) {
         within ? "" : " over", within ? 100 * ratio : 100.0, format_number(ratio),
         format_number(path.worst->max_ulp));
   }
-  text += path.best_fraction ? fmt::format("<div>{} of floor <span class=\"muted\">at best</span></div>",
-                                           format_percent(*path.best_fraction))
-                             : std::string("<div class=\"muted\">not timed</div>");
+  if (path.best_fraction) {
+    text += fmt::format("<div>{} of floor <span class=\"muted\">at best</span></div>",
+                        format_percent(*path.best_fraction));
+  }
+  if (path.implausible > 0) {
+    text +=
+        fmt::format("<div class=\"implausible\">? {}</div>", plural(path.implausible, "implausible time"));
+  }
+  if (path.largest_timed == nullptr) text += "<div class=\"muted\">not timed</div>";
   return text;
 }
 

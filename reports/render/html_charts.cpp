@@ -97,7 +97,7 @@ std::string axis(const Scale& x) {
 // ---- histogram
 
 constexpr int kBins = 20;
-constexpr double kBinWidth = 8;
+constexpr double kBinWidth = 11;
 constexpr double kGap = 6;  // before and after the bins of (0, 1]
 constexpr double kHistogramBottom = 56;
 constexpr double kHistogramHeight = 50;
@@ -137,16 +137,20 @@ std::string sample_chart(const CaseRecord& item) {
     beyond += std::ranges::count_if(one.sorted, [&](double sample) { return x(sample) > kRight; });
     top += kStripHeight + 2;
   }
+  // The two labels stand on opposite sides.
+  const bool floor_is_left = floor_ns > 0 && x(floor_ns) < kWidth / 2;
+  const auto label = [&](double at, bool to_the_right, const std::string& text) {
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"10\" text-anchor=\"{}\">{}</text>", at,
+                       to_the_right ? "start" : "end", text);
+  };
   if (floor_ns > 0) {
     const double here = x(floor_ns);
-    const bool left_half = here < kWidth / 2;
-    svg += fmt::format(
-        "<path class=\"floor\" d=\"M{0:.1f} 4V{1}\"/><text x=\"{2:.1f}\" y=\"10\"{3}>floor {4}</text>", here,
-        kAxis, here + (left_half ? 4 : -4), left_half ? "" : " text-anchor=\"end\"", format_time(floor_ns));
+    svg += fmt::format("<path class=\"floor\" d=\"M{:.1f} 4V{}\"/>", here, kAxis);
+    label(here + (floor_is_left ? 4 : -4), floor_is_left, "floor " + format_time(floor_ns));
   }
   if (beyond > 0) {
-    svg += fmt::format("<text x=\"{}\" y=\"10\" text-anchor=\"end\">{} beyond {} →</text>", kRight,
-                       plural(beyond, "sample"), format_time(x.high));
+    label(floor_is_left ? kRight : kLeft, !floor_is_left,
+          fmt::format("{} beyond {} →", plural(beyond, "sample"), format_time(x.high)));
   }
   return svg + axis(x) + "</svg>";
 }
@@ -177,8 +181,11 @@ std::string ratio_histogram(const std::vector<double>& error_over_bound) {
   };
   label(0, "start", "exact");
   label((zero + one) / 2, "middle", "0.5");
-  label(one, "middle", "1");
-  if (counts[kBins + 1] > 0) label(width, "end", "beyond");
+  if (counts[kBins + 1] > 0) {
+    label(width, "end", "beyond 1");
+  } else {
+    label(one, "middle", "1");
+  }
   return svg + "</svg>";
 }
 

@@ -18,12 +18,13 @@ const std::string_view kStylesheet = R"css(
 }
 * { box-sizing: border-box; }
 html { font: 14px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-body { margin: 0 auto; padding: 28px 24px 60px; max-width: 1280px; background: var(--page); color: var(--ink);
+body { margin: 0 auto; padding: 28px 24px 60px; max-width: 1360px; background: var(--page); color: var(--ink);
        font-variant-numeric: tabular-nums; }
-h1 { font-size: 21px; line-height: 1.3; font-weight: 600; margin: 2px 0 6px; text-wrap: balance; }
+h1 { font-size: 21px; line-height: 1.3; font-weight: 600; margin: 2px 0 6px; }
 h2 { font-size: 15px; font-weight: 600; margin: 36px 0 10px; padding-top: 8px; border-top: 1px solid var(--line); }
 h3 { font-size: 13px; font-weight: 600; margin: 0 0 2px; }
-p { margin: 6px 0; max-width: 90ch; }
+h3 .muted { font-weight: 400; }
+p { margin: 6px 0; max-width: 140ch; }
 a { color: inherit; text-decoration-color: var(--line); text-underline-offset: 2px; }
 a:hover { text-decoration-color: currentColor; }
 :focus-visible { outline: 2px solid var(--pass); outline-offset: 1px; }
@@ -55,13 +56,15 @@ th { font-size: 12px; font-weight: 600; color: var(--muted); white-space: nowrap
 .failure { margin: 0 0 14px; padding: 2px 0 2px 12px; border-left: 3px solid var(--fail); }
 .failure.mistrusted { border-color: var(--doubt); }
 .failure.mistrusted, .failure.fail, .failure.crashed, .failure.timeout { color: var(--ink); }
-.failure p { margin: 2px 0; }
+.failure p { margin: 2px 0; max-width: none; }
 
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(390px, 1fr)); gap: 24px 32px; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(376px, 1fr)); gap: 26px 32px; }
 .cards.narrow { grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 20px 24px; }
 .card { min-width: 0; break-inside: avoid; }
 .card table { margin: 4px 0 6px; font-size: 13px; }
-.card td, .card th { padding: 1px 10px 1px 0; border: 0; }
+.card td, .card th { padding: 1px 10px 1px 0; border: 0; white-space: nowrap; }
+.card td:last-child { padding-right: 0; }
+.card td.implausible { white-space: normal; }
 .key { display: inline-block; width: 18px; height: 0; margin-right: 6px; vertical-align: 4px; border-top: 2px solid var(--cold); }
 .key.warm { border-top: 2px dashed var(--warm); }
 svg { display: block; width: 100%; height: auto; }
@@ -84,15 +87,14 @@ button { font: inherit; font-size: 12px; color: var(--muted); background: none; 
 button:hover { color: var(--ink); }
 #cases thead th { position: sticky; top: 0; background: var(--page); z-index: 1; }
 #cases th button { border: 0; padding: 0; margin: 0; font-weight: 600; }
-#cases td { padding-top: 2px; padding-bottom: 2px; }
-#cases td:nth-child(n+3), #cases th:nth-child(n+3) { text-align: right; white-space: nowrap; }
-#cases td:first-child { white-space: nowrap; }
-#cases td:nth-child(2) { font: 12px/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
-                         overflow-wrap: anywhere; color: var(--ink); }
-#cases tbody tr.pass td:nth-child(n+3) { color: var(--ink); }
+#cases > tbody > tr > td { padding-top: 2px; padding-bottom: 2px; }
+#cases > * > tr > :nth-child(n+3) { text-align: right; white-space: nowrap; }
+#cases > tbody > tr > td:first-child { white-space: nowrap; }
+#cases > tbody > tr > td:nth-child(2) { font: 11.5px/1.6 ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
+                                        overflow-wrap: anywhere; color: var(--ink); }
+#cases > tbody > tr.pass > :nth-child(n+3) { color: var(--ink); }
 #cases tr:target, #cases tr.open { background: var(--panel); }
-#cases tr.details td { padding: 8px 12px 12px 24px; text-align: left; white-space: normal; color: var(--ink);
-                       background: var(--panel); font: inherit; }
+#cases > tbody > tr.details > td { padding: 8px 12px 12px 24px; white-space: normal; background: var(--panel); }
 .details table { width: auto; margin: 6px 0; font-size: 12px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; margin: 0; max-width: 100ch; }
 dt { font-weight: 600; }

@@ -65,16 +65,18 @@ std::string machine_section(const MachineRecord& machine) {
   std::string text = fmt::format("## Machine\n\n{}, {} memory\n\n", escape(machine.host_os),
                                  format_bytes(machine.memory_bytes));
   text +=
-      "| device | model | driver | memory | last-level cache | copy, measured |\n|---|---|---|---|---|---|\n";
+      "| device | model | driver | memory | last-level cache | copy, measured | read, measured "
+      "|\n|---|---|---|---|---|---|---|\n";
   std::vector<std::string> rows;
   for (const DeviceRecord& device : machine.devices) {
     rows.push_back(
-        fmt::format("| {} | {} | {} | {} | {} | {} |\n", device.info.name(), escape(device.info.model),
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", device.info.name(), escape(device.info.model),
                     device.info.driver.empty() ? "–" : escape(device.info.driver),
                     format_bytes(device.info.memory_bytes), format_bytes(device.info.cache_bytes),
                     device.ceilings ? fmt::format("{} ({})", format_rate(device.ceilings->copy_bytes_per_s),
                                                   escape(device.ceilings->copy_method))
-                                    : "not measured"));
+                                    : "not measured",
+                    device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured"));
   }
   return text + rows_within(rows, kNotRunShare) + "\n";
 }

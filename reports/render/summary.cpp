@@ -66,7 +66,11 @@ std::vector<PathSummary> summarize(const Record& record) {
     ++path.tally[item.verdict.kind];
     if (const std::optional<Numbers> numbers = numbers_of(item)) take_worst(path.worst, *numbers);
     if (!item.perf) continue;
-    path.best_fraction = std::max(path.best_fraction.value_or(0), item.perf->fraction_of_floor);
+    if (item.perf->implausible) {
+      ++path.implausible;
+    } else {
+      path.best_fraction = std::max(path.best_fraction.value_or(0), item.perf->fraction_of_floor);
+    }
     if (path.largest_timed == nullptr || item.perf->bytes > path.largest_timed->perf->bytes)
       path.largest_timed = &item;
   }

@@ -29,7 +29,9 @@ struct PathSummary {
   Tally tally;
   std::optional<Numbers> worst;
   const CaseRecord* largest_timed = nullptr;  // the timed case that moves the most bytes, the first of them
-  std::optional<double> best_fraction;        // of the floor, cold
+  std::optional<double>
+      best_fraction;        // of the floor, cold; a time below the floor is no win and does not count
+  int64_t implausible = 0;  // cold times below the floor
   std::vector<const CaseRecord*> cases;
 };
 

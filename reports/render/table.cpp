@@ -41,7 +41,8 @@ size_t width_of(const std::vector<Column>& columns) {
 }
 
 std::vector<Column> fill(const std::vector<PathSummary>& paths) {
-  Column name{"path", false, 9, {}, {}}, dtype{"dtype", false, 8, {}, {}}, device{"device", false, 1, {}, {}};
+  Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
+      device{"device", false, 1, {}, {}};
   Column cases{"cases", true, 7, {}, {}}, pass{"pass", true, 7, {}, {}}, failed{"failed", true, 9, {}, {}};
   Column other{"not judged", true, 2, {}, {}}, error{"error/bound", true, 8, {}, {}},
       ulp{"max ulp", true, 3, {}, {}};
@@ -64,7 +65,9 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
     problem.cells.push_back(perf != nullptr ? printable(format_dims(path.largest_timed->which.dims)) : "–");
     median.cells.push_back(perf != nullptr ? format_time(perf->median_ns) : "–");
     rate.cells.push_back(bytes_per_s ? format_number(*bytes_per_s * 1e-9) : "–");
-    floor.cells.push_back(perf != nullptr ? format_percent(perf->fraction_of_floor) : "–");
+    floor.cells.push_back(perf == nullptr     ? "–"
+                          : perf->implausible ? "implausible"
+                                              : format_percent(perf->fraction_of_floor));
   }
   return {name, dtype, device, cases, pass, failed, other, error, ulp, problem, median, rate, floor};
 }

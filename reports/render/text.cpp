@@ -97,8 +97,9 @@ std::string clipped(std::string text, size_t bytes) {
 
 std::string format_number(double value) {
   const double magnitude = std::abs(value);
-  if (magnitude >= 99.95 && magnitude < 1e6) return fmt::format("{:.0f}", value);
-  return fmt::format("{:.3g}", value);
+  if (value == 0 || !std::isfinite(value) || (magnitude >= 99.95 && magnitude < 1e6))
+    return fmt::format("{:.0f}", value);
+  return fmt::format("{:#.3g}", value);
 }
 
 std::string format_time(double ns) {
@@ -110,6 +111,7 @@ std::string format_rate(double bytes_per_s) {
 }
 
 std::string format_bytes(int64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
   return with_unit(static_cast<double>(bytes), std::array<std::string_view, 5>{"B", "kB", "MB", "GB", "TB"});
 }
 

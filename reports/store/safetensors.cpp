@@ -70,6 +70,14 @@ std::vector<int64_t> parse_sizes(const Json& entry, const char* key, std::string
   return json.get<std::vector<int64_t>>();
 }
 
+int64_t bytes_of(const Placement& placement, std::string_view where) {
+  try {
+    return element_count(placement.shape) * static_cast<int64_t>(size_of(placement.dtype));
+  } catch (const Error& error) {
+    throw usage_error("{}: {}", where, error.what());
+  }
+}
+
 Placement parse_entry(const std::string& name, const Json& entry, std::string_view source) {
   const std::string where = fmt::format("{}: tensor '{}'", source, name);
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
@@ -89,7 +97,7 @@ Placement parse_entry(const std::string& name, const Json& entry, std::string_vi
   }
   placement.begin = offsets[0];
   placement.end = offsets[1];
-  const int64_t bytes = element_count(placement.shape) * static_cast<int64_t>(size_of(placement.dtype));
+  const int64_t bytes = bytes_of(placement, where);
   if (placement.end - placement.begin != bytes) {
     throw usage_error("{}: {} bytes of data, but {} of shape {} take {}", where,
                       placement.end - placement.begin, stored_name(placement.dtype),

@@ -1,8 +1,8 @@
 # Tests, by label:
-#   unit     a GoogleTest program per layer, from its self/ folder
-#   threads  those of them that run code of ours on several threads, for ThreadSanitizer
-#   program  reports/self/test_*.py: the program `assay` as its users see it
-#   check    what the repository promises of itself: layers, headers, format, the installed package, the scripts
+#   unit          a GoogleTest program per layer, from its self/ folder
+#   unit.threads  those of them that run code of ours on several threads, for ThreadSanitizer
+#   program       reports/self/test_*.py: the program `assay` as its users see it
+#   check         what the repository promises of itself: layers, headers, format, the installed package, the scripts
 find_package(GTest REQUIRED)
 include(GoogleTest)
 find_program(ASSAY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)  # the one that apt installs packages for
@@ -10,7 +10,7 @@ find_program(ASSAY_PYTHON python3 REQUIRED)
 find_library(ASSAY_MPFR mpfr REQUIRED)
 
 function(assay_add_test_program name)
-  cmake_parse_arguments(arg "" "" "FROM;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "LABEL" "FROM;LINK" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${arg_FROM}/*.cpp)
   if(NOT sources)
     message(WARNING "${arg_FROM} holds no tests")
@@ -20,15 +20,15 @@ function(assay_add_test_program name)
   target_link_libraries(${name} PRIVATE assay::reports assay_registry rapidcheck ${arg_LINK}
                                         GTest::gmock GTest::gtest_main assay_options)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+                       PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 RUN_SERIAL ${arg_SERIAL})
   if(ASSAY_BUNDLE_LIBS)
     _assay_bundle_libraries(${name})
   endif()
 endfunction()
 
-assay_add_test_program(assay_properties_test FROM properties/self LINK ${ASSAY_MPFR} LABELS unit threads)
-assay_add_test_program(assay_bench_test      FROM bench/self                         LABELS unit threads)
-assay_add_test_program(assay_reports_test    FROM reports/self                       LABELS unit)
+assay_add_test_program(assay_properties_test FROM properties/self LINK ${ASSAY_MPFR} LABEL unit.threads)
+assay_add_test_program(assay_bench_test      FROM bench/self                         LABEL unit.threads SERIAL)
+assay_add_test_program(assay_reports_test    FROM reports/self                       LABEL unit)
 
 # Sanitizers look at our own code; what follows tests the program and the repository.
 if(ASSAY_SANITIZE)

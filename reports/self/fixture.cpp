@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/self/fixture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "properties/core/random.h"
+
+namespace assay {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::string_view kCpu = "cpu";
+constexpr std::string_view kGpu = "cuda:0";
+
+MachineRecord example_machine() {
+  const DeviceInfo cpu{.kind = DeviceKind::kCpu,
+                       .index = 0,
+                       .model = "Intel(R) Xeon(R) Platinum 8481C",
+                       .driver = "",
+                       .memory_bytes = int64_t{137} << 30,
+                       .cache_bytes = int64_t{105} << 20,
+                       .units = 16,
+                       .compute_capability = 0};
+  const DeviceInfo gpu{.kind = DeviceKind::kCuda,
+                       .index = 0,
+                       .model = "NVIDIA H200",
+                       .driver = "580.159.04",
+                       .memory_bytes = 150'000'000'000,
+                       .cache_bytes = 60 << 20,
+                       .units = 132,
+                       .compute_capability = 90};
+  return {.host_os = "Debian GNU/Linux 12 (bookworm), kernel 6.1",
+          .host_name = "bench-host",
+          .memory_bytes = int64_t{137} << 30,
+          .devices = {{.info = cpu, .ceilings = Ceilings{41.2e9, "streaming stores, 16 threads, 1 GiB"}},
+                      {.info = gpu, .ceilings = Ceilings{4.25e12, "cudaMemcpyAsync, 4 GiB"}}}};
+}
+
+OutputNumerics numerics(std::string name, double error_over_bound, double ulp, int64_t elements) {
+  const auto count = static_cast<double>(elements);
+  OutputNumerics output{
+      .name = std::move(name), .comparison = {}, .allowed_rms = 5.3e-4, .elements = elements};
+  Comparison& seen = output.comparison;
+  seen.count = seen.finite = elements;
+  seen.wrong = error_over_bound > 1 ? 3 : 0;
+  seen.max_error_over_bound = error_over_bound;
+  seen.max_ulp = ulp;
+  seen.max_abs = 1.9e-3 * error_over_bound;
+  seen.sum_error = 1.25e-5 * count;
+  seen.sum_square_error = 2.1e-7 * error_over_bound * count;
+  seen.sum_square_value = 1.4 * count;
+  seen.sum_variance = 2.4e-7 * count;
+  seen.sum_square_variance = 1.1e-13 * count;
+  seen.max_bound = 2.1e-3;
+  seen.worst =
+      WorstElement{.element = elements / 3, .got = 1.0078125, .want = 1.005913, .bound = 1.953125e-3};
+  return output;
+}
+
+CaseRecord passing(std::string_view op, std::string_view path, std::string_view device, DType dtype,
+                   uint64_t seed) {
+  const CounterRandom random(seed, 7);
+  const auto upto = [&](uint64_t lane, double limit) {
+    return static_cast<int64_t>(1 + limit * random.uniform(0, lane));
+  };
+  CaseRecord item;
+  item.which = {.op = std::string(op),
+                .path = std::string(path),
+                .dtype = dtype,
+                .dims = {{"b", upto(1, 3)}, {"t", upto(2, 64)}, {"d", upto(3, 130)}, {"w", upto(4, 8)}},
+                .data = all_regimes()[seed % all_regimes().size()],
+                .layout = all_layouts()[seed / 2 % all_layouts().size()],
+                .state = seed % 3 == 0 ? State::kSecondCall : State::kFirstCall,
+                .seed = random.bits(0)};
+  item.device = device;
+  item.recipe = Recipe{.storage = dtype, .product = DType::kF32, .accumulate = DType::kF32}.to_string();
+  const double ratio = item.which.data == Regime::kIntegers ? 0 : std::sqrt(random.uniform(1));
+  const int64_t elements = item.which.dims["b"] * item.which.dims["t"] * item.which.dims["d"];
+  for (std::string_view output : {"dx", "dk", "out"}) {
+    if (op.ends_with("_grad") != (output == "out")) {
+      item.verdict.outputs.push_back(numerics(std::string(output), ratio, ratio / 2, elements));
+    }
+  }
+  item.verdict.reason = fmt::format("{} elements compared", elements);
+  item.no_perf = "not timed";
+  return item;
+}
+
+Perf perf(Cache cache, std::string_view timer, double floor_ns, double typical_ns, int64_t bytes) {
+  const CounterRandom random(static_cast<uint64_t>(typical_ns), 3);
+  Perf result;
+  result.cache = cache;
+  result.timer = timer;
+  for (uint64_t i = 0; i < 60; ++i) {
+    const double slow = i % 29 == 7 ? 1.6 : 1 + 0.08 * std::max(0.0, random.normal(2 * i));
+    result.samples_ns.push_back(typical_ns * (slow + 0.01 * random.normal(2 * i + 1)));
+  }
+  const MedianInterval middle = median_interval(result.samples_ns);
+  result.median_ns = middle.median;
+  result.ci95_ns[0] = middle.low;
+  result.ci95_ns[1] = middle.high;
+  result.bytes = bytes;
+  result.flops = 2 * bytes;
+  result.floor_ns = floor_ns;
+  result.fraction_of_floor = floor_ns / middle.median;
+  if (cache == Cache::kCold && result.fraction_of_floor > 1) {
+    result.implausible = fmt::format("{:.3g} ns is below the floor of {:.3g} ns", middle.median, floor_ns);
+  }
+  return result;
+}
+
+CaseRecord timed(std::string_view op, std::string_view path, std::string_view device, DType dtype,
+                 double slowdown) {
+  CaseRecord item = passing(op, path, device, dtype, 0);
+  item.which = {.op = std::string(op),
+                .path = std::string(path),
+                .dtype = dtype,
+                .dims = {{"b", 8}, {"t", 2048}, {"d", 2048}, {"w", 4}}};
+  item.no_perf.clear();
+  const bool on_gpu = device == kGpu;
+  const int64_t bytes = int64_t{8} * 2048 * 2048 * 6 * static_cast<int64_t>(size_of(dtype));
+  const double floor_ns = static_cast<double>(bytes) / (on_gpu ? 4.25e12 : 41.2e9) * 1e9;
+  const std::string_view timer = on_gpu ? "cuda_event" : "steady_clock";
+  item.perf = perf(Cache::kCold, timer, floor_ns, floor_ns * slowdown, bytes);
+  item.perf_warm = perf(Cache::kWarm, timer, floor_ns, floor_ns * slowdown * 0.96, bytes);
+  return item;
+}
+
+// One of each verdict that is not a pass.
+void add_other_verdicts(Record& record) {
+  const auto add = [&](VerdictKind kind, DType dtype, uint64_t seed, std::string_view reason) -> CaseRecord& {
+    CaseRecord item = passing("dynamic_conv_grad", "cuda", kGpu, dtype, seed);
+    item.verdict.kind = kind;
+    item.verdict.reason = reason;
+    item.no_perf = fmt::format("the verdict is {}", name_of(kind));
+    return record.cases.emplace_back(std::move(item));
+  };
+  CaseRecord& wrong = add(VerdictKind::kFail, DType::kBF16, 91,
+                          "dk: 3 of 2048 elements are outside their bound; element 17 is nan, want -inf");
+  wrong.shrunk_from = passing("dynamic_conv_grad", "cuda", kGpu, DType::kBF16, 92).which;
+  wrong.verdict.outputs.back() = numerics("dk", kInfinity, 0, 2048);
+  wrong.verdict.outputs.back().allowed_rms = kInfinity;
+  Comparison& seen = wrong.verdict.outputs.back().comparison;
+  seen.nonfinite = 1;
+  seen.max_abs = seen.sum_square_error = 0.125;
+  seen.worst = {
+      .element = 17, .got = std::numeric_limits<double>::quiet_NaN(), .want = -kInfinity, .bound = 0};
+  add(VerdictKind::kFail, DType::kF32, 93,
+      "dx: the rms error 3.1e-04 exceeds 1.2e-07, what f32 products and sums allow")
+      .verdict.outputs.front() = numerics("dx", 7.25, 19.5, 640);
+  add(VerdictKind::kMistrusted, DType::kF16, 94,
+      "the comparison would accept zeros: the bound exceeds every value");
+  add(VerdictKind::kCrashed, DType::kBF16, 95, "an illegal memory access was encountered")
+      .verdict.outputs.clear();
+  add(VerdictKind::kTimeout, DType::kBF16, 96, "did not return within 20 s").verdict.outputs.clear();
+  add(VerdictKind::kUnsupported, DType::kBF16, 97, "k with stride 0 along w").verdict.outputs.clear();
+  add(VerdictKind::kSkipped, DType::kF32, 98, "needs 310 GB, 150 GB are there").verdict.outputs.clear();
+}
+
+}  // namespace
+
+Record example_record(int cases) {
+  Record record;
+  record.complete = true;
+  record.started = "2026-01-15T09:30:00Z";
+  record.seconds = 41.7;
+  record.command = {"assay", "run", "--out", "assay-out"};
+  record.seed = 18446744073709551615u;
+  record.machine = example_machine();
+  record.tool = {.version = "0.1.0",
+                 .git = "4e1e62c0a1b2c3d4",
+                 .dirty = true,
+                 .compiler = "GNU 12.2.0",
+                 .build = "Release"};
+  double slowdown = 1.02;
+  for (std::string_view op : {"dynamic_conv", "dynamic_conv_grad"}) {
+    for (std::string_view device : {kCpu, kGpu}) {
+      const std::string_view path = device == kGpu ? "cuda" : "cpu";
+      for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+        for (int i = 0; i < cases; ++i) {
+          record.cases.push_back(passing(op, path, device, dtype, static_cast<uint64_t>(i)));
+        }
+        record.cases.push_back(timed(op, path, device, dtype, slowdown));
+        slowdown += 0.13;
+      }
+    }
+  }
+  record.cases.push_back(timed("dynamic_conv", "cuda", kGpu, DType::kF32, 0.7));
+  record.cases.back().which.dims.set("t", 1024);
+  add_other_verdicts(record);
+  record.not_run = {{"dynamic_conv", "cuda.f64", "left out by --filter"}};
+  return record;
+}
+
+Record hostile_record() {
+  Record record = example_record(1);
+  const std::string hostile(kHostileText);
+  record.started = record.machine.host_os = record.machine.host_name = hostile;
+  record.tool = {.version = hostile, .git = hostile, .dirty = false, .compiler = hostile, .build = hostile};
+  record.command = {hostile, hostile};
+  for (DeviceRecord& device : record.machine.devices) {
+    device.info.model = device.info.driver = device.ceilings->copy_method = hostile;
+  }
+  for (CaseRecord& item : record.cases) {
+    item.which.op = item.which.path = item.device = item.recipe = item.verdict.reason = item.no_perf =
+        hostile;
+    item.which.dims.set(hostile, 1);
+    item.shrunk_from = item.which;
+    for (OutputNumerics& output : item.verdict.outputs) output.name = hostile;
+    for (std::optional<Perf>* perf : {&item.perf, &item.perf_warm}) {
+      if (*perf) (*perf)->timer = hostile;
+      if (*perf) (*perf)->implausible = hostile;
+    }
+  }
+  record.not_run = {{hostile, hostile, hostile}};
+  return record;
+}
+
+}  // namespace assay

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/render/render.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reports/render/text.h"
+#include "reports/self/fixture.h"
+#include "reports/self/markup.h"
+
+namespace assay {
+namespace {
+
+size_t count(std::string_view text, std::string_view part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size()))
+    ++found;
+  return found;
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// Records that no rendering may stumble over.
+std::vector<Record> odd_records() {
+  Record failures_only = example_record(1);
+  std::erase_if(failures_only.cases,
+                [](const CaseRecord& item) { return item.verdict.kind == VerdictKind::kPass; });
+  Record one_sample = example_record(0);
+  one_sample.cases.front().perf->samples_ns = {1000};
+  one_sample.cases.front().perf_warm.reset();
+  Record zero_time = example_record(0);
+  Perf& perf = *zero_time.cases.front().perf;
+  perf.samples_ns = {0, 0, 0};
+  perf.median_ns = perf.floor_ns = perf.fraction_of_floor = 0;
+  perf.bytes = 0;
+  return {Record{}, failures_only, one_sample, zero_time, hostile_record()};
+}
+
+// ---- text
+
+TEST(Text, ShowsWhatCannotBeShown) {
+  EXPECT_EQ(printable("a\x01\x1b[2J\x7f\n"), "a\\x01\\x1b[2J\\x7f\\x0a");
+  EXPECT_EQ(printable("é ∞ 😀"), "é ∞ 😀");
+  EXPECT_EQ(printable("\xff"), "\\xff");
+  EXPECT_EQ(printable("\xc3("), "\\xc3(");                  // cut short
+  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // at the end
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(printable("\xef\xbf\xbf"), "\\xef\\xbf\\xbf");  // U+FFFF, which XML forbids
+  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");           // C1: starts a terminal's control sequence
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond Unicode
+  EXPECT_EQ(escape_markup("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+}
+
+TEST(Text, ClipsBetweenCharacters) {
+  EXPECT_EQ(clipped("abcdef", 6), "abcdef");
+  EXPECT_EQ(clipped("abcdef", 5), "ab…");
+  EXPECT_EQ(clipped("éééé", 6), "é…");
+}
+
+TEST(Text, PrintsNumbers) {
+  EXPECT_EQ(format_number(0), "0");
+  EXPECT_EQ(format_number(0.9999), "1.00");
+  EXPECT_EQ(format_number(99.96), "100");
+  EXPECT_EQ(format_number(123456), "123456");
+  EXPECT_EQ(format_number(1.5e-9), "1.50e-09");
+  EXPECT_EQ(format_number(std::numeric_limits<double>::infinity()), "inf");
+  EXPECT_EQ(format_time(999.4), "999 ns");
+  EXPECT_EQ(format_time(999.6), "1.00 µs");
+  EXPECT_EQ(format_time(4.75e5), "475 µs");
+  EXPECT_EQ(format_time(3e12), "3000 s");
+  EXPECT_EQ(format_rate(4.25e12), "4250 GB/s");
+  EXPECT_EQ(format_bytes(999), "999 B");
+  EXPECT_EQ(format_bytes(150'000'000'000), "150 GB");
+  EXPECT_EQ(format_percent(0.931), "93.1 %");
+  EXPECT_EQ(format_count(1234567), "1,234,567");
+  EXPECT_EQ(format_count(-123), "-123");
+  EXPECT_EQ(plural(1, "case"), "1 case");
+}
+
+TEST(Text, QuotesForTheShell) {
+  const Case which{.op = "it's", .path = "cpu", .dtype = DType::kF32, .dims = {}};
+  EXPECT_EQ(replay_command(which), "assay replay 'it'\\''s/cpu/f32/data=normal/state=first_call/seed=0'");
+}
+
+// ---- headline and table
+
+TEST(Headline, SaysWhatHappened) {
+  Record record = example_record(2);
+  EXPECT_EQ(
+      render_headline(record),
+      "5 of 42 judged cases did not pass (2 fail, 1 mistrusted, 1 crashed, 1 timeout), on 1 of 4 paths: "
+      "dynamic_conv_grad/cuda.");
+  std::erase_if(record.cases, [](const CaseRecord& item) { return item.verdict.kind != VerdictKind::kPass; });
+  EXPECT_TRUE(has(render_headline(record), "All 37 judged cases on 4 paths pass; the largest error is 0."));
+  record.complete = false;
+  EXPECT_TRUE(render_headline(record).starts_with("The run is not complete. All 37"));
+  EXPECT_EQ(render_headline(Record{}), "The run is not complete. Nothing was judged.");
+}
+
+TEST(Table, HasOneAlignedLinePerPath) {
+  const std::string table = render_table(example_record(2));
+  EXPECT_EQ(count(table, "\n"), 1u + 12 + 1);
+  EXPECT_TRUE(has(table, "dynamic_conv/cuda.f64 was not run: left out by --filter\n"));
+  EXPECT_FALSE(has(table, "\x1b"));
+  EXPECT_TRUE(has(render_table(example_record(2), true), "\x1b[31m3\x1b[0m"));
+}
+
+TEST(Table, FitsTheTerminal) {
+  for (int width : {60, 80, 100, 120, 200}) {
+    std::string table = render_table(example_record(2), false, width);
+    table.resize(table.find("dynamic_conv/cuda.f64 was"));
+    size_t widest = 0;
+    for (size_t begin = 0; begin < table.size();) {
+      const size_t end = table.find('\n', begin);
+      const std::string line = table.substr(begin, end - begin);
+      widest = std::max(widest, static_cast<size_t>(
+                                    std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; })));
+      begin = end + 1;
+    }
+    EXPECT_LE(widest, static_cast<size_t>(width));
+    EXPECT_TRUE(has(table, "failed")) << width;
+  }
+  EXPECT_TRUE(has(render_table(example_record(2), false, 0), "path"));
+}
+
+TEST(Table, AnImplausibleTimeIsNoWin) {
+  Record record = example_record(0);
+  std::swap(record.cases.front(), record.cases[12]);
+  record.cases.resize(1);
+  ASSERT_TRUE(record.cases.front().perf->implausible);
+  EXPECT_TRUE(has(render_table(record, false, 200), "implausible"));
+  EXPECT_FALSE(has(render_html(record), "at best"));
+  EXPECT_TRUE(has(render_html(record), "1 implausible time"));
+  record.cases.front().perf->implausible.reset();
+  EXPECT_TRUE(has(render_html(record), "at best"));
+}
+
+// ---- markdown
+
+TEST(Markdown, HasVerdictFailuresAndTimes) {
+  const std::string text = render_markdown(example_record(2));
+  EXPECT_LT(text.find("5 of 42 judged cases did not pass"), text.find("## Machine"));
+  EXPECT_EQ(count(text, "`assay replay '"), 5u);
+  EXPECT_EQ(count(text, "| cold |"), 13u);
+  EXPECT_EQ(count(text, "| warm |"), 13u);
+  EXPECT_TRUE(has(text, "implausible: "));
+  EXPECT_TRUE(has(text, "left out by --filter"));
+}
+
+TEST(Markdown, StaysWithinItsLimit) {
+  Record record = hostile_record();
+  for (int i = 0; i < 6; ++i) {
+    const std::vector<CaseRecord> twice = record.cases;
+    record.cases.insert(record.cases.end(), twice.begin(), twice.end());
+  }
+  for (size_t i = 0; i < record.cases.size(); ++i) record.cases[i].which.path += std::to_string(i);
+  const std::string huge(100'000, '*');
+  record.machine.host_os = record.tool.git = record.tool.version = record.started = record.command.front() =
+      huge;
+  for (DeviceRecord& device : record.machine.devices) device.info.model = huge;
+  record.not_run.assign(1000, {huge, huge, huge});
+  const std::string text = render_markdown(record);
+  EXPECT_LE(text.size(), kMarkdownLimit);
+  EXPECT_TRUE(has(text, "more in report.html"));
+  EXPECT_FALSE(has(render_markdown(example_record(2)), "more in report.html"));
+}
+
+TEST(Markdown, KeepsHostileTextApart) {
+  const std::string text = render_markdown(hostile_record());
+  EXPECT_FALSE(has(text, "\x01"));
+  EXPECT_FALSE(has(text, "\n<"));
+  // Outside of code spans a '<' is escaped; within them it is literal.
+  bool in_code = false;
+  for (char c : text) {
+    if (c == '`') in_code = !in_code;
+    EXPECT_FALSE(c == '<' && !in_code);
+  }
+}
+
+// ---- XML and HTML
+
+TEST(Markup, TheCheckSeesFaults) {
+  EXPECT_EQ(markup_fault("<a><b c=\"1\"/>text &amp; &#39;</a>"), "");
+  EXPECT_NE(markup_fault("<a><b></a></b>"), "");
+  EXPECT_NE(markup_fault("<a>"), "");
+  EXPECT_NE(markup_fault("<a b=\"<\"/>"), "");
+  EXPECT_NE(markup_fault("<a b=1/>"), "");
+  EXPECT_NE(markup_fault("<a> & </a>"), "");
+  EXPECT_NE(markup_fault("<a>\x01</a>"), "");
+  EXPECT_NE(markup_fault("<a>]]></a>"), "");
+  EXPECT_NE(markup_fault("<a/><b/>"), "");
+}
+
+TEST(JUnit, IsWellFormed) {
+  EXPECT_EQ(markup_fault(render_junit(example_record())), "");
+  for (const Record& record : odd_records()) EXPECT_EQ(markup_fault(render_junit(record)), "");
+}
+
+TEST(JUnit, MapsVerdicts) {
+  const std::string text = render_junit(example_record(2));
+  EXPECT_TRUE(has(text, "<testsuites name=\"assay\" tests=\"44\" failures=\"5\" errors=\"0\" skipped=\"2\""));
+  EXPECT_EQ(count(text, "<testsuite "), 4u);
+  EXPECT_EQ(count(text, "<testcase "), 44u);
+  EXPECT_EQ(count(text, "<failure "), 5u);
+  EXPECT_EQ(count(text, "<skipped "), 2u);
+  EXPECT_EQ(count(text, "assay replay &#39;"), 5u);
+  EXPECT_TRUE(has(text, "<failure type=\"mistrusted\""));
+}
+
+TEST(Html, IsOneFileWithoutNetwork) {
+  const std::string page = render_html(example_record());
+  for (const char* foreign : {"http:", "https:", "src=", "@import", "url(", "<link"})
+    EXPECT_FALSE(has(page, foreign)) << foreign;
+  EXPECT_EQ(count(page, "<script"), 2u);
+  EXPECT_EQ(count(page, "class=\"command\""), 5u);
+  EXPECT_TRUE(has(page, "prefers-color-scheme"));
+  EXPECT_TRUE(has(page, "@media print"));
+}
+
+TEST(Html, KeepsHostileTextApart) {
+  for (const Record& record : odd_records()) {
+    const std::string page = render_html(record);
+    EXPECT_EQ(count(page, "<script"), 2u);
+    EXPECT_EQ(count(page, "</script"), 2u);
+    EXPECT_FALSE(has(page, "<!--"));
+    EXPECT_FALSE(has(page, "\x01"));
+    EXPECT_FALSE(has(page, "<b>&"));
+  }
+}
+
+TEST(Html, EmbedsItsDataAsJson) {
+  for (const Record& record : odd_records()) {
+    const std::string page = render_html(record);
+    const std::string_view open = "<script type=\"application/json\" id=\"data\">";
+    const size_t begin = page.find(open) + open.size();
+    const Json data = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+    EXPECT_EQ(data["cases"].size(), record.cases.size());
+  }
+}
+
+TEST(Html, LinksLeadToOneRowEach) {
+  Record record = example_record(2);
+  record.cases.push_back(record.cases.front());
+  const std::string page = render_html(record);
+  std::vector<std::string> ids;
+  for (size_t at = page.find("<tr id="); at != std::string::npos; at = page.find("<tr id=", at + 1)) {
+    ids.push_back(page.substr(at + 7, page.find(' ', at + 7) - at - 7));
+  }
+  EXPECT_EQ(ids.size(), record.cases.size());
+  std::ranges::sort(ids);
+  EXPECT_TRUE(std::ranges::adjacent_find(ids) == ids.end());
+}
+
+TEST(Html, StaysSmallForThousandsOfCases) {
+  const Record record = example_record(250);
+  ASSERT_GT(record.cases.size(), 3000u);
+  EXPECT_LT(render_html(record).size(), 3'000'000u);
+}
+
+TEST(Html, ChartsHaveNoNonfiniteCoordinates) {
+  for (const Record& record : odd_records()) {
+    const std::string page = render_html(record);
+    for (size_t at = page.find(" d=\"M"); at != std::string::npos; at = page.find(" d=\"M", at + 1)) {
+      const std::string path = page.substr(at + 4, page.find('"', at + 4) - at - 4);
+      EXPECT_FALSE(has(path, "n")) << path;
+    }
+  }
+}
+
+// ---- benchmark.json
+
+TEST(BenchmarkJson, HasARowPerSampleAndTheAggregates) {
+  const Record record = example_record(0);
+  const Json json = Json::parse(render_benchmark_json(record));
+  EXPECT_EQ(json["context"]["num_cpus"], 16);
+  EXPECT_EQ(json["benchmarks"].size(), 13u * 2 * (60 + 4));
+  const Json& first = json["benchmarks"][0];
+  EXPECT_EQ(first["name"], record.cases.front().which.to_string() + "/cache=cold");
+  EXPECT_EQ(first["run_type"], "iteration");
+  EXPECT_EQ(first["repetitions"], 60);
+  EXPECT_EQ(first["repetition_index"], 0);
+  EXPECT_EQ(first["real_time"], record.cases.front().perf->samples_ns.front());
+  EXPECT_EQ(first["time_unit"], "ns");
+  const Json& median = json["benchmarks"][61];
+  EXPECT_EQ(median["aggregate_name"], "median");
+  EXPECT_EQ(median["name"], first["name"].get<std::string>() + "_median");
+  EXPECT_NEAR(median["real_time"].get<double>(), record.cases.front().perf->median_ns, 1e-6);
+  EXPECT_EQ(json["benchmarks"][63]["aggregate_unit"], "percentage");
+}
+
+TEST(BenchmarkJson, AggregatesAreThoseOfTheSamples) {
+  Record record = example_record(0);
+  record.cases.resize(1);
+  record.cases.front().perf_warm.reset();
+  record.cases.front().perf->samples_ns = {1, 2, 3, 6};
+  record.cases.front().perf->bytes = 6;
+  const Json rows = Json::parse(render_benchmark_json(record))["benchmarks"];
+  ASSERT_EQ(rows.size(), 8u);
+  EXPECT_DOUBLE_EQ(rows[4]["real_time"].get<double>(), 3);
+  EXPECT_DOUBLE_EQ(rows[5]["real_time"].get<double>(), 2.5);
+  EXPECT_DOUBLE_EQ(rows[6]["real_time"].get<double>(), std::sqrt(14.0 / 3));
+  EXPECT_DOUBLE_EQ(rows[7]["real_time"].get<double>(), std::sqrt(14.0 / 3) / 3);
+  EXPECT_DOUBLE_EQ(rows[4]["bytes_per_second"].get<double>(), 3e9);
+}
+
+TEST(BenchmarkJson, OddRecordsGiveNumbersOnly) {
+  for (const Record& record : odd_records()) {
+    const Json json = Json::parse(render_benchmark_json(record));
+    for (const Json& row : json["benchmarks"]) {
+      EXPECT_TRUE(row["real_time"].is_number()) << row.dump();
+      EXPECT_TRUE(!row.contains("bytes_per_second") || row["bytes_per_second"].is_number());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <optional>
+
+#include "reports/store/files.h"
+#include "reports/store/safetensors.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+// An empty directory for each test.
+class Store : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() /
+                 fmt::format("assay_store_{}_{}", getpid(), testing::UnitTest::GetInstance()->random_seed());
+    fs::create_directories(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  size_t files() const { return static_cast<size_t>(std::distance(fs::directory_iterator(directory_), {})); }
+
+  fs::path directory_;
+};
+
+template <class Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_error(const std::string& error, const std::string& message) {
+  EXPECT_NE(error.find(message), std::string::npos) << error;
+}
+
+// ---- files
+
+TEST_F(Store, WritesAndReplacesWholeFiles) {
+  const fs::path path = directory_ / "a.txt";
+  write_file_atomically(path, "first");
+  EXPECT_EQ(read_file(path), "first");
+  write_file_atomically(path, std::string_view("a\0b", 3));
+  EXPECT_EQ(read_file(path), std::string("a\0b", 3));
+  write_file_atomically(path, "");
+  EXPECT_EQ(read_file(path), "");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(Store, WritesThroughALink) {
+  write_file_atomically(directory_ / "real", "old");
+  fs::create_symlink("real", directory_ / "link");
+  write_file_atomically(directory_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(directory_ / "link"));
+  EXPECT_EQ(read_file(directory_ / "real"), "new");
+}
+
+TEST_F(Store, NamesAMissingDirectory) {
+  const fs::path path = directory_ / "none" / "a.txt";
+  expect_error(error_of([&] { write_file_atomically(path, "x"); }),
+               fmt::format("cannot write {}: No such file or directory", path.string()));
+}
+
+TEST_F(Store, RefusesToReplaceWhatIsNoFile) {
+  expect_error(error_of([&] { write_file_atomically(directory_, "x"); }), "is not a regular file");
+  expect_error(error_of([&] { write_file_atomically("/dev/null", "x"); }),
+               "cannot write /dev/null: it is there and is not");
+  struct stat device {};
+  ASSERT_EQ(stat("/dev/null", &device), 0);
+  EXPECT_TRUE(S_ISCHR(device.st_mode));
+}
+
+// A limit on file sizes fails in write() as a full disk does.
+TEST_F(Store, LeavesTheOldFileWhenTheDiskIsFull) {
+  const fs::path path = directory_ / "a.txt";
+  write_file_atomically(path, "old");
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old_limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  const rlimit small{.rlim_cur = 1000, .rlim_max = old_limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string error = error_of([&] { write_file_atomically(path, std::string(5000, 'x')); });
+  setrlimit(RLIMIT_FSIZE, &old_limit);
+  std::signal(SIGXFSZ, old_handler);
+  expect_error(error, fmt::format("cannot write {}: File too large", path.string()));
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(Store, NamesWhatCannotBeRead) {
+  expect_error(error_of([&] { read_file(directory_ / "none"); }), "none: No such file or directory");
+  expect_error(error_of([&] { read_file(directory_); }), "Is a directory");
+}
+
+TEST_F(Store, MakesOutputDirectories) {
+  make_output_directory(directory_ / "a" / "b");
+  make_output_directory(directory_ / "a" / "b");
+  EXPECT_TRUE(fs::is_directory(directory_ / "a" / "b"));
+  write_file_atomically(directory_ / "file", "x");
+  expect_error(error_of([&] { make_output_directory(directory_ / "file"); }), "file");
+  expect_error(error_of([&] { make_output_directory(directory_ / "file" / "c"); }), "Not a directory");
+}
+
+// ---- safetensors
+
+std::vector<std::byte> counted(size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  return bytes;
+}
+
+TensorFile example() {
+  return {.tensors = {{"a half", {DType::kF16, {3}, counted(6)}},
+                      {"bf", {DType::kBF16, {2, 1, 5}, counted(20)}},
+                      {"double", {DType::kF64, {2}, counted(16)}},
+                      {"empty", {DType::kF32, {4, 0}, {}}},
+                      {"scalar", {DType::kF32, {}, counted(4)}}},
+          .metadata = {{"case", "dynamic_conv/cpu/f32"}}};
+}
+
+// A file with this header and so many bytes of data.
+std::string file_with(std::string_view header, size_t data_bytes, std::optional<uint64_t> claimed = {}) {
+  const uint64_t length = claimed.value_or(header.size());
+  std::string text(8, '\0');
+  std::memcpy(text.data(), &length, 8);
+  return text + std::string(header) + std::string(data_bytes, 'x');
+}
+
+void expect_refusal(const std::string& content, const std::string& message) {
+  try {
+    parse_safetensors(content, "a.safetensors");
+    ADD_FAILURE() << "accepted, expected: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Error::Kind::kUsage);
+    EXPECT_EQ(std::string(error.what()).find("a.safetensors: "), 0u) << error.what();
+    expect_error(error.what(), message);
+  }
+}
+
+TEST_F(Store, TensorsSurviveAFile) {
+  for (const TensorFile& file : {example(), TensorFile{}}) {
+    write_safetensors(directory_ / "a.safetensors", file);
+    EXPECT_EQ(read_safetensors(directory_ / "a.safetensors"), file);
+  }
+}
+
+TEST_F(Store, TensorDataIsAligned) {
+  write_safetensors(directory_ / "a.safetensors", example());
+  const std::string content = read_file(directory_ / "a.safetensors");
+  uint64_t header = 0;
+  std::memcpy(&header, content.data(), 8);
+  EXPECT_EQ(header % 8, 0u);
+  EXPECT_EQ(content[8], '{');
+  // The doubles come first, so that a reader may map them in place.
+  EXPECT_EQ(std::memcmp(content.data() + 8 + header, counted(16).data(), 16), 0);
+}
+
+TEST_F(Store, RefusesToWriteInconsistentTensors) {
+  TensorFile file = example();
+  file.tensors["scalar"].bytes.resize(3);
+  expect_error(error_of([&] { write_safetensors(directory_ / "a", file); }),
+               "'scalar' has 3 bytes, but f32 of shape () take 4");
+  file = {.tensors = {{"__metadata__", {DType::kF32, {}, counted(4)}}}, .metadata = {}};
+  expect_error(error_of([&] { write_safetensors(directory_ / "a", file); }), "cannot be named __metadata__");
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST(Safetensors, RefusesEveryCutOfAFile) {
+  const std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  const std::string whole = file_with(header, 8);
+  EXPECT_EQ(parse_safetensors(whole, "a").tensors.size(), 1u);
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_THROW(parse_safetensors(whole.substr(0, length), "a"), Error) << length;
+  }
+}
+
+TEST(Safetensors, RefusesForeignFiles) {
+  expect_refusal("", "0 bytes are less than");
+  expect_refusal("PK\x03\x04 some zip archive", "it claims a header of");
+  expect_refusal(file_with("{}", 0, uint64_t{1} << 63), "it claims a header of 9223372036854775808 bytes");
+  expect_refusal(file_with("{}", 0, 100), "cut short: a header of 100 bytes, 2 are there");
+  expect_refusal(file_with("hello", 0), "the header is not JSON");
+  expect_refusal(file_with("[1]", 0), "the header is no JSON object");
+}
+
+TEST(Safetensors, RefusesBadEntries) {
+  const auto with = [](std::string_view entry, size_t data_bytes = 8) {
+    return file_with(fmt::format("{{\"x\":{}}}", entry), data_bytes);
+  };
+  expect_refusal(with("7"), "tensor 'x': dtype is missing");
+  expect_refusal(with(R"({"dtype":"F32","shape":[2]})"), "tensor 'x': data_offsets is missing");
+  expect_refusal(with(R"({"dtype":"I64","shape":[1],"data_offsets":[0,8]})"), "the dtype is 'I64'");
+  expect_refusal(with(R"({"dtype":3,"shape":[1],"data_offsets":[0,8]})"), "the dtype is '3'");
+  expect_refusal(with(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})"), "shape is [-2], expected");
+  expect_refusal(with(R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})"), "shape is [2.0], expected");
+  expect_refusal(with(R"({"dtype":"F32","shape":null,"data_offsets":[0,8]})"), "shape is null, expected");
+  expect_refusal(with(R"({"dtype":"F32","shape":[1,1,1,1,1,1,2],"data_offsets":[0,8]})"),
+                 "more than 6 dimensions");
+  expect_refusal(with(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"), "data_offsets are [8,0]");
+  expect_refusal(with(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"), "data_offsets are [0]");
+  expect_refusal(with(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"),
+                 "8 bytes of data, but F32 of shape (3) take 12");
+  expect_refusal(with(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]})"),
+                 "more than 2^62 elements");
+  expect_refusal(file_with(R"({"__metadata__":{"a":1}})", 0), "expected an object of strings");
+  expect_refusal(file_with(R"({"__metadata__":null})", 0), "expected an object of strings");
+}
+
+TEST(Safetensors, RefusesDataThatDoesNotFit) {
+  const auto two = [](std::string_view a, std::string_view b, size_t data_bytes) {
+    return file_with(
+        fmt::format(
+            R"({{"a":{{"dtype":"F32","shape":[2],"data_offsets":{}}},"b":{{"dtype":"F32","shape":[1],"data_offsets":{}}}}})",
+            a, b),
+        data_bytes);
+  };
+  EXPECT_EQ(parse_safetensors(two("[4,12]", "[0,4]", 12), "a").tensors.size(), 2u);
+  expect_refusal(two("[0,8]", "[4,8]", 8), "tensor 'b' begins at byte 4 of the data");
+  expect_refusal(two("[0,8]", "[12,16]", 16), "tensor 'b' begins at byte 12 of the data, after the end 8");
+  expect_refusal(two("[0,8]", "[8,12]", 10), "tensor 'b' ends at byte 12 of the data, which has 10");
+  expect_refusal(two("[0,8]", "[8,12]", 15), "3 bytes follow the last tensor");
+}
+
+TEST(Safetensors, RefusesNamesThatStandTwice) {
+  const std::string entry = R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
+  expect_refusal(file_with(fmt::format("{{\"x\":{0},\"x\":{0}}}", entry), 4), "the header holds 'x' twice");
+  expect_refusal(file_with(R"({"x":{"dtype":"F32","dtype":"F16","shape":[1],"data_offsets":[0,4]}})", 4),
+                 "the header holds 'dtype' twice");
+}
+
+}  // namespace
+}  // namespace assay
