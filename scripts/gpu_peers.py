@@ -26,25 +26,27 @@ def by_formula(x, k):
     return sum(padded[:, i : i + t] * k[..., i] for i in range(w))
 
 
+def gradients_by_formula(dout, x, k):
+    t, w = x.shape[1], k.shape[3]
+    padded = torch.nn.functional.pad(x, (0, 0, w - 1, 0))
+    dk = torch.stack([dout * padded[:, i : i + t] for i in range(w)], dim=-1)
+    terms = torch.nn.functional.pad(dout.unsqueeze(-1) * k, (0, 0, 0, 0, 0, w - 1))
+    dx = sum(terms[:, w - 1 - i : w - 1 - i + t, :, i] for i in range(w))
+    return dx, dk
+
+
 def normwise_error(got, want):
     return ((got.double() - want).norm() / want.norm()).item()
 
 
 def peers(folder):
-    compiled = torch.compile(by_formula)
-    found = {"torch.compile": (compiled, None)}
+    found = {"torch.compile": (torch.compile(by_formula), torch.compile(gradients_by_formula))}
     if folder:
         sys.path.insert(0, folder)
         import dynamic_conv_seed as source
 
         found["source (Triton)"] = (source.fwd, source.bwd)
     return found
-
-
-def compiled_backward(compiled, dout, x, k):
-    x, k = x.detach().requires_grad_(), k.detach().requires_grad_()
-    out = compiled(x, k)
-    return lambda: torch.autograd.grad(out, (x, k), dout, retain_graph=True)
 
 
 def main():
@@ -56,19 +58,19 @@ def main():
             k = torch.randn(b, t, d, w, device="cuda", dtype=dtype)
             dout = torch.randn_like(x)
             want = by_formula(x.double(), k.double())
+            want_gradients = gradients_by_formula(dout.double(), x.double(), k.double())
             for peer, (forward, backward) in peers(sys.argv[2] if len(sys.argv) > 2 else None).items():
                 row = {"peer": peer, "dtype": name, "b": b, "t": t, "d": d, "w": w}
                 try:
                     row["rel_l2"] = normwise_error(forward(x, k), want)
                     row["forward_us"] = microseconds(lambda: forward(x, k))
-                    call = (lambda: backward(dout, x, k)) if backward else compiled_backward(forward, dout, x, k)
-                    call()
-                    row["backward_us"] = microseconds(call)
+                    row["backward_rel_l2"] = [normwise_error(*pair) for pair in zip(backward(dout, x, k), want_gradients)]
+                    row["backward_us"] = microseconds(lambda: backward(dout, x, k))
                 except Exception as error:  # a peer that cannot run is a result, too
                     row["failed"] = str(error)[:200]
                 rows.append(row)
                 print(json.dumps(row), flush=True)
-            del x, k, dout, want
+            del x, k, dout, want, want_gradients
             torch.cuda.empty_cache()
     with open(sys.argv[1], "w") as file:
         json.dump(rows, file, indent=1)

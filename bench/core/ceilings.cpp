@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/core/ceilings.h"
 
+#include <benchmark/benchmark.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -36,8 +38,9 @@ Candidates candidates_for(Device& device) {
                     static_cast<size_t>(end - begin));
       });
     };
-    static volatile uint64_t sink = 0;  // so that no compiler drops the reads
-    const auto read = [](void*, const void* from, int64_t bytes) { sink = streaming_read(from, bytes); };
+    const auto read = [](void*, const void* from, int64_t bytes) {
+      benchmark::DoNotOptimize(streaming_read(from, bytes));
+    };
     return {{{"streaming stores", streaming_copy}, {"memcpy", parallel_memcpy}}, {"read", read}};
   }
   if constexpr (kHasCuda) {

@@ -61,7 +61,7 @@ TEST_P(Generated, CasesCoverEveryChoice) {
   }
   for (DType dtype : path().dtypes) EXPECT_GT(seen[name_of(dtype)], kCases / 10) << name_of(dtype);
   for (Regime regime : all_regimes()) EXPECT_GT(seen[name_of(regime)], kCases / 40) << name_of(regime);
-  for (Layout layout : all_layouts()) EXPECT_GT(seen[name_of(layout)], kCases / 100) << name_of(layout);
+  for (Layout layout : all_layouts()) EXPECT_GT(seen[name_of(layout)], kCases / 10) << name_of(layout);
   for (State state : all_states()) EXPECT_GT(seen[name_of(state)], kCases / 4) << name_of(state);
   EXPECT_EQ(taps.size(), 8u);
   for (const DimInfo& dim : op().dims) {
@@ -74,19 +74,18 @@ TEST_P(Generated, CasesCoverEveryChoice) {
   }
   EXPECT_GT(t_below_w, kCases / 40);
   EXPECT_GT(empty, 0);
-  EXPECT_LT(empty, kCases / 2);
+  EXPECT_LT(empty, kCases / 4);
   EXPECT_GT(seeds.size(), kCases * 9u / 10);
 }
 
 TEST_P(Generated, SeedsGiveTheSameCasesEverywhere) {
   uint64_t hash = test::hash_of("");
   for (const Case& c : cases(0)) hash = test::hash_of(c.to_string(), hash);
-  EXPECT_EQ(hash, op().name == "dynamic_conv" ? 8149226939037559320u : 13700164692380460160u);
+  EXPECT_EQ(hash, op().name == "dynamic_conv" ? 10212666126322948727u : 16528834888676866299u);
   EXPECT_NE(cases(0), cases(1));
 }
 
 TEST_P(Generated, ShrinkingEndsAtTheSimplestCase) {
-  const Case simplest = parse_case(fmt::format("{}/cpu/f32/b=0/t=0/d=0/w=1", op().name));
   const rc::Gen<Case> generator = arbitrary_case(op(), path());
   rc::Random random(3);
   for (int i = 0; i < 20; ++i) {
@@ -97,6 +96,11 @@ TEST_P(Generated, ShrinkingEndsAtTheSimplestCase) {
       if (next->value() == current.value()) continue;
       current = *next;
       shrinks = current.shrinks();
+    }
+    Case simplest = parse_case(fmt::format("{}/cpu/f32", op().name));
+    for (const DimInfo& dim : op().dims) {
+      const bool was_drawn_empty = current.value().dims[dim.key] == dim.min;
+      simplest.dims.set(std::string(dim.key), was_drawn_empty ? dim.min : std::max<int64_t>(dim.min, 1));
     }
     EXPECT_EQ(current.value().to_string(), simplest.to_string());
   }

@@ -109,7 +109,7 @@ std::string machine_section(const MachineRecord& machine) {
   return fmt::format(
       "<p>{}, {} memory</p><div class=\"scroll\"><table><thead><tr><th>device<th>model<th>driver"
       "<th class=\"number\">units<th class=\"number\">memory<th class=\"number\">last-level cache<th>copy, "
-      "measured\n"
+      "measured<th>read, measured\n"
       "<tbody>{}</table></div>\n",
       escape_markup(machine.host_os), format_bytes(machine.memory_bytes), rows);
 }

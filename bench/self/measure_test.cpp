@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timing: statistics as mathematics, and a timer that is shown able to see what it must see and not to see
+// the rest.
+#include "bench/core/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "bench/core/ceilings.h"
+#include "bench/core/cpu_copy.h"
+#include "properties/core/judge.h"
+#include "properties/core/random.h"
+#include "properties/core/registry.h"
+
+namespace assay {
+namespace {
+
+TEST(MedianInterval, RefusesNoSamples) {
+  EXPECT_THROW(median_interval({}), Error);
+}
+
+TEST(MedianInterval, OfOneSampleIsThatSample) {
+  const MedianInterval one = median_interval({7});
+  EXPECT_EQ(one.median, 7);
+  EXPECT_EQ(one.low, 7);
+  EXPECT_EQ(one.high, 7);
+}
+
+TEST(MedianInterval, TakesTheMiddleOfAnEvenNumber) {
+  EXPECT_EQ(median_interval({4, 1, 3, 2}).median, 2.5);
+}
+
+TEST(MedianInterval, IsTheWholeRangeBelowSixSamples) {
+  const MedianInterval five = median_interval({5, 1, 4, 2, 3});
+  EXPECT_EQ(five.low, 1);
+  EXPECT_EQ(five.high, 5);
+}
+
+// Order statistics from the binomial table: n = 15 gives the 4th and 12th, n = 100 the 40th and 61st.
+TEST(MedianInterval, AgreesWithTheBinomialTable) {
+  for (const auto& [n, low, high] : {std::tuple{15, 4, 12}, std::tuple{100, 40, 61}, std::tuple{6, 1, 6}}) {
+    std::vector<double> samples(static_cast<size_t>(n));
+    std::iota(samples.rbegin(), samples.rend(), 1);
+    const MedianInterval interval = median_interval(samples);
+    EXPECT_EQ(interval.low, low) << n;
+    EXPECT_EQ(interval.high, high) << n;
+  }
+}
+
+// The true median must lie in 95 % of the intervals; in 2000 draws, 93.5 % or fewer has a probability below
+// 0.1 %.
+TEST(MedianInterval, CoversTheTrueMedian) {
+  constexpr int kDraws = 2000;
+  constexpr int kSamples = 25;
+  int covered = 0;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const CounterRandom random(static_cast<uint64_t>(draw), 0);
+    std::vector<double> samples;
+    for (uint64_t i = 0; i < kSamples; ++i) samples.push_back(random.uniform(i));
+    const MedianInterval interval = median_interval(samples);
+    if (interval.low <= 0.5 && 0.5 <= interval.high) ++covered;
+  }
+  EXPECT_GT(covered, 0.935 * kDraws);
+}
+
+TEST(CpuTimer, SeesTheWorkAndNotWhatIsAround) {
+  const auto device = open_cpu();
+  constexpr auto kWork = std::chrono::milliseconds(20);
+  const double seconds = device->time([&] { std::this_thread::sleep_for(kWork); });
+  EXPECT_GE(seconds, 0.020);
+  std::this_thread::sleep_for(kWork);
+  EXPECT_LT(device->time([] {}), 0.010);
+}
+
+Subject forward_on_cpu() {
+  return registry().subject("dynamic_conv", "cpu");
+}
+
+Case small_case() {
+  return {.op = "dynamic_conv",
+          .path = "cpu",
+          .dtype = DType::kF32,
+          .dims = {{"b", 1}, {"t", 64}, {"d", 64}, {"w", 4}},
+          .data = Regime::kNormal,
+          .layout = Layout::kDense,
+          .state = State::kFirstCall,
+          .seed = 0};
+}
+
+TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
+  const auto device = open_cpu();
+  const Subject subject = forward_on_cpu();
+  Problem problem(*subject.op, *subject.path, small_case(), *device);
+  ASSERT_EQ(judge(subject, problem).kind, VerdictKind::kPass);
+  const Ceilings ceilings{.copy_bytes_per_s = 1e9, .copy_method = "given", .read_bytes_per_s = 1e15};
+  const Perf perf = measure(problem, Cache::kWarm, ceilings);
+  EXPECT_GE(perf.samples_ns.size(), 15u);
+  EXPECT_EQ(perf.median_ns, median_interval(perf.samples_ns).median);
+  EXPECT_EQ(perf.bytes, (2 + 4) * 64 * 64 * 4);
+  EXPECT_EQ(perf.floor_ns, static_cast<double>(perf.bytes));
+  EXPECT_EQ(perf.fraction_of_floor, perf.floor_ns / perf.median_ns);
+  EXPECT_FALSE(perf.implausible);
+}
+
+// With a made-up slow memory, a cold time is faster than that memory allows, and the report must say so.
+TEST(Measure, CallsATimeBelowTheReadCeilingImplausible) {
+  const auto device = open_cpu();
+  const Subject subject = forward_on_cpu();
+  Problem problem(*subject.op, *subject.path, small_case(), *device);
+  const Ceilings slow{.copy_bytes_per_s = 1, .copy_method = "given", .read_bytes_per_s = 1};
+  EXPECT_TRUE(measure(problem, Cache::kCold, slow).implausible);
+  EXPECT_FALSE(measure(problem, Cache::kWarm, slow).implausible) << "warm data may come from the cache";
+}
+
+TEST(StreamingCopy, CopiesEveryByteAndNoMore) {
+  const auto device = open_cpu();
+  for (const int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{64}, int64_t{4095}, (int64_t{9} << 20) + 17}) {
+    const DeviceBuffer from(*device, bytes + 64);
+    const DeviceBuffer to(*device, bytes + 64);
+    auto* source = static_cast<unsigned char*>(from.data());
+    for (int64_t i = 0; i < bytes + 64; ++i) source[i] = static_cast<unsigned char>(i * 7 + 1);
+    std::memset(to.data(), 0xEE, static_cast<size_t>(bytes + 64));
+    streaming_copy(to.data(), from.data(), bytes);
+    EXPECT_EQ(std::memcmp(to.data(), from.data(), static_cast<size_t>(bytes)), 0) << bytes;
+    const auto* after = static_cast<const unsigned char*>(to.data()) + bytes;
+    EXPECT_TRUE(std::all_of(after, after + 64, [](unsigned char byte) { return byte == 0xEE; })) << bytes;
+  }
+}
+
+TEST(StreamingCopy, RefusesMisalignedPointers) {
+  const auto device = open_cpu();
+  const DeviceBuffer buffer(*device, 4096);
+  EXPECT_THROW(streaming_copy(static_cast<char*>(buffer.data()) + 1, buffer.data(), 64), Error);
+}
+
+TEST(StreamingRead, DependsOnWhatItReads) {
+  const auto device = open_cpu();
+  constexpr int64_t kBytes = int64_t{9} << 20;
+  const DeviceBuffer buffer(*device, kBytes);
+  auto* words = static_cast<uint64_t*>(buffer.data());
+  const uint64_t zeros = streaming_read(words, kBytes);
+  words[kBytes / 16] = 5;
+  EXPECT_NE(streaming_read(words, kBytes), zeros);
+}
+
+TEST(Sweeps, NameOpsAndServedDtypes) {
+  ASSERT_FALSE(sweeps().empty());
+  for (const Sweep& sweep : sweeps()) {
+    const Op& op = registry().op(sweep.op);
+    EXPECT_NO_THROW(require_dims(op, sweep.dims)) << sweep.op;
+  }
+}
+
+}  // namespace
+}  // namespace assay
