@@ -13,8 +13,8 @@ struct Ceilings {
       0;                    // [bytes/s] read plus written, by the fastest copy we know, far beyond the caches
   std::string copy_method;  // "copy kernel, 1024 MiB"
   double read_bytes_per_s =
-      0;  // [bytes/s] read only: memory turns from reading to writing at a cost, so that a path
-          // that reads more than it writes can be faster than a copy, but not than this
+      0;  // [bytes/s] read only. Where it exceeds the copy, as on GPUs, a path that reads more than
+          // it writes can beat the copy; nothing can beat the larger of the two
 };
 
 Ceilings measure_ceilings(Device& device);
