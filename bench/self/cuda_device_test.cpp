@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU as a device of the harness, and its timer: what it must see and what it must not.
+#include "kernels/core_cuda/cuda_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "bench/core/ceilings.h"
+#include "bench/core/cuda_copy.h"
+#include "kernels/core/build.h"
+
+namespace assay {
+namespace {
+
+class Cuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if constexpr (!kHasCuda) {
+      GTEST_SKIP() << "this build has no CUDA";
+    } else {
+      if (cuda_device_count() == 0) GTEST_SKIP() << cuda_unavailable_reason();
+      device_ = open_cuda(0);
+    }
+  }
+
+  // Time of `copies` copies of 256 MiB. [s]
+  double copy_seconds(int copies) {
+    constexpr int64_t kBytes = int64_t{256} << 20;
+    const DeviceBuffer from(*device_, kBytes);
+    const DeviceBuffer to(*device_, kBytes);
+    double seconds = 0;
+    if constexpr (kHasCuda) {
+      for (int run = 0; run < 3; ++run) {  // the last of three: clocks and pages have settled
+        seconds = device_->time([&] {
+          for (int i = 0; i < copies; ++i) cuda_copy(to.data(), from.data(), kBytes, device_->stream());
+        });
+      }
+    }
+    return seconds;
+  }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST(CudaAbsent, IsSaidInOneSentence) {
+  if constexpr (kHasCuda) {
+    EXPECT_EQ(cuda_device_count() == 0, !cuda_unavailable_reason().empty());
+    try {
+      open_cuda(cuda_device_count());
+      FAIL() << "opened a GPU that is not there";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::kDevice);
+      EXPECT_NE(std::string(error.what()).find(fmt::format("cuda:{}", cuda_device_count())),
+                std::string::npos);
+    }
+  } else {
+    GTEST_SKIP() << "this build has no CUDA";
+  }
+}
+
+TEST_F(Cuda, CopiesThereAndBack) {
+  std::vector<unsigned char> sent(1'000'003);
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<unsigned char>(i * 131 + 7);
+  std::vector<unsigned char> got(sent.size());
+  const auto bytes = static_cast<int64_t>(sent.size());
+  const DeviceBuffer buffer(*device_, bytes);
+  device_->copy_to_device(buffer.data(), sent.data(), bytes);
+  device_->flush_cache();
+  device_->copy_to_host(got.data(), buffer.data(), bytes);
+  EXPECT_EQ(sent, got);
+}
+
+TEST_F(Cuda, RefusesMoreMemoryThanThereIs) {
+  EXPECT_THROW(device_->allocate(2 * device_->info().memory_bytes), Error);
+  EXPECT_NO_THROW(device_->synchronize()) << "the refusal must not stick";
+}
+
+// Nothing enqueued takes next to nothing, and ten copies take about ten times as long as one.
+TEST_F(Cuda, TimerSeesTheWorkAndNothingElse) {
+  EXPECT_LT(device_->time([] {}), 10e-6);
+  const double ratio = copy_seconds(10) / copy_seconds(1);
+  EXPECT_GT(ratio, 8);
+  EXPECT_LT(ratio, 12);
+}
+
+TEST_F(Cuda, CeilingsAreThoseOfAGpu) {
+  const Ceilings ceilings = measure_ceilings(*device_);
+  EXPECT_GT(ceilings.copy_bytes_per_s, 1e11);
+  EXPECT_GT(ceilings.read_bytes_per_s, 0.9 * ceilings.copy_bytes_per_s);
+}
+
+}  // namespace
+}  // namespace assay
