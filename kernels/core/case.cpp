@@ -17,7 +17,7 @@ using enum State;
 
 constexpr std::array kRegimes{kNormal, kUniform, kPositive,  kIntegers, kOffset, kHeavyTail,
                               kTiny,   kHuge,    kSubnormal, kConstant, kSpike,  kNonfinite};
-constexpr std::array kLayouts{kDense, kStrided, kMisaligned, kTransposed, kBroadcast, kInflated};
+constexpr std::array kLayouts{kDense, kStrided, kMisaligned, kTransposed, kBroadcast, kMixed, kInflated};
 constexpr std::array kStates{kFirstCall, kSecondCall};
 
 template <class Enum>
@@ -105,6 +105,8 @@ std::string_view name_of(Layout layout) {
       return "transposed";
     case kBroadcast:
       return "broadcast";
+    case kMixed:
+      return "mixed";
     case kInflated:
       return "inflated";
   }

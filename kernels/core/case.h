@@ -32,7 +32,7 @@ enum class Regime : uint8_t {
   kSubnormal,  // one input lies around the smallest normal number, half of its elements below
   kConstant,   // one value per tensor
   kSpike,      // one input all zeros but one element
-  kNonfinite,  // one input with a few infinities and NaNs, at least one
+  kNonfinite,  // one input with a few infinities and NaNs, the first and last element among them
 };
 
 // How the tensors lie in memory.
@@ -42,6 +42,7 @@ enum class Layout : uint8_t {
   kMisaligned,  // row-major, starting one element after an aligned address
   kTransposed,  // the two innermost dimensions swapped in memory
   kBroadcast,   // inputs repeat along their outermost dimension (stride 0); outputs row-major
+  kMixed,       // each tensor has one of dense, strided, misaligned and transposed, by the seed
   kInflated,    // 2^32 elements between neighbours of the outermost dimension: every 32-bit offset wraps
 };
 

@@ -81,14 +81,15 @@ void require_dims(const Op& op, const Dims& dims) {
 }
 
 int64_t tensor_bytes(const Op& op, const Dims& dims, DType storage) {
-  int64_t bytes = 0;
+  constexpr int64_t kMost = int64_t{1} << 62;
+  __int128 bytes = 0;
   for (const auto* tensors : {&op.inputs, &op.outputs}) {
     for (const TensorInfo& tensor : *tensors) {
-      bytes += element_count(shape_of(tensor, dims)) *
+      bytes += static_cast<__int128>(element_count(shape_of(tensor, dims))) *
                static_cast<int64_t>(size_of(tensor.dtype.value_or(storage)));
     }
   }
-  return bytes;
+  return bytes < kMost ? static_cast<int64_t>(bytes) : kMost;
 }
 
 }  // namespace assay

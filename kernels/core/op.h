@@ -108,7 +108,7 @@ struct Op {
 // Throws Error (usage) unless `dims` has exactly the op's dimensions, each within its range.
 void require_dims(const Op& op, const Dims& dims);
 
-// Bytes of all inputs and outputs, dense.
+// Bytes of all inputs and outputs, dense; not a number of bytes that any machine has if it would exceed 2^62.
 int64_t tensor_bytes(const Op& op, const Dims& dims, DType storage);
 
 }  // namespace assay

@@ -138,6 +138,9 @@ int cuda_device_count() {
 }
 
 std::string cuda_unavailable_reason() {
+  // Without a driver, the runtime says that its version is insufficient.
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "no NVIDIA driver";
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result != cudaSuccess) {

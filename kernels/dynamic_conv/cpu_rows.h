@@ -13,10 +13,10 @@
 
 namespace assay::dynamic_conv {
 
-inline constexpr int64_t kChannels =
-    1024;  // in a block at most: W rows of it stay in the first two cache levels
-inline constexpr int64_t kRows =
-    256;  // positions in an item at most: large beside the W - 1 that two items share
+// In a block at most: W rows of it stay in the first two cache levels.
+inline constexpr int64_t kChannels = 1024;
+// Positions in an item at most: large beside the W - 1 that two items share.
+inline constexpr int64_t kRows = 256;
 
 struct Item {
   int64_t b;

@@ -146,8 +146,8 @@ const std::vector<Op>& ops() {
     std::vector<Op> result{forward_op(), backward_op()};
     for (Op& op : result) {
       op.dims = {{"b", 0, int64_t{1} << 40, {}, "batch"},
-                 {"t", 0, int64_t{1} << 40, {16, 32, 64}, "time"},
-                 {"d", 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 128, 256, 512}, "channels"},
+                 {"t", 0, int64_t{1} << 40, {16, 64, 128, 256}, "time"},
+                 {"d", 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 256, 1024}, "channels"},
                  {"w", 1, kMaxTaps, {}, "taps"}};
     }
     return result;

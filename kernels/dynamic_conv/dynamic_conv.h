@@ -7,12 +7,14 @@
 //
 // shapes   x, dout, out, dx (B,T,D); k, dk (B,T,D,W); B, T, D >= 0, 1 <= W <= 8
 // strides  any, in elements, >= 0; inputs may repeat elements (stride 0); outputs must not
-// dtypes   f32, f16 or bf16, the same for all tensors of a call; arithmetic in f32, one rounding to the dtype
-// at the end aliasing no output may overlap another tensor empty    B, T or D = 0: returns without touching
-// memory special  infinities and NaNs propagate as in the formula; taps before t = 0 are left out, not
-// multiplied by 0 repeats  bitwise: the taps are added in order of w, whatever the layout or the number of
-// threads errors   throws Error (usage) that names the tensor and its values source   Jet-Nemotron's
-// dynamic_conv (NVIDIA)
+// dtypes   f32, f16 or bf16, one for all tensors of a call; arithmetic in f32, one rounding to the dtype at the end
+// aliasing no output may overlap another tensor
+// empty    B, T or D = 0: returns without touching memory
+// special  infinities and NaNs propagate as in the formula; taps before t = 0 are left out, not multiplied by 0
+// repeats  bitwise on one device: each sum has one fixed order, whatever the layout, the neighbours or the threads;
+//          cpu adds the terms of a dx in order of w, cuda in order of t, so that the two may differ in the last bit
+// errors   throws Error (usage) that names the tensor and its values
+// source   Jet-Nemotron's dynamic_conv (NVIDIA)
 #pragma once
 
 #include <vector>

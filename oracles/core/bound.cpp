@@ -34,6 +34,8 @@ void SumOfProducts::add(double a, double b) {
 
 Expected SumOfProducts::expected(const Recipe& recipe) const {
   const DType accumulate = recipe.accumulate;
+  if (recipe.product != accumulate)
+    throw Error("the bound is derived for products and sums in one dtype, not {}", recipe.to_string());
   const double u = unit_roundoff(accumulate);
   const double s = smallest_subnormal(accumulate);
   const bool exact = terms_ == 0 || (magnitude_ <= grain_ / u && grain_ >= s);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/fuzz.h"
 
+#include <set>
+#include <string>
+
 #include "properties/core/generate.h"
 
 namespace assay {
@@ -39,6 +42,7 @@ void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
   if (options.dtype) path.dtypes = {*options.dtype};
   const rc::Gen<Case> generator = arbitrary_case(*subject.op, path);
   rc::Random random(options.seed);
+  std::set<std::string> failures;  // the case lines that were reported
   for (int64_t i = 0; (options.budget || i < options.cases) && !is_over_budget(); ++i) {
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
@@ -46,7 +50,11 @@ void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
     Verdict verdict = judge(subject, drawn.value(), device);
     Judged judged{.which = drawn.value(), .verdict = {}, .shrunk_from = {}};
     if (is_failure(verdict.kind) && verdict.kind != VerdictKind::kCrashed) {
-      judged = shrink(subject, device, drawn, std::move(verdict), options.max_shrinks);
+      judged = shrink(subject, device, drawn, verdict, options.max_shrinks);
+      if (failures.contains(judged.which.to_string())) {
+        judged = {.which = drawn.value(), .verdict = std::move(verdict), .shrunk_from = {}};
+      }
+      failures.insert(judged.which.to_string());
     } else {
       judged.verdict = std::move(verdict);
     }

@@ -29,7 +29,8 @@ struct Judged {
       shrunk_from;  // of a failure, the case that was drawn; `which` is the simplest that still fails
 };
 
-// Judges cases in order and hands each to `report`, which may return false to stop.
+// Judges cases in order and hands each to `report`, which may return false to stop. A failure that shrinks to
+// a case that was reported before is reported as it was drawn.
 void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
           const std::function<bool(const Judged&)>& report);
 

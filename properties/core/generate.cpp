@@ -56,11 +56,12 @@ int64_t largest_tensor(const Op& op, const Dims& dims) {
   return largest;
 }
 
-// Halves the largest dimension until the largest tensor is small enough.
-void limit(const Op& op, Dims& dims) {
+// Halves the largest dimension, but `kept` only after all others, until the largest tensor is small enough: an edge that
+// was drawn should survive.
+void limit(const Op& op, std::string_view kept, Dims& dims) {
   while (largest_tensor(op, dims) > kFuzzElements) {
-    const auto largest =
-        std::ranges::max_element(dims.values(), {}, [](const auto& dim) { return dim.second; });
+    const auto weight = [&](const auto& dim) { return dim.first == kept ? 1 : dim.second; };
+    const auto largest = std::ranges::max_element(dims.values(), {}, weight);
     dims.set(std::string(largest->first), largest->second / 2);
   }
 }
@@ -74,6 +75,7 @@ bool is_legal(Layout layout, const Op& op, const Dims& dims) {
     case Layout::kStrided:
     case Layout::kMisaligned:
     case Layout::kTransposed:
+    case Layout::kMixed:
       return true;
     case Layout::kBroadcast:
       return std::ranges::all_of(op.inputs, [&](const TensorInfo& tensor) { return outermost(tensor) > 1; });
@@ -91,21 +93,25 @@ rc::Gen<Case> arbitrary_case(const Op& op, const Path& path) {
     Case result;
     result.op = op.name;
     result.path = path.name;
-    // The layout comes first, for rapidcheck never shrinks a draw again once it has shrunk a later one: sizes
-    // that a layout dictates must find it shrunk already.
+    // The sizes come last: rapidcheck never shrinks a draw again once it has shrunk a later one, and what they may
+    // shrink to depends on the layout and the data.
     const auto layouts = all_layouts();
     result.layout = *one_of(std::vector(layouts.begin(), layouts.end()));
-    for (const DimInfo& dim : op.dims) result.dims.set(std::string(dim.key), *arbitrary_size(dim));
-    make_legal(result.layout, op, result.dims);
-    limit(op, result.dims);
-    if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
-    result.dtype = *one_of(path.dtypes);
-    const auto regimes = all_regimes();
-    result.data = *one_of(std::vector(regimes.begin(), regimes.end()));
+    std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
+    regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
+    result.data = *one_of(regimes);
     const auto states = all_states();
     result.state = *one_of(std::vector(states.begin(), states.end()));
+    result.dtype = *one_of(path.dtypes);
     constexpr uint64_t kSeeds = 1'000'000;
     result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);
+    std::vector<std::string_view> keys;
+    for (const DimInfo& dim : op.dims) keys.push_back(dim.key);
+    const std::string_view kept = *one_of(keys);
+    for (const DimInfo& dim : op.dims) result.dims.set(std::string(dim.key), *arbitrary_size(dim));
+    make_legal(result.layout, op, result.dims);
+    limit(op, kept, result.dims);
+    if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
     return result;
   });
 }

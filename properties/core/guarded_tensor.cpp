@@ -41,6 +41,8 @@ Extents strides_for(const Extents& shape, Layout layout, bool is_input) {
     case Layout::kInflated:
       strides[0] = kInflatedStride;
       break;
+    case Layout::kMixed:
+      throw Error("layout=mixed is of a problem, not of one tensor");
   }
   return strides;
 }

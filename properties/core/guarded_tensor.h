@@ -22,7 +22,7 @@ enum class Poison : unsigned char {
 
 class GuardedTensor {
  public:
-  static constexpr int64_t kGuardBytes = 4096;  // on each side
+  static constexpr int64_t kGuardBytes = int64_t{64} << 10;  // on each side
 
   GuardedTensor(Device& device, const Extents& shape, DType dtype, Layout layout, bool is_input);
 

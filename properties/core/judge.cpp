@@ -8,7 +8,7 @@
 
 #include "kernels/core/parallel.h"
 #include "properties/core/certificate.h"
-#include "properties/core/generate.h"
+#include "properties/core/precheck.h"
 #include "properties/core/random.h"
 #include "properties/core/regime.h"
 
@@ -116,10 +116,10 @@ std::string pass_reason(const std::vector<OutputNumerics>& outputs) {
     all += output.elements;
     worst = std::max(worst, output.comparison.max_error_over_bound);
   }
-  if (all == 0) return "no elements; nothing around the empty tensors was written";
+  const double shown = std::floor(worst * 1000) / 1000;  // 0.9996 is not 1
   return compared == all
-             ? fmt::format("all {} elements within {:.3g} of their bounds", all, worst)
-             : fmt::format("{} sampled of {} elements within {:.3g} of their bounds", compared, all, worst);
+             ? fmt::format("all {} elements within {} of their bounds", all, shown)
+             : fmt::format("{} sampled of {} elements within {} of their bounds", compared, all, shown);
 }
 
 // Rules 6 and 7 for one output.
@@ -165,19 +165,7 @@ void prepare(Problem& problem, const TensorBytes* inputs) {
 }
 
 Verdict judge(const Subject& subject, const Case& which, Device& device) {
-  require_dims(*subject.op, which.dims);
-  if (std::ranges::count(subject.path->dtypes, which.dtype) == 0) {
-    return verdict(VerdictKind::kUnsupported, fmt::format("dtype={}", name_of(which.dtype)));
-  }
-  if (subject.path->unsupported) {
-    if (const auto why = subject.path->unsupported(which.dims, which.dtype)) {
-      return verdict(VerdictKind::kUnsupported, *why);
-    }
-  }
-  if (!is_legal(which.layout, *subject.op, which.dims)) {
-    return verdict(VerdictKind::kSkipped,
-                   fmt::format("layout={} does not apply to these dimensions", name_of(which.layout)));
-  }
+  if (auto refused = precheck(subject, which)) return *std::move(refused);
   std::optional<Problem> problem;
   try {
     problem.emplace(*subject.op, *subject.path, which, device);
@@ -288,7 +276,13 @@ Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* input
   if (runs.trespass) return verdict(VerdictKind::kFail, *runs.trespass);
   Verdict result;
   for (size_t i = 0; i < subject.op->outputs.size(); ++i) judge_output(subject, problem, runs, i, result);
-  if (result.kind == VerdictKind::kPass) result.reason = pass_reason(result.outputs);
+  if (result.kind != VerdictKind::kPass) return result;
+  const bool is_empty =
+      std::ranges::all_of(result.outputs, [](const auto& output) { return output.elements == 0; });
+  if (is_empty)
+    return verdict(VerdictKind::kSkipped,
+                   "empty: nothing to compare; nothing around the tensors was written");
+  result.reason = pass_reason(result.outputs);
   return result;
 }
 

@@ -6,18 +6,14 @@
 //   2. it runs without an error
 //   3. inputs are unchanged, to the byte, with their gaps and guards
 //   4. nothing outside the outputs' elements is written: guards on both sides, gaps of strided rows
-//   5. a second run on outputs with another poison gives the same bits (every path), so every element was
-//   written and
-//      nothing was read that nobody wrote; a path that is not deterministic may differ, but not leave the
-//      poison
+//   5. a second run on outputs with another poison gives the same bits (every path), so every element was written and
+//      nothing was read that nobody wrote; a path that is not deterministic may differ, but not leave the poison
 //   6. every compared element is right (oracles/core/compare.h)
 //   7. the rms of the error is what the recipe predicts (the rms law)
-//   8. the certificate: the comparison would have rejected, on this very case, each wrong answer that the
-//   output dtype
-//      can show: zeros (ones where the answer is zero), the answer moved by one element, the previous call's
-//      output, the last tile missing, and the oracle's counterfeits; otherwise the verdict is `mistrusted`. A
-//      wrong answer is shown by the output dtype if, rounded to it, it is more than one ulp away from the
-//      right one somewhere.
+//   8. the certificate: the comparison would have rejected, on this very case, each wrong answer that the output dtype
+//      can show: zeros (ones where the answer is zero), the answer moved by one element, the previous call's output, the
+//      last tile missing, and the oracle's counterfeits; otherwise the verdict is `mistrusted`. A wrong answer is shown
+//      by the output dtype if, rounded to it, it is more than one ulp away from the right one somewhere.
 #pragma once
 
 #include <cstdint>

@@ -1,18 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/problem.h"
 
+#include <array>
+#include <fstream>
+#include <limits>
+
+#include "properties/core/random.h"
 #include "properties/core/regime.h"
 
 namespace assay {
+namespace {
+
+constexpr uint64_t kLayoutStream = 3000;
+
+// The layout of tensor number `index`, counting inputs and outputs.
+Layout layout_of(const Case& which, size_t index) {
+  if (which.layout != Layout::kMixed) return which.layout;
+  constexpr std::array kChoices{Layout::kDense, Layout::kStrided, Layout::kMisaligned, Layout::kTransposed};
+  return kChoices[CounterRandom(which.seed, kLayoutStream).bits(index) % kChoices.size()];
+}
+
+// What can be taken without swapping. [bytes]
+double available_host_memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key; meminfo >> key;) {
+    double kibibytes = 0;
+    if (key == "MemAvailable:" && meminfo >> kibibytes) return kibibytes * 1024;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+// Throws Error (device) unless the tensors fit: once on a device with memory of its own, and on the host four times, as
+// what the path works on, two sets of results and what the oracle expects of them.
+void require_memory(const Op& op, const Case& which, const Device& device) {
+  const double needed = static_cast<double>(tensor_bytes(op, which.dims, which.dtype));
+  const auto require = [&](double bytes, double available, std::string_view where) {
+    if (bytes <= available) return;
+    throw device_error("{:.3g} GiB of {} memory are needed and {:.3g} GiB are available", bytes / 0x1p30,
+                       where, available / 0x1p30);
+  };
+  if (!device.host_can_access()) require(needed, static_cast<double>(device.info().memory_bytes), "device");
+  require(4 * needed, available_host_memory(), "host");
+}
+
+}  // namespace
 
 Problem::Problem(const Op& op, const Path& path, const Case& which, Device& device)
     : op_(&op), path_(&path), case_(which), device_(&device) {
   require_dims(op, which.dims);
+  require_memory(op, which, device);
   const auto make = [&](const std::vector<TensorInfo>& infos, bool is_input,
                         std::vector<GuardedTensor>& tensors) {
     tensors.reserve(infos.size());
     for (const TensorInfo& info : infos) {
-      tensors.emplace_back(device, shape_of(info, which.dims), info.dtype.value_or(which.dtype), which.layout,
+      const Layout layout = layout_of(which, inputs_.size() + outputs_.size());
+      tensors.emplace_back(device, shape_of(info, which.dims), info.dtype.value_or(which.dtype), layout,
                            is_input);
     }
   };
@@ -35,6 +77,10 @@ void Problem::set_inputs(const TensorBytes& inputs) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     inputs_[i].poison(Poison::kNan);
     inputs_[i].scatter(inputs[i]);
+    if (inputs_[i].gather() != inputs[i]) {
+      throw usage_error("layout=broadcast needs a tensor {} that repeats along its outermost dimension",
+                        op_->inputs[i].name);
+    }
     inputs_[i].upload();
   }
 }

@@ -30,6 +30,7 @@ Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType st
       lowest_(std::ldexp(1.0, format_of(storage).min_exponent)) {
   const CounterRandom choice(seed, kChoiceStream);
   const FloatFormat format = format_of(storage);
+  last_ = elements - 1;
   chosen_ = tensors > 0 && choice.bits(0) % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
   special_ = elements > 0 ? static_cast<int64_t>(random_.bits(0, 7) % static_cast<uint64_t>(elements)) : -1;
   // A product of two values has twice the exponent. 2^114 leaves room for sums of 2^12 terms of up to 36
@@ -77,7 +78,8 @@ double Drawing::operator()(int64_t element) const {
     case Regime::kNonfinite: {
       if (!chosen_) return random_.normal(i);
       const uint64_t bits = random_.bits(i, 4);
-      if (element != special_ && bits % 64 != 0) return random_.normal(i);
+      const bool at_an_end = element == 0 || element == last_;  // padding and tails lie there
+      if (!at_an_end && element != special_ && bits % 64 != 0) return random_.normal(i);
       const uint64_t kind = (bits >> 32) % 3;
       return kind == 0 ? kInfinity : kind == 1 ? -kInfinity : std::numeric_limits<double>::quiet_NaN();
     }

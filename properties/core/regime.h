@@ -23,6 +23,7 @@ class Drawing {
   double scale_ = 1;
   double center_ = 0;
   double lowest_ = 0;     // smallest normal number of the storage dtype
+  int64_t last_ = -1;     // position of the last element
   int64_t special_ = -1;  // position of the spike, or of one certain non-finite element
 };
 

@@ -18,8 +18,8 @@ enum class VerdictKind : uint8_t {
   kMistrusted,   // the path agrees, but a plausible wrong answer would have agreed too
   kUnsupported,  // the path does not serve this problem and says so
   kCrashed,      // the device reported a fault
-  kTimeout,      // the call did not return in time
-  kSkipped,      // not judged, for a reason outside the path: too little memory
+  kTimeout,      // the call did not return in time; for cases that run in a process of their own
+  kSkipped,      // not judged, for a reason outside the path: too little memory, no elements to compare
 };
 
 std::string_view name_of(VerdictKind kind);

@@ -30,8 +30,8 @@ std::set<int64_t> element_bytes(const GuardedTensor& tensor) {
   return positions;
 }
 
-// Every byte that the tensor must watch: from one guard's length before to one after each stretch of
-// elements.
+// Bytes that the tensor must watch, from one guard's length before to one after each stretch of elements: all near the
+// elements and at the far ends, and some in between.
 std::set<int64_t> watched_bytes(const GuardedTensor& tensor, Layout layout) {
   const TensorView view = tensor.host_view();
   const int64_t span = span_bytes(view);
@@ -41,7 +41,10 @@ std::set<int64_t> watched_bytes(const GuardedTensor& tensor, Layout layout) {
   std::set<int64_t> positions;
   for (int64_t slice = 0; slice < slices; ++slice) {
     for (int64_t i = -GuardedTensor::kGuardBytes; i < slice_span + GuardedTensor::kGuardBytes; ++i) {
-      positions.insert(slice * slice_step + i);
+      const int64_t from_end =
+          std::min(i + GuardedTensor::kGuardBytes, slice_span + GuardedTensor::kGuardBytes - 1 - i);
+      const bool is_near = from_end < 16 || (i >= -64 && i < slice_span + 64);
+      if (is_near || i % 509 == 0) positions.insert(slice * slice_step + i);
     }
   }
   return positions;
@@ -56,7 +59,9 @@ class Guarded : public testing::TestWithParam<std::tuple<Layout, DType>> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Layouts, Guarded,
-                         testing::Combine(testing::ValuesIn(all_layouts().begin(), all_layouts().end()),
+                         testing::Combine(testing::Values(Layout::kDense, Layout::kStrided,
+                                                          Layout::kMisaligned, Layout::kTransposed,
+                                                          Layout::kBroadcast, Layout::kInflated),
                                           testing::Values(DType::kF32, DType::kBF16)),
                          [](const auto& test) {
                            return fmt::format("{}_{}", name_of(std::get<0>(test.param)),
@@ -109,6 +114,8 @@ TEST_P(Guarded, LayoutIsWhatItsNamePromises) {
     case Layout::kInflated:
       EXPECT_EQ(view.strides, (Extents{int64_t{1} << 32, 5, 1}));
       break;
+    case Layout::kMixed:
+      FAIL() << "a problem draws it, no tensor has it";
   }
 }
 

@@ -31,19 +31,23 @@ TEST_P(EverySpecimen, IsCaught) {
   const Specimen& specimen = *GetParam();
   const Subject subject = registry().subject(specimen.op, specimen.path.name);
   ASSERT_EQ(subject.path, &specimen.path);
-  FuzzOptions options;
-  options.stop_at_first_failure = true;
-  std::optional<Judged> caught;
-  int64_t judged = 0;
-  fuzz(subject, test::cpu(), options, [&](const Judged& one) {
-    ++judged;
-    if (is_failure(one.verdict.kind)) caught = one;
-    return true;
-  });
-  ASSERT_TRUE(caught) << specimen.fault << ": not caught in " << judged << " cases";
-  EXPECT_EQ(caught->verdict.kind, VerdictKind::kFail) << caught->verdict.reason;
-  std::cout << caught->which.to_string() << "\n    " << specimen.fault << "; case " << judged << ": "
-            << caught->verdict.reason << "\n";
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    FuzzOptions options;
+    options.seed = seed;
+    options.stop_at_first_failure = true;
+    std::optional<Judged> caught;
+    int64_t judged = 0;
+    fuzz(subject, test::cpu(), options, [&](const Judged& one) {
+      ++judged;
+      if (is_failure(one.verdict.kind)) caught = one;
+      return true;
+    });
+    ASSERT_TRUE(caught) << specimen.fault << ": not caught in " << judged << " cases with seed " << seed;
+    EXPECT_EQ(caught->verdict.kind, VerdictKind::kFail) << caught->verdict.reason;
+    if (seed != 0) continue;
+    std::cout << caught->which.to_string() << "\n    " << specimen.fault << "; case " << judged << ": "
+              << caught->verdict.reason << "\n";
+  }
 }
 
 // The smallest tensors that show a wrapped offset lie 2^32 elements apart: only this layout can.

@@ -19,9 +19,11 @@ enum class Fault : uint8_t {
   kPreviousBatchRead,
   kPaddingMultipliedByZero,
   kPaddingUnwritten,
+  kChunkStartPadded,
   kTailSkipped,
   kNarrowOffsets,
   kContiguousAssumed,
+  kLayoutOfFirstInputAssumed,
   kWritesPastRow,
   kAccumulatesIntoOutput,
   kModifiesInput,
@@ -119,12 +121,15 @@ struct Shape {
   }
 };
 
-// x at time t, or nothing where the tap is to be left out.
+constexpr int64_t kChunk = 128;  // [rows]
+
+// x at time t for the row `at`, or nothing where the tap is to be left out.
 template <class T>
-std::optional<float> padded(const Tensor<T>& x, const Shape& shape, Fault fault, int64_t b, int64_t t,
-                            int64_t d) {
+std::optional<float> padded(const Tensor<T>& x, const Shape& shape, Fault fault, int64_t b, int64_t at,
+                            int64_t t, int64_t d) {
   const Arithmetic<T> math{fault};
   if (fault == kFirstInputIgnored && t == 0) return std::nullopt;
+  if (fault == kChunkStartPadded && t < at / kChunk * kChunk) return std::nullopt;
   if (t >= 0) return math.load(x(b, t, d));
   if (fault == kPaddingClamped) return math.load(x(b, 0, d));
   if (fault == kPreviousBatchRead && b > 0 && t + shape.t >= 0) return math.load(x(b - 1, t + shape.t, d));
@@ -141,7 +146,7 @@ void forward(const Call& call, Fault fault) {
     float sum = fault == kAccumulatesIntoOutput ? math.load(out(b, t, d)) : 0.0f;
     for (int64_t w = fault == kTapDropped ? 1 : 0; w < shape.w; ++w) {
       const int64_t tap = fault == kTapsReversed ? shape.w - 1 - w : w;
-      const auto input = padded(x, shape, fault, b, t + w - shape.w + 1, d);
+      const auto input = padded(x, shape, fault, b, t, t + w - shape.w + 1, d);
       if (input) sum = math.add(sum, math.multiply(math.load(k(b, t, d, tap)), *input));
     }
     out(b, t, d) = math.store(sum);
@@ -163,7 +168,7 @@ void backward(const Call& call, Fault fault) {
       if (later < shape.t && !(fault == kTapDropped && w == 0)) {
         sum = math.add(sum, math.multiply(math.load(dout(b, later, d)), math.load(k(b, later, d, tap))));
       }
-      const auto input = padded(x, shape, fault, b, t + w - shape.w + 1, d);
+      const auto input = padded(x, shape, fault, b, t, t + w - shape.w + 1, d);
       if (input) {
         dk(b, t, d, tap) = math.store(math.multiply(math.load(dout(b, t, d)), *input));
       } else if (fault != kPaddingUnwritten) {
@@ -181,8 +186,16 @@ struct History {
   const void* last_input = nullptr;
 };
 
+Call with_layout_of_first_input(Call call) {
+  if (!call.inputs[0].is_dense()) return call;
+  for (ConstTensorView& view : call.inputs) view.strides = dense_strides(view.shape);
+  for (TensorView& view : call.outputs) view.strides = dense_strides(view.shape);
+  return call;
+}
+
 template <class T>
-void run(const Call& call, Fault fault, bool is_gradient, History& history) {
+void run(const Call& asked, Fault fault, bool is_gradient, History& history) {
+  const Call call = fault == kLayoutOfFirstInputAssumed ? with_layout_of_first_input(asked) : asked;
   const void* input = call.inputs[0].data;
   if (fault == kRepeatedCallSkipped && std::exchange(history.last_input, input) == input) return;
   is_gradient ? backward<T>(call, fault) : forward<T>(call, fault);
@@ -214,9 +227,12 @@ const std::vector<FaultInfo>& all_faults() {
       {kPaddingMultipliedByZero, "specimen.padding_multiplied_by_zero",
        "padding taps are multiplied by 0, not left out"},
       {kPaddingUnwritten, "specimen.padding_unwritten", "dk is left unwritten in the padding"},
+      {kChunkStartPadded, "specimen.chunk_start_padded", "each chunk of 128 rows begins as if it were t = 0"},
       {kTailSkipped, "specimen.tail_skipped", "the last channels are skipped when D % 8 != 0"},
       {kNarrowOffsets, "specimen.narrow_offsets", "offsets are computed in 32 bits"},
       {kContiguousAssumed, "specimen.contiguous_assumed", "the innermost stride is taken for 1"},
+      {kLayoutOfFirstInputAssumed, "specimen.layout_of_first_input_assumed",
+       "all tensors are taken for dense when the first input is"},
       {kWritesPastRow, "specimen.writes_past_row", "one element past the end of each output row is written"},
       {kAccumulatesIntoOutput, "specimen.accumulates_into_output",
        "the sum is added to what the output held"},

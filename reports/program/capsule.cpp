@@ -15,24 +15,41 @@ void add_tensors(TensorFile& file, const std::vector<TensorInfo>& infos, const C
   }
 }
 
+// Drawn on the CPU, for a crash may have left the path's own device unusable.
+TensorBytes drawn_inputs(const Subject& subject, const Case& which) {
+  const auto cpu = open_cpu();
+  Problem problem(*subject.op, *subject.path, which, *cpu);
+  problem.draw_inputs(which.seed);
+  return problem.inputs();
+}
+
+// A path that throws has been judged for it, and leaves no outputs.
+void add_outputs_if_any(TensorFile& file, const Subject& subject, const Case& which, Device& device) {
+  try {
+    Problem problem(*subject.op, *subject.path, which, device);
+    prepare(problem);
+    problem.run();
+    add_outputs(file, problem);
+  } catch (const std::exception&) {
+  }
+}
+
 }  // namespace
 
-std::optional<std::filesystem::path> write_capsule(const std::filesystem::path& directory, size_t number,
-                                                   const Subject& subject, const Case& which,
-                                                   const Verdict& verdict, Device& device) {
-  if (tensor_bytes(*subject.op, which.dims, which.dtype) > kLargestCapsule) return std::nullopt;
-  Problem problem(*subject.op, *subject.path, which, device);
-  prepare(problem);
-  problem.run();
+void write_capsule(const std::filesystem::path& directory, size_t number, const Subject& subject,
+                   const Case& which, const Verdict& verdict, Device& device) {
+  const int64_t bytes = tensor_bytes(*subject.op, which.dims, which.dtype);
+  if (bytes > kLargestCapsule) {
+    throw usage_error("the tensors take {} bytes; a capsule holds {}", bytes, kLargestCapsule);
+  }
   TensorFile file;
   file.metadata = {{"case", which.to_string()},
                    {"verdict", std::string(name_of(verdict.kind))},
                    {"reason", verdict.reason}};
-  add_tensors(file, subject.op->inputs, which, problem.inputs());
-  add_outputs(file, problem);
-  const auto path = directory / fmt::format("{:03}-{}-{}.safetensors", number, which.op, which.path);
-  write_safetensors(path, file);
-  return path;
+  add_tensors(file, subject.op->inputs, which, drawn_inputs(subject, which));
+  const bool returns = verdict.kind != VerdictKind::kCrashed && verdict.kind != VerdictKind::kTimeout;
+  if (returns) add_outputs_if_any(file, subject, which, device);
+  write_safetensors(directory / fmt::format("{:03}-{}-{}.safetensors", number, which.op, which.path), file);
 }
 
 bool is_capsule(const std::string& subject) {

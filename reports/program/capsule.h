@@ -4,7 +4,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "kernels/core/device.h"
@@ -14,12 +13,12 @@
 
 namespace assay {
 
-// Runs the case once more and writes DIRECTORY/<n>-<op>-<path>.safetensors. Returns the file's path; nothing
-// if the tensors are larger than kLargestCapsule.
+// Writes DIRECTORY/<n>-<op>-<path>.safetensors. The outputs are what the path makes of the inputs when it runs
+// once more; they are left out if it throws, and a path that crashed does not run again. Throws Error if the
+// file cannot be written or the tensors are larger than kLargestCapsule.
 inline constexpr int64_t kLargestCapsule = int64_t{256} << 20;  // [bytes]
-std::optional<std::filesystem::path> write_capsule(const std::filesystem::path& directory, size_t number,
-                                                   const Subject& subject, const Case& which,
-                                                   const Verdict& verdict, Device& device);
+void write_capsule(const std::filesystem::path& directory, size_t number, const Subject& subject,
+                   const Case& which, const Verdict& verdict, Device& device);
 
 struct Capsule {
   Case which;

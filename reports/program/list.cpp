@@ -72,7 +72,7 @@ int run_list(const Registry& registry, const Options& options) {
   }
   if (options.json) fmt::print("{}\n", ops.dump(2));
   if (!ops.empty()) return kExitPassed;
-  fmt::print(stderr, "assay: no path matches {}\n", fmt::join(options.filters, " "));
+  if (options.dtype) fmt::print(stderr, "assay: no selected path serves {}\n", name_of(*options.dtype));
   return kExitNothingSelected;
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <limits>
 
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
@@ -26,6 +27,18 @@ std::chrono::duration<double> parse_budget(const std::string& text) {
   return std::chrono::duration<double>(number * seconds);
 }
 
+template <class Integer>
+Integer parse_integer(std::string_view option, const std::string& text, Integer least) {
+  Integer number{};
+  const char* text_end = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), text_end, number);
+  if (error != std::errc() || end != text_end || number < least) {
+    throw usage_error("{} {} is not an integer from {} to {}", option, text, least,
+                      std::numeric_limits<Integer>::max());
+  }
+  return number;
+}
+
 void parse_shard(const std::string& text, Options& options) {
   const size_t slash = text.find('/');
   int64_t i = 0;
@@ -44,6 +57,8 @@ void parse_shard(const std::string& text, Options& options) {
 // Options as text, before the ones that need a parser of ours.
 struct RawOptions {
   std::string dtype;
+  std::string cases;
+  std::string seed;
   std::string budget;
   std::string shard;
 };
@@ -116,8 +131,14 @@ class CommandLine {
       app_.parse(argc, argv);
       if (app_.get_subcommands().empty()) throw usage_error("a subcommand is required; see --help");
       if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
+      if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>("--cases", raw_.cases, 1);
+      if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>("--seed", raw_.seed, 0);
       if (!raw_.budget.empty()) options_.budget = parse_budget(raw_.budget);
       if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
+      if (options_.specimens && options_.json) throw usage_error("--json does not apply to --specimens");
+      if (options_.specimens && !options_.out.empty()) {
+        throw usage_error("--out {} does not apply to --specimens", options_.out);
+      }
     } catch (const CLI::Success& success) {
       app_.exit(success);
       return {.options = {}, .exit_code = kExitPassed};
@@ -147,12 +168,10 @@ class CommandLine {
         ->envname("ASSAY_DEVICE");
   }
   void add_seed(CLI::App& sub) {
-    sub.add_option("--seed", options_.seed, "Seed of the cases (default 0)")->envname("ASSAY_SEED");
+    sub.add_option("--seed", raw_.seed, "Seed of the cases (default 0)")->envname("ASSAY_SEED");
   }
   void add_cases(CLI::App& sub) {
-    sub.add_option("--cases", options_.cases, "Cases per path (default 200)")
-        ->check(CLI::PositiveNumber)
-        ->envname("ASSAY_CASES");
+    sub.add_option("--cases", raw_.cases, "Cases per path (default 200)")->envname("ASSAY_CASES");
     sub.add_option("--budget", raw_.budget, "Time per path instead of a number of cases: 60s, 5m")
         ->envname("ASSAY_BUDGET");
     sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/program.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <exception>
 
 #include "kernels/core/error.h"
 #include "reports/program/commands.h"
+#include "reports/program/selection.h"
 #include "reports/program/session.h"
 
 namespace assay {
 namespace {
 
 int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& options) {
+  // A mistyped filter beside a right one must not look like a pass.
+  if (const auto unmatched = unmatched_filters(registry, options); !unmatched.empty()) {
+    fmt::print(stderr, "assay: no path matches {}\n", fmt::join(unmatched, " "));
+    return kExitNothingSelected;
+  }
   switch (options.command) {
     case Command::kList:
       return run_list(registry, options);

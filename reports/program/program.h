@@ -13,8 +13,8 @@ enum ExitCode : int {
   kExitPassed = 0,
   kExitNumericalFailure = 1,
   kExitUsage = 2,
-  kExitGateFailed = 3,
-  kExitInconclusive = 4,
+  kExitGateFailed = 3,    // for the gate; unused until there is one
+  kExitInconclusive = 4,  // likewise
   kExitNothingSelected = 5,
   kExitEnvironmentUnfit = 6,
   kExitInternalError = 70,

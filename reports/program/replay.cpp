@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // replay and exec: one case.
 #include "properties/core/judge.h"
+#include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
@@ -26,11 +27,14 @@ void print_numerics(const Verdict& verdict) {
 int run_replay(const Registry& registry, const Options& options) {
   const std::optional<Capsule> capsule =
       is_capsule(options.subject) ? std::optional(read_capsule(options.subject)) : std::nullopt;
-  const Case which = capsule ? capsule->which : parse_case(options.subject);
-  const Subject subject = registry.subject(which.op, which.path);
+  const Case given = capsule ? capsule->which : parse_case(options.subject);
+  const Subject subject = registry.subject(given.op, given.path);
+  const Case which = in_order(*subject.op, given);
   const auto device = open_device_for(*subject.path, options.device);
   Judged judged{.which = which, .verdict = {}, .shrunk_from = {}};
-  if (capsule) {
+  if (const auto refused = precheck(subject, which)) {
+    judged.verdict = *refused;
+  } else if (capsule) {
     const TensorBytes inputs = inputs_from(capsule->file, *subject.op, which);
     Problem problem(*subject.op, *subject.path, which, *device);
     judged.verdict = judge(subject, problem, &inputs);
@@ -51,9 +55,12 @@ int run_replay(const Registry& registry, const Options& options) {
 }
 
 int run_exec(const Registry& registry, const Options& options) {
-  const Case which = parse_case(options.subject);
-  const Subject subject = registry.subject(which.op, which.path);
-  require_dims(*subject.op, which.dims);
+  const Case given = parse_case(options.subject);
+  const Subject subject = registry.subject(given.op, given.path);
+  const Case which = in_order(*subject.op, given);
+  if (const auto refused = precheck(subject, which)) {
+    throw unsupported_error("{}/{} does not serve this case: {}", which.op, which.path, refused->reason);
+  }
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
   const auto device = open_device_for(*subject.path, options.device);
   Problem problem(*subject.op, *subject.path, which, *device);

@@ -120,21 +120,24 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
 
   const auto devices = open_devices(options.device);
   const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
-  if (selected.empty()) {
-    fmt::print(stderr, "assay: no path matches {}\n", fmt::join(options.filters, " "));
-    return kExitNothingSelected;
-  }
   const std::vector<std::string> disturbances = times ? timing_disturbances() : std::vector<std::string>{};
   for (const std::string& disturbance : disturbances)
     fmt::print(stderr, "assay: timings are disturbed: {}\n", disturbance);
-  if (options.strict_env && !disturbances.empty()) return kExitEnvironmentUnfit;
 
   Session session(options);
   for (const auto& device : devices) session.add_device(*device);
+  if (options.strict_env && !disturbances.empty()) {
+    for (const SelectedPath& path : selected) {
+      session.add_not_run(*path.subject.op, *path.subject.path,
+                          fmt::format("{}", fmt::join(disturbances, "; ")));
+    }
+    session.finish(false);
+    return kExitEnvironmentUnfit;
+  }
   const std::vector<SelectedPath> paths = runnable(selected, options, session);
   if (paths.empty()) {
     const bool lacks_device =
-        std::ranges::any_of(selected, [](const auto& path) { return path.device == nullptr; });
+        std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
     for (const NotRun& path : session.record().not_run) {
       fmt::print(stderr, "assay: {}/{}: {}\n", path.op, path.path, path.reason);
     }

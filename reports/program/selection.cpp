@@ -62,6 +62,23 @@ bool matches(const std::vector<std::string>& globs, std::string_view op, std::st
          });
 }
 
+std::vector<std::string> unmatched_filters(const Registry& registry, const Options& options) {
+  const auto matches_something = [&](const std::string& filter) {
+    if (options.specimens) {
+      return std::ranges::any_of(registry.specimens(), [&](const Specimen& specimen) {
+        return matches({filter}, specimen.op, specimen.path.name);
+      });
+    }
+    return std::ranges::any_of(registry.ops(), [&](const Op* op) {
+      return std::ranges::any_of(op->paths,
+                                 [&](const Path& path) { return matches({filter}, op->name, path.name); });
+    });
+  };
+  std::vector<std::string> unmatched;
+  std::ranges::remove_copy_if(options.filters, std::back_inserter(unmatched), matches_something);
+  return unmatched;
+}
+
 std::vector<SelectedPath> select_paths(const Registry& registry, const Options& options,
                                        const std::vector<std::unique_ptr<Device>>& devices) {
   std::vector<SelectedPath> selected;
@@ -75,6 +92,14 @@ std::vector<SelectedPath> select_paths(const Registry& registry, const Options& 
     }
   }
   return selected;
+}
+
+Case in_order(const Op& op, Case which) {
+  require_dims(op, which.dims);
+  Dims ordered;
+  for (const DimInfo& dim : op.dims) ordered.set(std::string(dim.key), which.dims[dim.key]);
+  which.dims = ordered;
+  return which;
 }
 
 std::unique_ptr<Device> open_device_for(const Path& path, std::string_view wanted) {

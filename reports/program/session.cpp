@@ -78,12 +78,18 @@ void Session::add(const Subject& subject, Device& device, const Judged& judged) 
        .no_perf = is_failure(judged.verdict.kind)
                       ? fmt::format("the verdict is {}", name_of(judged.verdict.kind))
                       : "not timed"});
-  if (!is_failure(judged.verdict.kind) || judged.verdict.kind == VerdictKind::kCrashed ||
-      options_.out.empty())
-    return;
-  const auto capsules = std::filesystem::path(options_.out) / "capsules";
-  make_output_directory(capsules);
-  write_capsule(capsules, record_.cases.size(), subject, judged.which, judged.verdict, device);
+  if (is_failure(judged.verdict.kind) && !options_.out.empty()) save_capsule(subject, device, judged);
+}
+
+// A capsule is a convenience: the verdict and the run stand without it.
+void Session::save_capsule(const Subject& subject, Device& device, const Judged& judged) {
+  try {
+    const auto capsules = std::filesystem::path(options_.out) / "capsules";
+    make_output_directory(capsules);
+    write_capsule(capsules, record_.cases.size(), subject, judged.which, judged.verdict, device);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "no capsule: {}\n", error.what());
+  }
 }
 
 void Session::add(CaseRecord record) {
@@ -113,16 +119,17 @@ void Session::progress(const std::string& text, Progress kind) {
   std::fflush(stderr);
 }
 
-int Session::finish() {
+int Session::finish(bool complete) {
   progress("");
-  record_.complete = !is_interrupted();
+  record_.complete = complete && !is_interrupted();
   record_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  if (!options_.out.empty()) write_reports(record_, options_.out);
   if (options_.json) {
     fmt::print("{}", record_text(record_));
   } else {
     fmt::print("{}", render_table(record_, wants_color(STDOUT_FILENO)));
   }
+  std::fflush(stdout);  // whatever becomes of the files
+  if (!options_.out.empty()) write_reports(record_, options_.out);
   if (!options_.out.empty() && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }

@@ -34,12 +34,15 @@ class Session {
   enum class Progress : uint8_t { kMilestone, kStep };
   void progress(const std::string& text, Progress kind = Progress::kMilestone);
 
-  // Closes the record, writes the files to --out, prints the table or the JSON. Returns the exit code.
-  int finish();
+  // Closes the record, prints the table or the JSON, writes the files to --out. Returns the exit code. A run
+  // that ends before its work is done, or that is interrupted, is not complete.
+  int finish(bool complete = true);
 
   const Record& record() const { return record_; }
 
  private:
+  void save_capsule(const Subject& subject, Device& device, const Judged& judged);
+
   const Options& options_;
   Record record_;
   std::chrono::steady_clock::time_point start_;

@@ -38,10 +38,11 @@ std::string badge(VerdictKind kind) {
   return fmt::format("<span class=\"{0}\">{1}&nbsp;{0}</span>", name_of(kind), sign_of(kind));
 }
 
-std::string section(std::string_view id, std::string_view title, const std::string& content) {
-  if (content.empty()) return "";
-  return fmt::format("<section id=\"{}\"><h2>{}</h2>\n{}</section>\n", id, title, content);
-}
+struct Section {
+  std::string_view id;
+  std::string title;
+  std::string content;  // left out if empty
+};
 
 // The anchor of each case: a hash of its line, so that a link outlives the run; FNV-1a.
 std::vector<std::string> anchors_of(const std::vector<CaseRecord>& cases) {
@@ -56,14 +57,9 @@ std::vector<std::string> anchors_of(const std::vector<CaseRecord>& cases) {
   return anchors;
 }
 
-// A number of a case that only exists if something was compared.
-std::string number_or_dash(const std::optional<Numbers>& numbers, double Numbers::*which) {
-  return numbers ? format_number((*numbers).*which) : std::string(kDash);
-}
-
 // ---- head
 
-std::string head_section(const Record& record) {
+std::string head_section(const Record& record, const std::string& links) {
   const Tally counts = tally(record.cases);
   const char* outcome = counts.failures() > 0                ? "fail"
                         : counts.pass > 0 && record.complete ? "pass"
@@ -81,12 +77,11 @@ std::string head_section(const Record& record) {
       "<div class=\"muted\">{}</div><div class=\"muted\">{} · {} s · seed {} · assay {}, {}{} · {}, "
       "{}</div>\n<div "
       "class=\"muted\"><code>{}</code></div>\n"
-      "<nav><a href=\"#failures\">Failures</a><a href=\"#paths\">How wrong</a><a href=\"#times\">How fast</a>"
-      "<a href=\"#all\">All cases</a><a href=\"#glossary\">Words</a></nav></header>\n",
+      "<nav>{}</nav></header>\n",
       outcome, sign, escape_markup(render_headline(record)), devices, escape_markup(record.started),
       format_number(record.seconds), record.seed, escape_markup(record.tool.version),
       escape_markup(record.tool.git.substr(0, 12)), record.tool.dirty ? " with local changes" : "",
-      escape_markup(record.tool.compiler), escape_markup(record.tool.build), escape_markup(command));
+      escape_markup(record.tool.compiler), escape_markup(record.tool.build), escape_markup(command), links);
 }
 
 std::string machine_section(const MachineRecord& machine) {
@@ -126,7 +121,7 @@ std::string worst_line(const OutputNumerics& output) {
       "{}</p>",
       escape_markup(output.name), format_count(output.comparison.wrong),
       format_count(output.comparison.count), format_count(worst->element), worst->got, worst->want,
-      worst->bound, format_number(output.comparison.max_error_over_bound));
+      worst->bound, format_ratio(output.comparison.max_error_over_bound));
 }
 
 std::string failures_section(const Record& record, const std::vector<std::string>& anchors) {
@@ -171,7 +166,7 @@ std::string matrix_cell(const PathSummary& path) {
     text += fmt::format(
         "<div><span class=\"bar{}\"><i style=\"width:{:.0f}%\"></i></span>{} of bound "
         "<span class=\"muted\">· {} ulp</span></div>",
-        within ? "" : " over", within ? 100 * ratio : 100.0, format_number(ratio),
+        within ? "" : " over", within ? 100 * ratio : 100.0, format_ratio(ratio),
         format_number(path.worst->max_ulp));
   }
   if (path.best_fraction) {
@@ -286,9 +281,12 @@ std::string case_row(const CaseRecord& item, const std::string& anchor) {
   std::string row = fmt::format("<tr id={0} class={1}><td>{2} {1}<td><a href=#{0}>{3}</a>", anchor,
                                 name_of(item.verdict.kind), sign_of(item.verdict.kind),
                                 escape_markup(item.which.to_string()));
-  for (auto number :
-       {&Numbers::max_error_over_bound, &Numbers::rms_over_predicted, &Numbers::max_ulp, &Numbers::rel_l2}) {
-    row += "<td>" + number_or_dash(numbers, number);
+  if (numbers) {
+    row += fmt::format("<td>{}<td>{}<td>{}<td>{}", format_ratio(numbers->max_error_over_bound),
+                       format_ratio(numbers->rms_over_allowed), format_number(numbers->max_ulp),
+                       format_number(numbers->rel_l2));
+  } else {
+    row += fmt::format("<td>{0}<td>{0}<td>{0}<td>{0}", kDash);
   }
   if (!item.perf) return row + fmt::format("<td>{0}<td>{0}\n", kDash);
   return row + fmt::format("<td data-value={:.0f}>{}<td data-value={:.4f}>{}\n", item.perf->median_ns,
@@ -302,7 +300,7 @@ std::string cases_section(const Record& record, const std::vector<std::string>& 
       "layout=strided\" "
       "aria-label=\"filter the cases\"><span class=\"muted\" id=\"shown\"></span>"
       "<span class=\"muted\">A case opens its details; a column head sorts.</span></div>\n"
-      "<div><table id=\"cases\"><thead><tr><th>verdict<th>case<th>error/bound<th>rms/pred.<th>max "
+      "<div><table id=\"cases\"><thead><tr><th>verdict<th>case<th>error/bound<th>rms/allowed<th>max "
       "ulp<th>normwise<th>median"
       "<th>of floor\n<tbody>";
   for (size_t i = 0; i < record.cases.size(); ++i) text += case_row(record.cases[i], anchors[i]);
@@ -322,8 +320,8 @@ std::string not_run_section(const Record& record) {
 
 const std::vector<std::string>& detail_columns() {
   static const std::vector<std::string> columns{
-      "output",  "compared", "of",         "error/bound",   "rms/predicted", "max ulp", "normwise",
-      "max abs", "bias",     "non-finite", "worst element", "got",           "want",    "bound"};
+      "output",  "compared", "of",         "error/bound",   "rms/allowed", "max ulp", "normwise",
+      "max abs", "bias",     "non-finite", "worst element", "got",         "want",    "bound"};
   return columns;
 }
 
@@ -332,8 +330,8 @@ Json detail_row(const OutputNumerics& output) {
   Json row{printable(output.name),
            format_count(seen.count),
            format_count(output.elements),
-           format_number(seen.max_error_over_bound),
-           seen.predicted_rms() > 0 ? format_number(seen.rms() / seen.predicted_rms()) : std::string(kDash),
+           format_ratio(seen.max_error_over_bound),
+           format_ratio(rms_over_allowed(output)),
            format_number(seen.max_ulp),
            format_number(seen.rel_l2()),
            format_number(seen.max_abs),
@@ -388,15 +386,23 @@ std::string render_html(const Record& record) {
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Assay: "
       "{}</title>\n<style>{}</style></head>\n<body>\n",
       escape_markup(render_headline(record)), kStylesheet);
-  page += head_section(record);
-  page += section("failures", "Failures", failures_section(record, anchors));
-  page += section("paths", "How wrong", matrix_section(paths) + histograms(paths));
-  page += section("times", "How fast", times_section(record, anchors));
-  page += section("not-run", "Not run", not_run_section(record));
-  page += section("machine", "Machine", machine_section(record.machine));
-  page += section("all", fmt::format("All {}", plural(static_cast<int64_t>(record.cases.size()), "case")),
-                  cases_section(record, anchors));
-  page += section("glossary", "Words", std::string(kGlossary));
+  const std::vector<Section> sections{
+      {"failures", "Failures", failures_section(record, anchors)},
+      {"paths", "How wrong", matrix_section(paths) + histograms(paths)},
+      {"times", "How fast", times_section(record, anchors)},
+      {"not-run", "Not run", not_run_section(record)},
+      {"machine", "Machine", machine_section(record.machine)},
+      {"all", fmt::format("All {}", plural(static_cast<int64_t>(record.cases.size()), "case")),
+       cases_section(record, anchors)},
+      {"glossary", "Words", std::string(kGlossary)}};
+  std::string links;
+  std::string shown;
+  for (const auto& [id, title, content] : sections) {
+    if (content.empty()) continue;
+    links += fmt::format("<a href=\"#{}\">{}</a>", id, title);
+    shown += fmt::format("<section id=\"{}\"><h2>{}</h2>\n{}</section>\n", id, title, content);
+  }
+  page += head_section(record, links) + shown;
   page += details(record);
   return page + fmt::format("<script>{}</script>\n</body></html>\n", kScript);
 }

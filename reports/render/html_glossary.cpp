@@ -11,19 +11,22 @@ outputs, a changed input, an element left unwritten.</dd>
 <dt class="mistrusted">? mistrusted</dt><dd>The path agrees with the oracle, but a plausible wrong answer would have agreed too. Not a
 pass.</dd>
 <dt class="crashed">! crashed, timeout</dt><dd>The device reported a fault, or the call did not return in time.</dd>
-<dt class="unsupported">– unsupported, skipped</dt><dd>The path says that it does not serve the problem; or it was not judged for a
-reason outside the path. Neither counts for or against it.</dd>
+<dt class="unsupported">– unsupported, skipped</dt><dd>The path says that it does not serve the problem; or there was
+nothing to judge, as in an empty problem, or no means to. Neither counts for or against the path.</dd>
 <dt>error/bound</dt><dd>The largest error of an element over the largest error that a right path can make there, which is derived
 from the recipe's roundings and this data. At most 1 for a right path.</dd>
-<dt>rms/predicted</dt><dd>The rms of all errors over the rms that the recipe's roundings predict. It tells a path of lower precision
-than declared, even within the bound.</dd>
+<dt>rms/allowed</dt><dd>The rms of all errors over the largest that the recipe's roundings allow, but for one right case in a thousand
+million. It tells a path of lower precision than declared, even within the bound. At most 1 for a right path; a dash where errors may
+depend on each other or are too few.</dd>
 <dt>max ulp</dt><dd>The largest error in units of the last place of the output dtype at the exact value.</dd>
 <dt>normwise error</dt><dd>Euclidean norm of the error over that of the exact output.</dd>
 <dt>median, interval</dt><dd>Of the samples, one call each. The interval holds the median with 95 % confidence; it comes from order
 statistics and assumes no distribution.</dd>
 <dt>cold, warm</dt><dd>Cold: the caches were filled with other data before each call. Warm: the same call ran just before.</dd>
 <dt>floor</dt><dd>The time of moving every input and output once at the copy bandwidth measured in the same run. 100 % of the floor is
-the speed of a copy. Warm calls may beat it out of the cache; a cold one that does is marked implausible.</dd>
+the speed of a copy. A little more is possible: memory can be read faster than copied, which favours a path that reads more than it
+writes, and warm calls may be served by the cache. A time that would need more than the measured read bandwidth is called implausible,
+unless a cache can explain it.</dd>
 </dl>
 )html";
 

@@ -84,17 +84,16 @@ std::string machine_section(const MachineRecord& machine) {
 std::string paths_section(const Record& record) {
   std::vector<std::string> rows;
   for (const PathSummary& path : summarize(record)) {
-    const auto shown = [&](double Numbers::*number) {
-      return path.worst ? format_number((*path.worst).*number) : "–";
-    };
-    rows.push_back(fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(path.op + "/" + path.path),
-                               name_of(path.dtype), escape(path.device), describe(path.tally),
-                               shown(&Numbers::max_error_over_bound), shown(&Numbers::rms_over_predicted),
-                               shown(&Numbers::max_ulp), shown(&Numbers::rel_l2)));
+    const std::optional<Numbers>& worst = path.worst;
+    rows.push_back(fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(path.op + "/" + path.path), name_of(path.dtype),
+        escape(path.device), describe(path.tally), worst ? format_ratio(worst->max_error_over_bound) : "–",
+        worst ? format_ratio(worst->rms_over_allowed) : "–", worst ? format_number(worst->max_ulp) : "–",
+        worst ? format_number(worst->rel_l2) : "–"));
   }
   if (rows.empty()) return "";
   return "## How wrong\n\n"
-         "| path | dtype | device | verdicts | worst error/bound | worst rms/predicted | max ulp | normwise "
+         "| path | dtype | device | verdicts | worst error/bound | worst rms/allowed | max ulp | normwise "
          "error |\n"
          "|---|---|---|---|--:|--:|--:|--:|\n" +
          rows_within(rows, kPathsShare) + "\n";
@@ -130,8 +129,9 @@ std::string times_section(const Record& record) {
          "|---|---|--:|--:|--:|--:|--:|\n" +
          rows_within(rows, kTimesShare) +
          "\nThe floor is the time of a copy of the same bytes (inputs read once, outputs written once) at "
-         "the measured "
-         "bandwidth; 100 % is the speed of that copy.\n\n";
+         "the measured bandwidth; 100 % is the speed of that copy. A little more is possible: memory can be "
+         "read faster than copied, which favours a path that reads more than it writes. A time that would "
+         "need more than the measured read bandwidth is called implausible.\n\n";
 }
 
 std::string not_run_section(const Record& record) {

@@ -16,7 +16,7 @@ namespace {
 void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   if (!worst) worst.emplace();
   worst->max_error_over_bound = std::max(worst->max_error_over_bound, numbers.max_error_over_bound);
-  worst->rms_over_predicted = std::max(worst->rms_over_predicted, numbers.rms_over_predicted);
+  worst->rms_over_allowed = std::max(worst->rms_over_allowed, numbers.rms_over_allowed);  // absent is least
   worst->max_ulp = std::max(worst->max_ulp, numbers.max_ulp);
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
@@ -36,15 +36,19 @@ std::string join_some(const std::set<std::string>& names) {
 
 }  // namespace
 
+std::optional<double> rms_over_allowed(const OutputNumerics& output) {
+  if (!output.allowed_rms) return std::nullopt;
+  const double rms = output.comparison.rms();
+  return rms == 0 ? 0 : rms / *output.allowed_rms;  // 0 may be allowed: nothing may be rounded
+}
+
 std::optional<Numbers> numbers_of(const CaseRecord& item) {
   std::optional<Numbers> worst;
   for (const OutputNumerics& output : item.verdict.outputs) {
     const Comparison& seen = output.comparison;
     if (seen.count == 0) continue;
-    // A prediction of 0 means that nothing may be rounded; then the bound judges alone.
-    const double predicted = seen.predicted_rms();
     take_worst(worst, {.max_error_over_bound = seen.max_error_over_bound,
-                       .rms_over_predicted = predicted > 0 ? seen.rms() / predicted : 0,
+                       .rms_over_allowed = rms_over_allowed(output),
                        .max_ulp = seen.max_ulp,
                        .rel_l2 = seen.rel_l2()});
   }
@@ -52,16 +56,11 @@ std::optional<Numbers> numbers_of(const CaseRecord& item) {
 }
 
 std::vector<PathSummary> summarize(const Record& record) {
-  std::vector<PathSummary> paths;
-  std::map<std::tuple<std::string, std::string, DType, std::string>, size_t> index;
+  std::map<std::tuple<std::string, std::string, std::string, DType>, PathSummary> sorted;
   for (const CaseRecord& item : record.cases) {
-    const auto key = std::tuple(item.which.op, item.which.path, item.which.dtype, item.device);
-    const auto [found, is_new] = index.emplace(key, paths.size());
-    if (is_new) {
-      paths.emplace_back();
-      std::tie(paths.back().op, paths.back().path, paths.back().dtype, paths.back().device) = key;
-    }
-    PathSummary& path = paths[found->second];
+    const auto key = std::tuple(item.which.op, item.which.path, item.device, item.which.dtype);
+    PathSummary& path = sorted[key];
+    std::tie(path.op, path.path, path.device, path.dtype) = key;
     path.cases.push_back(&item);
     ++path.tally[item.verdict.kind];
     if (const std::optional<Numbers> numbers = numbers_of(item)) take_worst(path.worst, *numbers);
@@ -74,6 +73,8 @@ std::vector<PathSummary> summarize(const Record& record) {
     if (path.largest_timed == nullptr || item.perf->bytes > path.largest_timed->perf->bytes)
       path.largest_timed = &item;
   }
+  std::vector<PathSummary> paths;
+  for (auto& [key, path] : sorted) paths.push_back(std::move(path));
   return paths;
 }
 
@@ -130,14 +131,21 @@ std::string render_headline(const Record& record) {
   }
   const auto path_count = static_cast<int64_t>(paths.size());
   if (wrong.empty()) {
-    return fmt::format("{}All {} on {} pass; the largest error is {} of its bound.", interrupted,
-                       plural(judged, "judged case"), plural(path_count, "path"), format_number(worst));
+    const std::string passed = judged == 1 ? "The only judged case passes"
+                                           : fmt::format("All {} judged cases on {} pass",
+                                                         format_count(judged), plural(path_count, "path"));
+    return fmt::format("{}{}; the largest error is {} of its bound.", interrupted, passed,
+                       format_ratio(worst));
   }
   Tally failed = counts;
   failed.pass = failed.unsupported = failed.skipped = 0;
-  return fmt::format("{}{} of {} did not pass ({}), on {} of {}: {}.", interrupted,
-                     format_count(counts.failures()), plural(judged, "judged case"), describe(failed),
-                     wrong.size(), plural(path_count, "path"), join_some(wrong));
+  const std::string cases = judged == 1 ? "The only judged case"
+                                        : fmt::format("{} of {} judged cases",
+                                                      format_count(counts.failures()), format_count(judged));
+  const std::string of_paths =
+      path_count == 1 ? "" : fmt::format("{} of {} paths: ", wrong.size(), path_count);
+  return fmt::format("{}{} did not pass ({}), on {}{}.", interrupted, cases, describe(failed), of_paths,
+                     join_some(wrong));
 }
 
 }  // namespace assay

@@ -14,10 +14,11 @@ namespace assay {
 // The worst of each number over all outputs of one or more cases.
 struct Numbers {
   double max_error_over_bound = 0;
-  double rms_over_predicted = 0;
+  std::optional<double> rms_over_allowed;  // absent where the rms law applies to none of the outputs
   double max_ulp = 0;
   double rel_l2 = 0;
 };
+std::optional<double> rms_over_allowed(const OutputNumerics& output);
 std::optional<Numbers> numbers_of(const CaseRecord& item);  // nothing if no element was compared
 
 // All cases of one op, path, dtype and device. Points into the record.
@@ -29,13 +30,12 @@ struct PathSummary {
   Tally tally;
   std::optional<Numbers> worst;
   const CaseRecord* largest_timed = nullptr;  // the timed case that moves the most bytes, the first of them
-  std::optional<double>
-      best_fraction;        // of the floor, cold; a time below the floor is no win and does not count
-  int64_t implausible = 0;  // cold times below the floor
+  std::optional<double> best_fraction;        // of the floor, cold; an implausible time does not count
+  int64_t implausible = 0;                    // cold times that are
   std::vector<const CaseRecord*> cases;
 };
 
-std::vector<PathSummary> summarize(const Record& record);  // in the order in which they first appear
+std::vector<PathSummary> summarize(const Record& record);  // by op, path, device and dtype
 
 std::vector<const CaseRecord*> failures(const Record& record);
 std::vector<const CaseRecord*> timed_cases(const Record& record);

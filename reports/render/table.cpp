@@ -58,7 +58,7 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
     failed.cells.push_back(format_count(path.tally.failures()));
     failed.colours.push_back(path.tally.failures() > 0 ? kRed : "");
     other.cells.push_back(format_count(path.tally.unsupported + path.tally.skipped));
-    error.cells.push_back(path.worst ? format_number(path.worst->max_error_over_bound) : "–");
+    error.cells.push_back(path.worst ? format_ratio(path.worst->max_error_over_bound) : "–");
     ulp.cells.push_back(path.worst ? format_number(path.worst->max_ulp) : "–");
     const Perf* perf = path.largest_timed != nullptr ? &*path.largest_timed->perf : nullptr;
     const std::optional<double> bytes_per_s = perf != nullptr ? bytes_per_second(*perf) : std::nullopt;

@@ -102,6 +102,12 @@ std::string format_number(double value) {
   return fmt::format("{:#.3g}", value);
 }
 
+std::string format_ratio(std::optional<double> ratio) {
+  if (!ratio) return "–";
+  const bool rounds_to_1 = *ratio < 1 && *ratio >= 0.9995;
+  return rounds_to_1 ? "0.999" : format_number(*ratio);
+}
+
 std::string format_time(double ns) {
   return with_unit(ns, std::array<std::string_view, 4>{"ns", "µs", "ms", "s"});
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,9 @@ std::string format_bytes(int64_t bytes);                   // "141 GB": decimal 
 std::string format_percent(double fraction);               // "93.1 %"
 std::string format_count(int64_t count);                   // "12,345"
 std::string plural(int64_t count, std::string_view noun);  // "1 case", "2 cases"
+
+// A number that may reach 1 and not exceed it: what is below 1 is never shown as 1.00. A dash if there is none.
+std::string format_ratio(std::optional<double> ratio);
 
 std::string format_dims(const Dims& dims);  // "b=8 t=2048 d=2048 w=4"
 

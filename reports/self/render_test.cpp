@@ -41,6 +41,18 @@ std::vector<Record> odd_records() {
   return {Record{}, failures_only, one_sample, zero_time, hostile_record()};
 }
 
+// A run that judged one case and timed none.
+Record one_passing_case(double error_over_bound, double rms_over_allowed) {
+  Record record = example_record(1);
+  record.cases.resize(1);
+  record.cases.front().verdict.outputs.resize(1);
+  OutputNumerics& output = record.cases.front().verdict.outputs.front();
+  output.comparison.max_error_over_bound = error_over_bound;
+  output.comparison.sum_square_error = 2.1e-7 * static_cast<double>(output.comparison.finite);
+  output.allowed_rms = output.comparison.rms() / rms_over_allowed;
+  return record;
+}
+
 // ---- text
 
 TEST(Text, ShowsWhatCannotBeShown) {
@@ -70,6 +82,12 @@ TEST(Text, PrintsNumbers) {
   EXPECT_EQ(format_number(123456), "123456");
   EXPECT_EQ(format_number(1.5e-9), "1.50e-09");
   EXPECT_EQ(format_number(std::numeric_limits<double>::infinity()), "inf");
+  EXPECT_EQ(format_ratio(std::nullopt), "–");
+  EXPECT_EQ(format_ratio(0.9994), "0.999");
+  EXPECT_EQ(format_ratio(0.9996), "0.999");
+  EXPECT_EQ(format_ratio(std::nextafter(1.0, 0.0)), "0.999");
+  EXPECT_EQ(format_ratio(1), "1.00");
+  EXPECT_EQ(format_ratio(1.5), "1.50");
   EXPECT_EQ(format_time(999.4), "999 ns");
   EXPECT_EQ(format_time(999.6), "1.00 µs");
   EXPECT_EQ(format_time(4.75e5), "475 µs");
@@ -88,7 +106,7 @@ TEST(Text, QuotesForTheShell) {
   EXPECT_EQ(replay_command(which), "assay replay 'it'\\''s/cpu/f32/data=normal/state=first_call/seed=0'");
 }
 
-// ---- headline and table
+// ---- headline
 
 TEST(Headline, SaysWhatHappened) {
   Record record = example_record(2);
@@ -101,6 +119,64 @@ TEST(Headline, SaysWhatHappened) {
   record.complete = false;
   EXPECT_TRUE(render_headline(record).starts_with("The run is not complete. All 37"));
   EXPECT_EQ(render_headline(Record{}), "The run is not complete. Nothing was judged.");
+}
+
+TEST(Headline, SpeaksOfOneCaseAndOnePath) {
+  Record record = example_record(2);
+  std::erase_if(record.cases, [](const CaseRecord& item) { return !is_failure(item.verdict.kind); });
+  EXPECT_EQ(render_headline(record),
+            "5 of 5 judged cases did not pass (2 fail, 1 mistrusted, 1 crashed, 1 timeout), on "
+            "dynamic_conv_grad/cuda.");
+  record.cases.resize(1);
+  EXPECT_EQ(render_headline(record),
+            "The only judged case did not pass (1 fail), on dynamic_conv_grad/cuda.");
+  record.cases = one_passing_case(0.5, 0.5).cases;
+  EXPECT_EQ(render_headline(record), "The only judged case passes; the largest error is 0.500 of its bound.");
+}
+
+// ---- numbers
+
+TEST(Numbers, BelowTheirLimitAreNotShownAsTheLimit) {
+  Record record = one_passing_case(0.9996, 0.9996);
+  record.cases.front().verdict.outputs.front().comparison.worst.reset();
+  EXPECT_TRUE(has(render_headline(record), "the largest error is 0.999 of its bound"));
+  for (const std::string& text : {render_table(record), render_markdown(record), render_html(record)}) {
+    EXPECT_TRUE(has(text, "0.999"));
+    EXPECT_FALSE(has(text, "1.00"));
+  }
+  EXPECT_TRUE(has(render_markdown(record), "| 0.999 | 0.999 |"));
+  EXPECT_TRUE(has(render_html(record), "<td>0.999<td>0.999<td>"));
+}
+
+TEST(Numbers, TheRmsStandsOverTheAllowedRms) {
+  Record record = one_passing_case(0.25, 0.75);
+  EXPECT_TRUE(has(render_markdown(record), "| 0.250 | 0.750 |"));
+  EXPECT_TRUE(has(render_html(record), "<td>0.250<td>0.750<td>"));
+  EXPECT_TRUE(has(render_html(record), "\"0.250\",\"0.750\""));
+  EXPECT_FALSE(has(render_markdown(record) + render_html(record), "rms/pred"));
+  OutputNumerics& output = record.cases.front().verdict.outputs.front();
+  output.allowed_rms.reset();
+  EXPECT_TRUE(has(render_markdown(record), "| 0.250 | – |"));
+  EXPECT_TRUE(has(render_html(record), "<td>0.250<td>–<td>"));
+  EXPECT_TRUE(has(render_html(record), "\"0.250\",\"–\""));
+  output.allowed_rms = output.comparison.sum_square_error = 0;
+  EXPECT_TRUE(has(render_markdown(record), "| 0.250 | 0 |"));
+}
+
+// ---- table
+
+TEST(Table, DoesNotDependOnTheOrderOfTheCases) {
+  Record record = example_record(2);
+  for (CaseRecord& item : record.cases) item.perf.reset();  // "the first of the largest" does
+  record.cases.front().which.dtype = DType::kF64;
+  const std::string table = render_table(record);
+  std::ranges::reverse(record.cases);
+  EXPECT_EQ(render_table(record), table);
+  size_t last = 0;
+  for (std::string_view dtype : {"f64 ", " f32 ", " f16 ", "bf16 "}) {
+    EXPECT_LT(last, table.find(dtype)) << dtype;
+    last = table.find(dtype);
+  }
 }
 
 TEST(Table, HasOneAlignedLinePerPath) {
@@ -221,6 +297,32 @@ TEST(Html, IsOneFileWithoutNetwork) {
   EXPECT_EQ(count(page, "class=\"command\""), 5u);
   EXPECT_TRUE(has(page, "prefers-color-scheme"));
   EXPECT_TRUE(has(page, "@media print"));
+}
+
+TEST(Html, LinksToTheSectionsThatAreThere) {
+  std::vector<Record> records = odd_records();
+  records.push_back(one_passing_case(0.5, 0.5));
+  for (const Record& record : records) {
+    const std::string page = render_html(record);
+    EXPECT_EQ(count(page.substr(0, page.find("</nav>")), "<a href=\"#"), count(page, "<section id="));
+    for (std::string_view id : {"failures", "paths", "times", "not-run", "machine", "all", "glossary"})
+      EXPECT_EQ(has(page, fmt::format("<a href=\"#{}\"", id)),
+                has(page, fmt::format("<section id=\"{}\"", id)));
+  }
+  const std::string green = render_html(records.back());
+  EXPECT_FALSE(has(green, "#failures"));
+  EXPECT_FALSE(has(green, "#times"));
+  EXPECT_TRUE(has(green, "<a href=\"#paths\">How wrong</a>"));
+}
+
+TEST(Html, ExplainsWhatAVerdictAndTheFloorMean) {
+  const std::string page = render_html(Record{});
+  EXPECT_TRUE(has(page, "Every check held, and for this very case each of them could have failed."));
+  EXPECT_TRUE(has(page, "nothing to judge, as in an empty problem"));
+  for (const std::string& text : {page, render_markdown(example_record(0))}) {
+    EXPECT_TRUE(has(text, "read faster than copied"));
+    EXPECT_TRUE(has(text, "need more than the measured read bandwidth is called implausible"));
+  }
 }
 
 TEST(Html, KeepsHostileTextApart) {

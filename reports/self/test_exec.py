@@ -1,5 +1,5 @@
-#!/ usr / bin / env python3
-#SPDX - License - Identifier : Apache - 2.0
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """`assay exec` against NumPy, through a reader and writer of .safetensors that shares nothing with ours.
 
 usage: test_exec.py ASSAY
@@ -36,9 +36,10 @@ def read_tensors(path):
     header.pop("__metadata__", None)
     data = content[8 + length :]
     return {
-name: numpy.frombuffer(data[slice(*entry["data_offsets"])], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        name: numpy.frombuffer(data[slice(*entry["data_offsets"])], DTYPES[entry["dtype"]]).reshape(entry["shape"])
         for name, entry in header.items()
-}
+    }
+
 
 def forward(x, k):
     b, t, d = x.shape
@@ -75,7 +76,7 @@ class Exec(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return read_tensors(self.dir / "out.safetensors")
 
-#Integers make every product and sum exact, so the right answer is equal, not near.
+    # Integers make every product and sum exact, so the right answer is equal, not near.
     def draw(self, dtype, *shape):
         return self.random.integers(-8, 9, shape).astype(dtype)
 
@@ -106,14 +107,25 @@ class Exec(unittest.TestCase):
                 self.assertIn(message, result.stderr)
                 self.assertFalse((self.dir / "out.safetensors").exists())
 
+    def test_broadcast_inputs_must_repeat(self):
+        x, k = self.draw(numpy.float32, 1, 4, 3), self.draw(numpy.float32, 1, 4, 3, 2)
+        case = "dynamic_conv/cpu/f32/b=2/t=4/d=3/w=2/layout=broadcast"
+        twice = {"x": numpy.concatenate([x, x]), "k": numpy.concatenate([k, k])}
+        numpy.testing.assert_array_equal(self.outputs(case, twice)["out"], forward(twice["x"], twice["k"]))
+        (self.dir / "out.safetensors").unlink()
+        result = self.run_case(case, twice | {"x": numpy.concatenate([x, x + 1])})
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("repeats along its outermost dimension", result.stderr)
+        self.assertFalse((self.dir / "out.safetensors").exists())
+
     def test_truncated_and_foreign_files(self):
         self.run_case("dynamic_conv/cpu/f32/b=1/t=1/d=1/w=1", {"x": self.draw(numpy.float32, 1, 1, 1)})
         whole = (self.dir / "in.safetensors").read_bytes()
         for content in (b"", b"PK\3\4 not tensors at all", whole[:-2], whole[:20]):
             with self.subTest(content=content[:12]):
                 (self.dir / "in.safetensors").write_bytes(content)
-                command = [ASSAY, "exec", "dynamic_conv/cpu/f32/b=1/t=1/d=1/w=1", "--in", self.dir / "in.safetensors",
-                           "--out", self.dir / "out.safetensors"]
+                command = [ASSAY, "exec", "dynamic_conv/cpu/f32/b=1/t=1/d=1/w=1", "--in", self.dir / "in.safetensors"]
+                command += ["--out", self.dir / "out.safetensors"]
                 result = subprocess.run(command, text=True, capture_output=True)
                 self.assertEqual(result.returncode, 2, result.stderr)
                 self.assertIn("in.safetensors", result.stderr)

@@ -1,5 +1,5 @@
-#!/ usr / bin / env python3
-#SPDX - License - Identifier : Apache - 2.0
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The program as its users see it: data, messages, files and exit codes.   usage: test_program.py ASSAY"""
 import json
 import os
@@ -61,7 +61,8 @@ class Commands(ProgramTest):
         schema = json.loads((SOURCE / "reports/schema/assay.run-1.schema.json").read_text())
         jsonschema.validate(record, schema)
         self.assertTrue(record["complete"])
-        self.assertEqual({case["verdict"] for case in record["cases"]}, {"pass"})
+        verdicts = {case["verdict"] for case in record["cases"]}
+        self.assertEqual(verdicts - {"skipped"}, {"pass"})  # a case without elements is skipped
         self.assertTrue(all(case["perf"] is None for case in record["cases"]))
         suites = xml.etree.ElementTree.parse(self.dir / "out/junit.xml").getroot()
         self.assertEqual(len(list(suites.iter("testcase"))), len(record["cases"]))
@@ -111,7 +112,7 @@ class Commands(ProgramTest):
         self.assertNotIn("SURVIVED", result.stdout)
 
     def test_a_specimen_that_survives_fails_the_command(self):
-#One tiny case cannot show a wrapped 32 - bit offset.
+        # One tiny case cannot show a wrapped 32-bit offset.
         result = assay("verify", "--specimens", "*/specimen.narrow_offsets", "--cases", "1", "--device", "cpu")
         self.assertEqual(result.returncode, 1, result.stdout)
         self.assertIn("SURVIVED", result.stdout)
@@ -131,6 +132,22 @@ class Failures(ProgramTest):
         self.assertEqual(again.returncode, 1, again.stderr)
         self.assertEqual(again.stdout, assay("replay", WRONG).stdout)
 
+    def test_a_capsule_that_cannot_be_written_does_not_end_the_run(self):
+        (self.dir / "capsules").write_text("")
+        result = assay("replay", WRONG, "--out", self.dir)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("no capsule: ", result.stderr)
+        self.assertEqual(json.loads((self.dir / "run.json").read_text())["cases"][0]["verdict"], "fail")
+
+    def test_a_case_line_is_printed_in_the_order_of_the_op(self):
+        shuffled = CASE.replace("b=2/t=5/d=3/w=4", "w=4/d=3/t=5/b=2")
+        self.assertEqual(assay("replay", shuffled).stdout, assay("replay", CASE).stdout)
+        shuffled = WRONG.replace("b=2/t=5/d=3/w=4", "w=4/d=3/t=5/b=2")
+        self.assertEqual(assay("replay", shuffled, "--out", self.dir).returncode, 1)
+        self.assertIn("b=2/t=5/d=3/w=4", json.loads((self.dir / "run.json").read_text())["cases"][0]["id"])
+        (capsule,) = (self.dir / "capsules").iterdir()
+        self.assertIn("b=2/t=5/d=3/w=4", assay("replay", capsule).stdout)
+
     def test_interrupted_runs_write_an_incomplete_record(self):
         process = subprocess.Popen([ASSAY, "verify", "--device", "cpu", "--budget", "1h", "--out", self.dir, "-q"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -139,6 +156,50 @@ class Failures(ProgramTest):
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, errors)
         self.assertFalse(json.loads((self.dir / "run.json").read_text())["complete"])
+
+
+class ScriptRun(ProgramTest):
+    """scripts/run in a tree of its own, where setup and the build do nothing and `assay` is this script."""
+
+    def setUp(self):
+        super().setUp()
+        self.tree = self.dir / "tree"
+        self.build = self.tree / "build/release"
+        self.script(self.tree / "scripts/run", (SOURCE / "scripts/run").read_text())
+        self.script(self.tree / "scripts/setup", "#!/bin/sh\n")
+        self.script(self.dir / "bin/cmake", "#!/bin/sh\n")
+
+    def script(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def run_script(self, assay_script, *args, **env):
+        self.script(self.build / "bin/assay", f"#!/bin/sh\necho \"$@\"\n{assay_script}\n")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")} | env
+        environment["PATH"] = f"{self.dir / 'bin'}:{environment['PATH']}"
+        return subprocess.run([self.tree / "scripts/run", *args], text=True, capture_output=True, cwd=self.dir, env=environment)
+
+    def test_announces_the_report_where_it_is(self):
+        for out, args, env in [
+            ("assay-out", [], {}),
+            ("a", ["--out", "a"], {}),
+            ("b", ["--out=b"], {}),
+            ("c", [], {"ASSAY_OUT": "c"}),
+            ("d", ["--out", "d"], {"ASSAY_OUT": "c"}),
+        ]:
+            with self.subTest(out=out):
+                result = self.run_script(f"mkdir -p {out}; sleep 0.05; echo > {out}/report.html", *args, **env)
+                self.assertEqual(result.stdout.split(), ["run", *args])
+                self.assertEqual(result.stderr, f"scripts/run: the report is {out}/report.html\n")
+
+    def test_does_not_announce_the_report_of_an_earlier_run(self):
+        (self.dir / "assay-out").mkdir()
+        (self.dir / "assay-out/report.html").write_text("")
+        time.sleep(0.05)
+        result = self.run_script("exit 2")
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stderr, "")
 
 
 class BadInput(ProgramTest):
@@ -150,7 +211,14 @@ class BadInput(ProgramTest):
             ("--device moon", "list", "--device", "moon"),
             ("--shard 3/2", "verify", "--shard", "3/2"),
             ("--budget soon", "verify", "--budget", "soon"),
-            ("--cases", "verify", "--cases", "0"),
+            ("--cases 0 is not an integer from 1", "verify", "--cases", "0"),
+            ("--cases -3 is not an integer from 1", "verify", "--cases", "-3"),
+            ("--cases many is not", "verify", "--cases", "many"),
+            ("--seed -1 is not an integer from 0", "verify", "--seed", "-1"),
+            ("--seed 1.5 is not", "bench", "--seed", "1.5"),
+            ("--seed 18446744073709551616 is not", "run", "--seed", str(2**64)),
+            ("--json", "verify", "--specimens", "--json"),
+            ("--out", "verify", "--specimens", "--out", "somewhere"),
             ("'nothing'", "replay", "nothing/cpu/f32/b=1/t=1/d=1/w=1"),
             ("has no path 'gpu'", "replay", "dynamic_conv/gpu/f32/b=1/t=1/d=1/w=1"),
             ("'w' is missing", "replay", "dynamic_conv/cpu/f32/b=1/t=1/d=1"),
@@ -180,7 +248,30 @@ class BadInput(ProgramTest):
         (self.dir / "b.json").write_text('{"schema": "assay.run/1", ')
         self.fails(2, "b.json", "report", self.dir / "b.json")
 
+    def test_a_full_disk_behind_the_reports_does_not_lose_the_verdict(self):
+        (self.dir / "run.json").mkdir()  # as good as a disk that takes no file
+        result = assay("replay", CASE, "--json", "--out", self.dir)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("run.json", result.stderr)
+        self.assertEqual(json.loads(result.stdout)["cases"][0]["verdict"], "pass")
+
+    def test_exec_refuses_what_the_path_does_not_serve(self):
+        self.assertEqual(assay("replay", WRONG, "--out", self.dir).returncode, 1)
+        (capsule,) = (self.dir / "capsules").iterdir()
+        for message, case in [
+            ("dtype=f64", CASE.replace("f32", "f64")),
+            ("layout=inflated", CASE.replace("state", "layout=inflated/state").replace("b=2", "b=3")),
+        ]:
+            with self.subTest(case=case):
+                self.fails(2, message, "exec", case, "--in", capsule, "--out", self.dir / "out.safetensors")
+                self.assertFalse((self.dir / "out.safetensors").exists())
+
     def test_nothing_selected(self):
+        self.fails(5, "no path matches zzz", "verify", "dynamic_conv", "zzz", "--cases", "1")
+        self.fails(5, "no path matches zzz", "list", "zzz", "dynamic_conv")
+        self.fails(5, "no path matches zzz", "verify", "--specimens", "*/specimen.*", "zzz")
+        self.fails(5, "no selected path serves f64", "list", "--dtype", "f64")
+        self.fails(5, "does not serve f64", "verify", "dynamic_conv/cpu", "--dtype", "f64")
         self.fails(5, "no path matches cheri*", "verify", "cheri*")
         self.fails(5, "no path matches cheri*", "list", "cheri*")
 
@@ -195,12 +286,18 @@ class BadInput(ProgramTest):
             deadline = time.time() + 120
             while os.getloadavg()[0] <= 0.55 * (os.cpu_count() or 1) and time.time() < deadline:
                 time.sleep(1)
-            result = assay("bench", "--strict-env", "--device", "cpu")
+            result = assay("bench", "--strict-env", "--device", "cpu", "--out", self.dir)
             self.assertEqual(result.returncode, 6, result.stderr)
             self.assertIn("load", result.stderr)
+            record = json.loads((self.dir / "run.json").read_text())
+            self.assertFalse(record["complete"])
+            self.assertEqual(record["cases"], [])
+            self.assertIn("load", record["not_run"][0]["reason"])
+            self.assertTrue((self.dir / "report.html").exists())
         finally:
             for process in busy:
                 process.kill()
+                process.wait()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program on paths that no build of it ships: what they do must not end the run.
+#include "reports/program/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <new>
+
+#include "reports/program/capsule.h"
+#include "reports/record/record.h"
+#include "reports/store/files.h"
+
+namespace assay {
+namespace {
+
+using testing::HasSubstr;
+
+// dynamic_conv with its CPU path spoiled, and another that is right.
+class ProgramOnBadPaths : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    out_ = std::filesystem::temp_directory_path() / fmt::format("assay-program-{}-{}", name, getpid());
+  }
+  void TearDown() override { std::filesystem::remove_all(out_); }
+
+  // Adds a path whose calls go to `run`.
+  Path& add_path(std::string_view name, std::function<void(const Call&)> run) {
+    Path path = registry().op("dynamic_conv").path("cpu");
+    path.name = name;
+    path.run = std::move(run);
+    ops_[0].paths.push_back(path);
+    return ops_[0].paths.back();
+  }
+
+  int assay(std::vector<const char*> arguments) {
+    Registry all;
+    all.add(ops_, {registry().oracle("dynamic_conv")}, {}, {});
+    arguments.insert(arguments.begin(), "assay");
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const int code = run_program(static_cast<int>(arguments.size()), arguments.data(), all, {});
+    errors_ = testing::internal::GetCapturedStderr();
+    testing::internal::GetCapturedStdout();
+    return code;
+  }
+
+  Record record() const { return parse_record(read_file(out_ / "run.json"), "run.json"); }
+
+  // Verifies one case of a path that throws; the capsule of its failure.
+  Capsule capsule_of_a_throw(std::function<void(const Call&)> run, VerdictKind kind) {
+    add_path("thrower", std::move(run));
+    add_path("right", registry().op("dynamic_conv").path("cpu").run);
+    EXPECT_EQ(assay({"verify", "--device", "cpu", "--cases", "1", "--out", out_.c_str()}),
+              kExitNumericalFailure)
+        << errors_;
+    EXPECT_EQ(record().cases.at(0).verdict.kind, kind);
+    EXPECT_EQ(record().cases.at(1).which.path, "right");
+    const std::filesystem::directory_iterator capsules(out_ / "capsules");
+    return read_capsule(capsules->path());
+  }
+
+  std::vector<Op> ops_ = [] {
+    Op op = registry().op("dynamic_conv");
+    op.paths.clear();
+    return std::vector{op};
+  }();
+  std::filesystem::path out_;
+  std::string errors_;
+};
+
+TEST_F(ProgramOnBadPaths, APathThatRefusesALegalCallLeavesItsInputs) {
+  const Capsule capsule =
+      capsule_of_a_throw([](const Call&) { throw usage_error("not today"); }, VerdictKind::kFail);
+  EXPECT_THAT(capsule.file.metadata.at("reason"), HasSubstr("not today"));
+  EXPECT_TRUE(capsule.file.tensors.contains("x"));
+  EXPECT_FALSE(capsule.file.tensors.contains("out"));
+}
+
+TEST_F(ProgramOnBadPaths, APathThatCrashesIsNotRunAgain) {
+  int calls = 0;
+  const auto crash = [&calls](const Call&) {
+    ++calls;
+    throw std::bad_alloc();
+  };
+  const Capsule capsule = capsule_of_a_throw(crash, VerdictKind::kCrashed);
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(capsule.file.tensors.contains("x"));
+  EXPECT_FALSE(capsule.file.tensors.contains("out"));
+}
+
+TEST_F(ProgramOnBadPaths, OnlyAnAbsentDeviceIsCalledThat) {
+  add_path("cpu", [](const Call&) {});
+  add_path("cuda", [](const Call&) {}).device = DeviceKind::kCuda;
+  EXPECT_EQ(assay({"verify", "--device", "cpu", "--dtype", "f64"}), kExitNothingSelected);
+  EXPECT_THAT(errors_, HasSubstr("does not serve f64"));
+  EXPECT_EQ(assay({"verify", "--device", "cpu", "*/cuda"}), kExitDeviceAbsent);
+  EXPECT_THAT(errors_, HasSubstr("no cuda device"));
+}
+
+TEST_F(ProgramOnBadPaths, ExecAndReplayRefuseWhatThePathDoesNotServe) {
+  add_path("even", [](const Call&) {}).unsupported = [](const Dims& dims, DType) {
+    return dims["d"] % 2 == 0 ? std::nullopt : std::optional<std::string>("d is odd");
+  };
+  const Case which = parse_case("dynamic_conv/even/f32/b=1/t=1/d=1/w=1");
+  TensorFile file;
+  file.metadata["case"] = which.to_string();
+  for (std::string name : {"x", "k"}) {
+    const Extents shape = name == "x" ? Extents{1, 1, 1} : Extents{1, 1, 1, 1};
+    file.tensors[name] = {.dtype = DType::kF32, .shape = shape, .bytes = std::vector<std::byte>(4)};
+  }
+  std::filesystem::create_directories(out_);
+  const std::string capsule = out_ / "in.safetensors";
+  const std::string result = out_ / "out.safetensors";
+  write_safetensors(capsule, file);
+  const std::string line = which.to_string();
+  EXPECT_EQ(assay({"exec", line.c_str(), "--in", capsule.c_str(), "--out", result.c_str()}), kExitUsage);
+  EXPECT_THAT(errors_, HasSubstr("d is odd"));
+  EXPECT_FALSE(std::filesystem::exists(result));
+  EXPECT_EQ(assay({"replay", capsule.c_str(), "--out", out_.c_str()}), kExitNothingSelected) << errors_;
+  EXPECT_EQ(record().cases.at(0).verdict.kind, VerdictKind::kUnsupported);
+}
+
+}  // namespace
+}  // namespace assay
