@@ -30,8 +30,9 @@ rc::Gen<int64_t> arbitrary_size(const DimInfo& dim) {
   std::ranges::sort(sizes);
   const auto repeated = std::ranges::unique(sizes);
   sizes.erase(repeated.begin(), repeated.end());
-  return rc::gen::weightedOneOf<int64_t>(
-      {{1, rc::gen::just(dim.min)}, {12, rc::gen::inRange(one, small_end)}, {12, one_of(std::move(sizes))}});
+  return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
+                                          {12, rc::gen::inRange(one, small_end)},
+                                          {dim.edges.empty() ? 0 : 12, one_of(std::move(sizes))}});
 }
 
 // Gives the outermost dimension of every tensor the size that a layout asks for, as far as it may have it.
