@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-// ThreadSanitizer does not see the synchronisation inside libtbb, which is built without it. These two calls
-// tell it what parallel_for guarantees: what was written before it is seen by the bodies, and what they write
-// after it.
-#if defined(__SANITIZE_THREAD__)
+// libtbb is built without ThreadSanitizer, which therefore sees none of its synchronisation. Under it this file, where
+// all of TBB's templates are, is not instrumented either, and two calls say what parallel_for guarantees: what was
+// written before it is seen by the bodies, and what they write is seen after it. The bodies are instrumented.
+#if ASSAY_TSAN
 extern "C" {
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
