@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace assay {
@@ -16,16 +17,19 @@ class SilentReporter final : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>&) override {}
 };
 
-// As many calls as fill a third of a second; enough for an interval of the median, few enough for a slow
-// path.
-int64_t sample_count(double seconds_per_call) {
-  constexpr double kSeconds = 0.33;
-  return std::clamp<int64_t>(static_cast<int64_t>(kSeconds / std::max(seconds_per_call, 1e-9)), 15, 300);
-}
-
 double time_once(Problem& problem, Cache cache) {
   if (cache == Cache::kCold) problem.device().flush_cache();
   return problem.device().time([&] { problem.enqueue(); });
+}
+
+// As many calls as fill a third of a second, but no more than five seconds go by with what is around each call: enough
+// for an interval of the median, few enough for a slow path or a slow flush.
+int64_t sample_count(Problem& problem, Cache cache) {
+  using Seconds = std::chrono::duration<double>;
+  const auto start = std::chrono::steady_clock::now();
+  const double call = time_once(problem, cache);
+  const double all = Seconds(std::chrono::steady_clock::now() - start).count();
+  return std::clamp<int64_t>(static_cast<int64_t>(std::min(0.33 / std::max(call, 1e-9), 5 / all)), 15, 300);
 }
 
 }  // namespace
@@ -68,7 +72,7 @@ Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {
   perf.timer = device.info().kind == DeviceKind::kCuda ? "cuda_event" : "steady_clock";
 
   time_once(problem, Cache::kWarm);  // first touch of the outputs, code pages, clocks
-  const int64_t samples = sample_count(time_once(problem, cache));
+  const int64_t samples = sample_count(problem, cache);
   benchmark::ClearRegisteredBenchmarks();
   benchmark::RegisterBenchmark(which.to_string().c_str(),
                                [&](benchmark::State& state) {
