@@ -17,19 +17,20 @@
 
 namespace assay {
 
-// Where the input values come from. All are drawn in double from the case's seed and rounded to the storage
-// dtype.
+// Where the input values come from. All are drawn in double from the case's seed and rounded to the tensor's dtype.
+// "Common" is what all dtypes among the inputs and outputs have: the lowest precision, the narrowest range. In an op
+// whose tensors share one dtype, that is the dtype's own.
 enum class Regime : uint8_t {
   kNormal,     // mean 0, standard deviation 1 (a sum of twelve uniforms, so |x| < 6)
   kUniform,    // [-1, 1)
   kPositive,   // [0.5, 1.5): nothing cancels
   kIntegers,   // non-zero integers, |x| <= 8: products and short sums are exact
-  kOffset,     // mean/std a power of ten from 10 to 1e5, as far as the storage dtype resolves the std; by the
-               // seed
+  kOffset,     // mean/std a power of ten from 10 to 1e5, as far as the common precision resolves the std; by
+               // the seed
   kHeavyTail,  // a quotient of uniforms: rare values up to 2^12 times the typical one
-  kTiny,       // products near the smallest normal number
-  kHuge,       // products as large as leaves room for sums of 4096 in f32; f16 results may overflow
-  kSubnormal,  // one input lies around the smallest normal number, half of its elements below
+  kTiny,       // products near the smallest normal number of the common range
+  kHuge,       // products as large as the common range and sums of 4096 in f32 allow; f16 may overflow
+  kSubnormal,  // one input lies around the smallest normal number of its dtype, half of its elements below
   kConstant,   // one value per tensor
   kSpike,      // one input all zeros but one element
   kNonfinite,  // one input with a few infinities and NaNs, the first and last element among them

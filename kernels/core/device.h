@@ -48,7 +48,7 @@ class Device {
   // Time that `work` takes on the device, from an idle device to an idle device. [s]
   virtual double time(const std::function<void()>& work) = 0;
 
-  // Replaces the contents of the caches by data that nobody uses.
+  // Replaces the contents of the caches by data that nobody uses; on a GPU, half of it modified, as a copy leaves it.
   virtual void flush_cache() = 0;
 };
 

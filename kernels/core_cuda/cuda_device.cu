@@ -18,14 +18,12 @@ __global__ void wait_kernel(int64_t duration) {
   while (clock64() - begin < duration) __nanosleep(200);
 }
 
-// Leaves the cache full of modified lines, as after any large kernel: the next one evicts others' results as
-// it leaves its own behind, so that its time is that of the memory traffic it causes.
-__global__ void flush_kernel(uint4* memory, int64_t count, uint32_t value) {
+// Leaves the cache as a large copy does: half of its lines are modified, and whoever comes next has to write them back.
+// That is the state in which each part of the copy that measures the ceiling finds it. After writes alone all lines would
+// be modified, and the next kernel would pay for up to a whole cache of somebody else's results.
+__global__ void flush_kernel(uint4* to, const uint4* from, int64_t count) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    const uint32_t varying = static_cast<uint32_t>(i) * 0x9E3779B9u + value;
-    memory[i] = {varying, ~varying, varying ^ (value << 16), value};
-  }
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) to[i] = from[i];
 }
 
 // "580.159.04, CUDA 13.0"
@@ -107,10 +105,15 @@ class CudaDevice final : public Device {
   }
 
   void flush_cache() override {
-    if (!flush_) flush_ = std::make_unique<DeviceBuffer>(*this, 2 * info_.cache_bytes);
-    const auto blocks = static_cast<unsigned>(4 * info_.units);
-    flush_kernel<<<blocks, 512, 0, stream_.get()>>>(static_cast<uint4*>(flush_->data()), flush_->bytes() / 16,
-                                                    ++flush_value_);
+    const int64_t half = 2 * info_.cache_bytes;
+    if (!flush_) {
+      flush_ = std::make_unique<DeviceBuffer>(*this, 2 * half);
+      cuda_check(cudaMemsetAsync(flush_->data(), 1, static_cast<size_t>(flush_->bytes()), stream_.get()),
+                 "cudaMemsetAsync");
+    }
+    auto* const to = static_cast<uint4*>(flush_->data());
+    const int64_t count = half / int64_t{sizeof(uint4)};
+    flush_kernel<<<static_cast<unsigned>(4 * info_.units), 512, 0, stream_.get()>>>(to, to + count, count);
     cuda_check_launch("flush_kernel");
   }
 
@@ -125,7 +128,6 @@ class CudaDevice final : public Device {
   CudaEvent begin_;
   CudaEvent end_;
   std::unique_ptr<DeviceBuffer> flush_;
-  uint32_t flush_value_ = 0;
 };
 
 }  // namespace

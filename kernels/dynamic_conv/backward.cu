@@ -118,31 +118,17 @@ void launch(const BackwardTensors& t, cudaStream_t stream) {
   cuda_check_launch("backward_kernel");
 }
 
-// Host: from tensors to a launch.
-template <class T, int kTaps>
-void choose_layout(const BackwardTensors& t, cudaStream_t stream) {
-  using Vectors = Plan<T, kTaps, true>;
-  constexpr int kChannels = Vectors::kChannels;
-  if (has_vectors(t.dout, kChannels) && has_vectors(t.x, kChannels) && has_vectors(t.k, kChannels) &&
-      has_vectors(t.dx, kChannels) && has_vectors(t.dk, kChannels)) {
-    launch<T, kTaps, Vectors>(t, stream);
-  } else {
-    launch<T, kTaps, Plan<T, kTaps, false>>(t, stream);
-  }
-}
-
 }  // namespace
 
-void backward_cuda(const BackwardTensors& tensors, void* stream) {
-  require_valid(tensors);
-  if (tensors.x.size() == 0) return;
-  visit(tensors.x.dtype, [&]<class T>(std::type_identity<T>) {
-    if constexpr (std::is_same_v<T, double>) {
-      throw Error("an f64 tensor passed require_valid");
+void backward_cuda(const BackwardTensors& t, void* stream) {
+  require_valid(t);
+  if (t.x.size() == 0) return;
+  specialise(t.k, [&]<class T, int kTaps>() {
+    using Vectors = Plan<T, kTaps, true>;
+    if (have_vectors(Vectors::kChannels, t.dout, t.x, t.k, t.dx, t.dk)) {
+      launch<T, kTaps, Vectors>(t, static_cast<cudaStream_t>(stream));
     } else {
-      visit_taps(tensors.k.shape[3], [&]<int kTaps>(std::integral_constant<int, kTaps>) {
-        choose_layout<T, kTaps>(tensors, static_cast<cudaStream_t>(stream));
-      });
+      launch<T, kTaps, Plan<T, kTaps, false>>(t, static_cast<cudaStream_t>(stream));
     }
   });
 }

@@ -6,137 +6,24 @@
 // saves reading the lines they overwrite.
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/core/parallel.h"
+#include "kernels/core/specialise.h"
 #include "kernels/dynamic_conv/cpu_rows.h"
 #include "kernels/dynamic_conv/dynamic_conv.h"
 
-// The other x86 targets would add compile time, and hardly speed: this work waits for memory. Vectors whose
-// length only the machine knows cannot be kept in arrays.
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/dynamic_conv/cpu.cpp"
-#include <hwy/cache_control.h>
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
+#include "kernels/core/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace assay::dynamic_conv {
 namespace HWY_NAMESPACE {
 namespace {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using F32 = hn::CappedTag<float, 16>;
-using U32 = hn::RebindToUnsigned<F32>;
-using I32 = hn::RebindToSigned<F32>;
-using U16 = hn::Rebind<uint16_t, F32>;
-using V32 = hn::Vec<F32>;
-using VU32 = hn::Vec<U32>;
-using VU16 = hn::Vec<U16>;
-constexpr int kLanes = hn::MaxLanes(F32());
-
-// Where the hardware does not convert f16, Highway's emulation loses subnormals, infinities and NaNs.
-constexpr bool kConvertsF16 = (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64;
-
-// How a storage type lies in vectors of kLanes elements, and how those become f32 and back. A pair is two
-// elements side by side in a 32-bit lane, the first in the lower half.
-template <class T>
-struct Storage;
-
-template <>
-struct Storage<float> {
-  using Tag = F32;
-  static V32 widen(V32 v) { return v; }
-  static V32 round(V32 v) { return v; }
-};
-
-template <>
-struct Storage<bf16> {
-  using Tag = U16;
-  static V32 widen(VU16 v) { return first(hn::PromoteTo(U32(), v)); }
-  static VU16 round(V32 v) {
-    return hn::DemoteTo(U16(), hn::BitCast(I32(), hn::ShiftRight<16>(round_high(v))));
-  }
-
-  static V32 first(VU32 pairs) { return hn::BitCast(F32(), hn::ShiftLeft<16>(pairs)); }
-  static V32 second(VU32 pairs) { return hn::BitCast(F32(), hn::And(pairs, hn::Set(U32(), 0xFFFF0000))); }
-  static VU32 pairs(V32 first, V32 second) {
-    return hn::Or(hn::ShiftRight<16>(round_high(first)),
-                  hn::And(round_high(second), hn::Set(U32(), 0xFFFF0000)));
-  }
-
- private:
-  // Rounds to nearest even in the upper half: adds half a unit, or a bit less if the kept part is even. No
-  // NaN becomes an infinity or changes its sign, for one that comes from bf16 operands has an empty lower
-  // half: nothing is carried.
-  static VU32 round_high(V32 v) {
-    const U32 u32;
-    const VU32 bits = hn::BitCast(u32, v);
-    const VU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
-    return hn::Add(hn::Add(bits, hn::Set(u32, 0x7FFF)), odd);
-  }
-};
-
-template <>
-struct Storage<f16> {
-  using Tag = U16;
-  using Half = hn::Rebind<hwy::float16_t, F32>;
-
-  static V32 widen(VU16 v) {
-    if constexpr (kConvertsF16) {
-      return hn::PromoteTo(F32(), hn::BitCast(Half(), v));
-    } else {
-      HWY_ALIGN uint16_t narrow[kLanes];
-      HWY_ALIGN float wide[kLanes];
-      hn::Store(v, U16(), narrow);
-      for (int i = 0; i < kLanes; ++i) wide[i] = static_cast<float>(to_double(f16{narrow[i]}));
-      return hn::Load(F32(), wide);
-    }
-  }
-  static VU16 round(V32 v) {
-    if constexpr (kConvertsF16) {
-      return hn::BitCast(U16(), hn::DemoteTo(Half(), v));
-    } else {
-      HWY_ALIGN uint16_t narrow[kLanes];
-      HWY_ALIGN float wide[kLanes];
-      hn::Store(v, F32(), wide);
-      for (int i = 0; i < kLanes; ++i) narrow[i] = to_f16(wide[i]).bits;
-      return hn::Load(U16(), narrow);
-    }
-  }
-
-  static V32 first(VU32 pairs) { return widen(hn::TruncateTo(U16(), pairs)); }
-  static V32 second(VU32 pairs) { return widen(hn::TruncateTo(U16(), hn::ShiftRight<16>(pairs))); }
-  static VU32 pairs(V32 first, V32 second) {
-    const U32 u32;
-    return hn::Or(hn::PromoteTo(u32, round(first)), hn::ShiftLeft<16>(hn::PromoteTo(u32, round(second))));
-  }
-};
-
-template <class T>
-using Lane = hn::TFromD<typename Storage<T>::Tag>;
-
-template <class T>
-HWY_INLINE V32 load(const T* from) {
-  return Storage<T>::widen(hn::LoadU(typename Storage<T>::Tag(), reinterpret_cast<const Lane<T>*>(from)));
-}
-
-template <class Tag>
-HWY_INLINE void write(hn::Vec<Tag> v, Tag tag, hn::TFromD<Tag>* to, bool stream) {
-  if (stream) {
-    hn::Stream(v, tag, to);
-  } else {
-    hn::StoreU(v, tag, to);
-  }
-}
-
-template <class T>
-HWY_INLINE void store(V32 v, T* to, bool stream) {
-  write(Storage<T>::round(v), typename Storage<T>::Tag(), reinterpret_cast<Lane<T>*>(to), stream);
-}
+using namespace simd::HWY_NAMESPACE;
 
 // Vectors with kCount numbers side by side, at most 4, to a vector for each, and back.
 template <int kCount, class Tag>
@@ -169,8 +56,8 @@ HWY_INLINE void load_taps(const T* from, V32* taps) {
     VU32 pairs[kTaps / 2];
     deinterleave<kTaps / 2>(U32(), reinterpret_cast<const uint32_t*>(from), pairs);
     for (int w = 0; w < kTaps; w += 2) {
-      taps[w] = S::first(pairs[w / 2]);
-      taps[w + 1] = S::second(pairs[w / 2]);
+      taps[w] = Pairs<T>::first(pairs[w / 2]);
+      taps[w + 1] = Pairs<T>::second(pairs[w / 2]);
     }
   } else if constexpr (kTaps <= 4) {
     hn::Vec<typename S::Tag> narrow[kTaps];
@@ -189,7 +76,7 @@ HWY_INLINE void store_taps(const V32* taps, T* to, bool stream) {
   using S = Storage<T>;
   if constexpr (sizeof(T) == 2 && kTaps % 2 == 0) {
     VU32 pairs[kTaps / 2];
-    for (int w = 0; w < kTaps; w += 2) pairs[w / 2] = S::pairs(taps[w], taps[w + 1]);
+    for (int w = 0; w < kTaps; w += 2) pairs[w / 2] = Pairs<T>::round(taps[w], taps[w + 1]);
     interleave<kTaps / 2>(pairs, U32(), reinterpret_cast<uint32_t*>(to), stream);
   } else if constexpr (kTaps <= 4) {
     hn::Vec<typename S::Tag> narrow[kTaps];
@@ -209,23 +96,6 @@ HWY_INLINE void store_taps(const V32* taps, T* to, bool stream) {
 template <class T>
 bool is_aligned(const T* row) {
   return reinterpret_cast<uintptr_t>(row) % (kLanes * sizeof(float)) == 0;
-}
-
-// Copies the last elements of a row, and fills up with zeros.
-template <class T, int64_t kSize>
-const T* fill_up(const T* from, int64_t count, T (&to)[kSize]) {
-  std::fill_n(std::copy_n(from, count, to), kSize - count, T{});
-  return to;
-}
-
-// Fetches what the next row will read here, as far as the second cache level. Rows are pages apart, where the
-// hardware does not look ahead.
-template <int kTaps, class T>
-HWY_INLINE void prefetch(const T* row, int64_t i) {
-  constexpr int64_t kLine = 64;  // [bytes]
-  const char* from = reinterpret_cast<const char*>(row + i * kTaps);
-  for (int64_t at = 0; at < int64_t{kTaps * kLanes * sizeof(T)}; at += kLine)
-    __builtin_prefetch(from + at, 0, 2);
 }
 
 template <int kTaps, class T>
@@ -272,8 +142,8 @@ void forward(const ForwardTensors& tensors, const Item& item) {
     const T* next_k = k.ahead(t + 1);
     int64_t i = 0;
     for (; i + kLanes <= item.channels; i += kLanes) {
-      prefetch<1>(next_x, i);
-      prefetch<kTaps>(next_k, i);
+      prefetch<kLanes>(next_x + i);
+      prefetch<kTaps * kLanes>(next_k + i * kTaps);
       forward_vector(row, i);
     }
     if (i < item.channels) forward_tail(row, i, item.channels - i);
@@ -361,9 +231,9 @@ void backward(const BackwardTensors& tensors, const Item& item) {
     const T* next_k = k.ahead(s - 1);
     int64_t i = 0;
     for (; i + kLanes <= item.channels; i += kLanes) {
-      prefetch<1>(next_dout, i);
-      prefetch<1>(next_x, i);
-      prefetch<kTaps>(next_k, i);
+      prefetch<kLanes>(next_dout + i);
+      prefetch<kLanes>(next_x + i);
+      prefetch<kTaps * kLanes>(next_k + i * kTaps);
       backward_vector(row, i);
     }
     if (i < item.channels) backward_tail(row, i, item.channels - i);
@@ -377,13 +247,10 @@ void backward(const BackwardTensors& tensors, const Item& item) {
 // Calls fn<kTaps, T>() for the sizes and types of the contract.
 template <class Fn>
 void specialise(const ConstTensorView& k, Fn&& fn) {
-  visit(k.dtype, [&]<class T>(std::type_identity<T>) {
-    if constexpr (!std::is_same_v<T, double>) {
-      [&]<int... kBefore>(std::integer_sequence<int, kBefore...>) {
-        ((k.shape[3] == kBefore + 1 ? fn.template operator()<kBefore + 1, T>() : void()), ...);
-      }
-      (std::make_integer_sequence<int, kMaxTaps>());
-    }
+  visit_storage(k.dtype, [&]<class T>(std::type_identity<T>) {
+    visit_integer<1, kMaxTaps>(k.shape[3], [&]<int kTaps>(std::integral_constant<int, kTaps>) {
+      fn.template operator()<kTaps, T>();
+    });
   });
 }
 
@@ -409,15 +276,15 @@ namespace {
 HWY_EXPORT(forward_item);
 HWY_EXPORT(backward_item);
 
-constexpr int64_t kStreamBytes = int64_t{8} << 20;  // outputs beyond the caches that a core has for itself
-constexpr int64_t kGrain = int64_t{1} << 16;        // [positions x channels] worth handing to another thread
+constexpr int64_t kGrain = int64_t{1} << 16;  // [positions x channels] worth handing to another thread
 
 template <class Fn>
-void for_each_item(const Extents& shape, int64_t output_bytes, Fn&& fn) {
+void for_each_item(const Extents& shape, std::initializer_list<TensorView> outputs, Fn&& fn) {
   const int64_t b = shape[0], t = shape[1], d = shape[2];
   if (b == 0 || t == 0 || d == 0) return;
   const int64_t runs = (t + kRows - 1) / kRows;
   const int64_t blocks = (d + kChannels - 1) / kChannels;
+  const bool stream = simd::HWY_NAMESPACE::outgrow_caches(outputs);
   const int64_t item_size = std::min(t, kRows) * std::min(d, kChannels);
   parallel_for(b * runs * blocks, std::max<int64_t>(kGrain / item_size, 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -428,27 +295,23 @@ void for_each_item(const Extents& shape, int64_t output_bytes, Fn&& fn) {
               .t_end = std::min(t_begin + kRows, t),
               .d = d_begin,
               .channels = std::min(kChannels, d - d_begin),
-              .stream = output_bytes >= kStreamBytes});
+              .stream = stream});
     }
   });
-}
-
-int64_t dense_bytes(const TensorView& view) {
-  return view.size() * static_cast<int64_t>(size_of(view.dtype));
 }
 
 }  // namespace
 
 void forward_cpu(const ForwardTensors& tensors) {
   require_valid(tensors);
-  for_each_item(tensors.x.shape, dense_bytes(tensors.out), [&](const Item& item) {
+  for_each_item(tensors.x.shape, {tensors.out}, [&](const Item& item) {
     HWY_DYNAMIC_DISPATCH(forward_item)(tensors, item);
   });
 }
 
 void backward_cpu(const BackwardTensors& tensors) {
   require_valid(tensors);
-  for_each_item(tensors.x.shape, dense_bytes(tensors.dx) + dense_bytes(tensors.dk), [&](const Item& item) {
+  for_each_item(tensors.x.shape, {tensors.dx, tensors.dk}, [&](const Item& item) {
     HWY_DYNAMIC_DISPATCH(backward_item)(tensors, item);
   });
 }

@@ -10,9 +10,6 @@
 // same arithmetic in the same order.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -20,7 +17,9 @@
 #include <type_traits>
 
 #include "kernels/core/error.h"
+#include "kernels/core/specialise.h"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/packed.cuh"
 #include "kernels/dynamic_conv/dynamic_conv.h"
 
 namespace assay::dynamic_conv {
@@ -88,29 +87,27 @@ struct Strided {
         tap(view.shape.rank() == 4 ? view.strides[3] : 0) {}
 };
 
-// Whether the elements of `channels` neighbours are packed, in each row at a multiple of 16 bytes or of their
-// size.
-template <class Void>
-bool has_vectors(const BasicTensorView<Void>& view, int channels) {
+// Whether the elements of `channels` neighbours are packed, in each row at a multiple of 16 bytes or of their size.
+inline bool has_vectors(int channels, const ConstTensorView& view) {
   const int64_t taps = view.shape.rank() == 4 ? view.shape[3] : 1;
-  const int64_t bytes = static_cast<int64_t>(size_of(view.dtype));
-  const int64_t alignment = std::gcd(channels * taps * bytes, int64_t{16});
-  const auto aligned = [&](int64_t offset) { return offset % alignment == 0; };
+  const int64_t bytes = channels * taps * static_cast<int64_t>(size_of(view.dtype));
   return view.shape[2] % channels == 0 && view.strides[2] == taps && (taps == 1 || view.strides[3] == 1) &&
-         aligned(static_cast<int64_t>(reinterpret_cast<uintptr_t>(view.data) % 16)) &&
-         aligned(view.strides[0] * bytes) && aligned(view.strides[1] * bytes);
+         is_aligned_across(view, 0, 2, std::gcd(bytes, int64_t{16}));
 }
 
-// Calls fn(std::integral_constant<int, taps>{}).
-template <class Fn>
-void visit_taps(int64_t taps, Fn&& fn) {
-  const auto visit_from = [&]<int kTaps>(const auto& self,
-                                         std::integral_constant<int, kTaps> candidate) -> void {
-    if (taps == kTaps) return fn(candidate);
-    if constexpr (kTaps < kMaxTaps) return self(self, std::integral_constant<int, kTaps + 1>{});
-    throw Error("{} taps passed require_valid", taps);
-  };
-  visit_from(visit_from, std::integral_constant<int, 1>{});
+template <class... Views>
+bool have_vectors(int channels, const Views&... views) {
+  return (has_vectors(channels, views) && ...);
+}
+
+// Calls launch.operator()<T, kTaps>() for the tensors' dtype and number of taps.
+template <class Launch>
+void specialise(const ConstTensorView& k, Launch&& launch) {
+  visit_storage(k.dtype, [&]<class T>(std::type_identity<T>) {
+    visit_integer<1, kMaxTaps>(k.shape[3], [&]<int kTaps>(std::integral_constant<int, kTaps>) {
+      launch.template operator()<T, kTaps>();
+    });
+  });
 }
 
 // The part of the work that belongs to the calling thread. Rows are counted from the first one of its chunk.
@@ -153,89 +150,22 @@ struct Cursor {
   }
 };
 
-// Elements as they are stored, several to a register where they are short.
-template <class T, int kCount>
-struct Bits {
-  static constexpr int kBytes = kCount * int{sizeof(T)};
-  alignas(16) uint32_t words[(kBytes + 3) / 4];
+// How many bytes of `bits` are loaded and stored at once: the longest vectors that they consist of, or single elements.
+template <bool kVectors, class T, int kCount>
+constexpr int kPieceOf = kVectors ? longest_vector(Bits<T, kCount>::kBytes) : int{sizeof(T)};
 
-  __device__ float operator[](int i) const {
-    if constexpr (std::is_same_v<T, float>) {
-      return __uint_as_float(words[i]);
-    } else {
-      const uint32_t word = words[i / 2];
-      if constexpr (std::is_same_v<T, bf16>) return __uint_as_float(i % 2 ? word & 0xFFFF0000u : word << 16);
-      return __half2float(__ushort_as_half(static_cast<unsigned short>(i % 2 ? word >> 16 : word)));
-    }
-  }
-};
-
-// The one rounding: to nearest, ties to even.
-template <class T, int kCount>
-__device__ Bits<T, kCount> round_to(const float (&values)[kCount]) {
-  Bits<T, kCount> bits;
-#pragma unroll
-  for (int i = 0; i < kCount; i += 4 / int{sizeof(T)}) {
-    if constexpr (std::is_same_v<T, float>) {
-      bits.words[i] = __float_as_uint(values[i]);
-    } else {
-      const float second = i + 1 < kCount ? values[i + 1] : 0.0f;
-      if constexpr (std::is_same_v<T, bf16>) {
-        const __nv_bfloat162 pair = __floats2bfloat162_rn(values[i], second);
-        bits.words[i / 2] = reinterpret_cast<const uint32_t&>(pair);
-      } else {
-        const __half2 pair = __floats2half2_rn(values[i], second);
-        bits.words[i / 2] = reinterpret_cast<const uint32_t&>(pair);
-      }
-    }
-  }
-  return bits;
-}
-
-template <int kBytes>
-using Vector =
-    std::conditional_t<kBytes % 16 == 0, uint4, std::conditional_t<kBytes % 8 == 0, uint2, unsigned>>;
-template <class T>
-using Element = std::conditional_t<sizeof(T) == 4, unsigned, unsigned short>;
-
-// Loads through L1, where the chunks on both sides find the rows that they share. `stride` is the distance of
-// the elements unless they are vectors.
+// Elements that lie side by side where there are vectors, else `stride` elements apart. Loads go through L1, where the
+// chunks on both sides find the rows that they share.
 template <bool kVectors, class T, int kCount>
 __device__ void load(Bits<T, kCount>& bits, const T* from, int64_t stride) {
-  if constexpr (kVectors) {
-    using V = Vector<Bits<T, kCount>::kBytes>;
-#pragma unroll
-    for (int i = 0; i < Bits<T, kCount>::kBytes / int{sizeof(V)}; ++i) {
-      reinterpret_cast<V*>(bits.words)[i] = __ldg(reinterpret_cast<const V*>(from) + i);
-    }
-  } else {
-    bits = {};
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const uint32_t element = __ldg(reinterpret_cast<const Element<T>*>(from + i * stride));
-      constexpr int kPerWord = 4 / int{sizeof(T)};
-      bits.words[i / kPerWord] |= element << (8 * int{sizeof(T)} * (i % kPerWord));
-    }
-  }
+  constexpr int kPiece = kPieceOf<kVectors, T, kCount>;
+  load_pieces<kPiece>(bits, from, kVectors ? kPiece / int64_t{sizeof(T)} : stride);
 }
 
-// Stores what nobody reads soon.
 template <bool kVectors, class T, int kCount>
 __device__ void store(T* to, int64_t stride, const Bits<T, kCount>& bits) {
-  if constexpr (kVectors) {
-    using V = Vector<Bits<T, kCount>::kBytes>;
-#pragma unroll
-    for (int i = 0; i < Bits<T, kCount>::kBytes / int{sizeof(V)}; ++i) {
-      __stcs(reinterpret_cast<V*>(to) + i, reinterpret_cast<const V*>(bits.words)[i]);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      constexpr int kPerWord = 4 / int{sizeof(T)};
-      const uint32_t word = bits.words[i / kPerWord] >> (8 * int{sizeof(T)} * (i % kPerWord));
-      __stcs(reinterpret_cast<Element<T>*>(to + i * stride), static_cast<Element<T>>(word));
-    }
-  }
+  constexpr int kPiece = kPieceOf<kVectors, T, kCount>;
+  store_pieces<kPiece>(to, kVectors ? kPiece / int64_t{sizeof(T)} : stride, bits);
 }
 
 }  // namespace assay::dynamic_conv

@@ -21,9 +21,12 @@ RULES = [
     ("a typed tolerance", "properties/", re.compile(r"\b(?:EXPECT|ASSERT)_(?:NEAR|FLOAT_EQ|DOUBLE_EQ)\b|\bDoubleNear\b")),
     ("a typed tolerance", "oracles/", re.compile(r"\b(?:EXPECT|ASSERT)_(?:NEAR|FLOAT_EQ|DOUBLE_EQ)\b|\bDoubleNear\b")),
 ]
-HEADERS = [  # what stands in every file with one of these suffixes
-    ("has no SPDX line at its top", (".h", ".cpp", ".cu", ".cuh"), re.compile(r"\A// SPDX-License-Identifier: Apache-2\.0\n")),
-    ("has no #pragma once", (".h", ".cuh"), re.compile(r"^#pragma once$", re.MULTILINE)),
+TOGGLE = re.compile(r"^#if defined\(\w+\) == defined\(HWY_TARGET_TOGGLE\)$", re.MULTILINE)
+HEADERS = [  # what stands in every file whose name ends like this
+    ("has no SPDX line at its top", r"\.(h|cpp|cu|cuh)$", re.compile(r"\A// SPDX-License-Identifier: Apache-2\.0\n")),
+    ("has no #pragma once", r"(?<!-inl)\.h$|\.cuh$", re.compile(r"^#pragma once$", re.MULTILINE)),
+    # Highway includes such a header once per instruction set.
+    ("has no guard with HWY_TARGET_TOGGLE", r"-inl\.h$", TOGGLE),
 ]
 
 
@@ -49,7 +52,7 @@ def main():
                 if name.startswith(prefix) and (match := pattern.search(line)):
                     violations.append(f"{name}:{number}: {fault}: {match[0]}")
         violations += [
-            f"{name} {fault}" for fault, suffixes, pattern in HEADERS if file.suffix in suffixes and not pattern.search(text)
+            f"{name} {fault}" for fault, names, pattern in HEADERS if re.search(names, name) and not pattern.search(text)
         ]
         if len(lines) > LONG and file.suffix in (".h", ".cpp", ".cu", ".cuh", ".py"):
             print(f"note: {name} has {len(lines)} lines")

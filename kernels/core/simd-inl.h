@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CPU paths do with Highway vectors of f32, 16 at most: storage types to f32 and back, plain and streaming
+// stores, tails, prefetches.
+//
+// A source is compiled once per instruction set, and this header with it, so a guard that foreach_target.h toggles takes
+// the place of `#pragma once`. The source says where it lies, and then includes this instead of Highway's headers:
+//
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "kernels/<op>/cpu.cpp"
+//   #include "kernels/core/simd-inl.h"
+//
+// Equal elements get equal bits if every layout and every tail meets the same vector operations: rows that do not lie
+// densely are copied to dense ones first, and the last vector of a row is filled up.
+
+// The other x86 targets would add compile time, and hardly speed: this work waits for memory. Vectors whose length only
+// the machine knows cannot be kept in arrays.
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif
+#include <hwy/cache_control.h>
+#ifdef HWY_TARGET_INCLUDE
+#include <hwy/foreach_target.h>  // must come before highway.h
+#endif
+#include <hwy/highway.h>
+
+#if defined(ASSAY_KERNELS_CORE_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ASSAY_KERNELS_CORE_SIMD_INL_H
+#undef ASSAY_KERNELS_CORE_SIMD_INL_H
+#else
+#define ASSAY_KERNELS_CORE_SIMD_INL_H
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensor.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace assay::simd {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::CappedTag<float, 16>;
+using U32 = hn::RebindToUnsigned<F32>;
+using I32 = hn::RebindToSigned<F32>;
+using U16 = hn::Rebind<uint16_t, F32>;
+using V32 = hn::Vec<F32>;
+using VU32 = hn::Vec<U32>;
+using VU16 = hn::Vec<U16>;
+constexpr int kLanes = hn::MaxLanes(F32());
+
+// Where the hardware does not convert f16, Highway's emulation loses subnormals, infinities and NaNs.
+constexpr bool kConvertsF16 = (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64;
+
+// How a storage type lies in vectors of kLanes elements, and how those become f32 and back.
+template <class T>
+struct Storage;
+
+template <>
+struct Storage<float> {
+  using Tag = F32;
+  static V32 widen(V32 v) { return v; }
+  static V32 round(V32 v) { return v; }
+};
+
+template <>
+struct Storage<bf16> {
+  using Tag = U16;
+  static V32 widen(VU16 v) { return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), v))); }
+  static VU16 round(V32 v) {
+    return hn::DemoteTo(U16(), hn::BitCast(I32(), hn::ShiftRight<16>(round_high(v))));
+  }
+
+  // Rounds to nearest even in the upper half: adds half a unit, or a bit less if the kept part is even. A NaN must have
+  // an empty lower half, as all have that come from bf16 operands: nothing is carried then, and it stays a NaN of its
+  // sign.
+  static VU32 round_high(V32 v) {
+    const U32 u32;
+    const VU32 bits = hn::BitCast(u32, v);
+    const VU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
+    return hn::Add(hn::Add(bits, hn::Set(u32, 0x7FFF)), odd);
+  }
+};
+
+template <>
+struct Storage<f16> {
+  using Tag = U16;
+  using Half = hn::Rebind<hwy::float16_t, F32>;
+
+  static V32 widen(VU16 v) {
+    if constexpr (kConvertsF16) {
+      return hn::PromoteTo(F32(), hn::BitCast(Half(), v));
+    } else {
+      HWY_ALIGN uint16_t narrow[kLanes];
+      HWY_ALIGN float wide[kLanes];
+      hn::Store(v, U16(), narrow);
+      for (int i = 0; i < kLanes; ++i) wide[i] = static_cast<float>(to_double(f16{narrow[i]}));
+      return hn::Load(F32(), wide);
+    }
+  }
+  static VU16 round(V32 v) {
+    if constexpr (kConvertsF16) {
+      return hn::BitCast(U16(), hn::DemoteTo(Half(), v));
+    } else {
+      HWY_ALIGN uint16_t narrow[kLanes];
+      HWY_ALIGN float wide[kLanes];
+      hn::Store(v, F32(), wide);
+      for (int i = 0; i < kLanes; ++i) narrow[i] = to_f16(wide[i]).bits;
+      return hn::Load(U16(), narrow);
+    }
+  }
+};
+
+// Two elements of 16 bits side by side in a 32-bit lane, the first in the lower half, as f32 and back.
+template <class T>
+struct Pairs;
+
+template <>
+struct Pairs<bf16> {
+  static V32 first(VU32 pairs) { return hn::BitCast(F32(), hn::ShiftLeft<16>(pairs)); }
+  static V32 second(VU32 pairs) { return hn::BitCast(F32(), hn::And(pairs, hn::Set(U32(), 0xFFFF0000))); }
+  static VU32 round(V32 first, V32 second) {
+    return hn::Or(hn::ShiftRight<16>(Storage<bf16>::round_high(first)),
+                  hn::And(Storage<bf16>::round_high(second), hn::Set(U32(), 0xFFFF0000)));
+  }
+};
+
+template <>
+struct Pairs<f16> {
+  using S = Storage<f16>;
+  static V32 first(VU32 pairs) { return S::widen(hn::TruncateTo(U16(), pairs)); }
+  static V32 second(VU32 pairs) { return S::widen(hn::TruncateTo(U16(), hn::ShiftRight<16>(pairs))); }
+  static VU32 round(V32 first, V32 second) {
+    const U32 u32;
+    return hn::Or(hn::PromoteTo(u32, S::round(first)),
+                  hn::ShiftLeft<16>(hn::PromoteTo(u32, S::round(second))));
+  }
+};
+
+template <class T>
+using Lane = hn::TFromD<typename Storage<T>::Tag>;
+
+template <class T>
+HWY_INLINE V32 load(const T* from) {
+  return Storage<T>::widen(hn::LoadU(typename Storage<T>::Tag(), reinterpret_cast<const Lane<T>*>(from)));
+}
+
+// Whether outputs together outgrow the caches that a core has for itself, so that streaming stores pay.
+inline bool outgrow_caches(std::initializer_list<TensorView> outputs) {
+  constexpr int64_t kCaches = int64_t{8} << 20;  // [bytes]
+  int64_t bytes = 0;
+  for (const TensorView& view : outputs) bytes += view.size() * static_cast<int64_t>(size_of(view.dtype));
+  return bytes >= kCaches;
+}
+
+// A streaming store goes past the caches, which saves reading the line that it overwrites. `to` is a multiple of the
+// vector's size then, and hwy::FlushStream() follows the last of them.
+template <class Tag>
+HWY_INLINE void write(hn::Vec<Tag> v, Tag tag, hn::TFromD<Tag>* to, bool stream) {
+  // Highway would write 16 bytes of a shorter vector, too.
+  constexpr bool kCanStream = hn::MaxLanes(Tag()) * sizeof(hn::TFromD<Tag>) >= HWY_STREAM_MULTIPLE;
+  if (kCanStream && stream) {
+    hn::Stream(v, tag, to);
+  } else {
+    hn::StoreU(v, tag, to);
+  }
+}
+
+template <class T>
+HWY_INLINE void store(V32 v, T* to, bool stream) {
+  write(Storage<T>::round(v), typename Storage<T>::Tag(), reinterpret_cast<Lane<T>*>(to), stream);
+}
+
+// Copies the last elements of a row, and fills up with zeros.
+template <class T, int64_t kSize>
+const T* fill_up(const T* from, int64_t count, T (&to)[kSize]) {
+  std::fill_n(std::copy_n(from, count, to), kSize - count, T{});
+  return to;
+}
+
+// Fetches kCount elements that will be read soon, as far as the second cache level. What is fetched lies pages away
+// from what is read now, where the hardware does not look ahead.
+template <int64_t kCount, class T>
+HWY_INLINE void prefetch(const T* from) {
+  constexpr int64_t kLine = 64;  // [bytes]
+  for (int64_t at = 0; at < kCount * int64_t{sizeof(T)}; at += kLine) {
+    __builtin_prefetch(reinterpret_cast<const char*>(from) + at, 0, 2);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace assay::simd
+HWY_AFTER_NAMESPACE();
+
+#endif  // ASSAY_KERNELS_CORE_SIMD_INL_H
