@@ -16,7 +16,7 @@
 namespace assay {
 
 enum class Cache : uint8_t {
-  kCold,  // caches filled with other data before every sample
+  kCold,  // caches filled with other data before every sample: Device::flush_cache()
   kWarm,  // the same call ran just before
 };
 std::string_view name_of(Cache cache);
