@@ -21,7 +21,7 @@ rc::Gen<T> one_of(std::vector<T> values) {
 rc::Gen<int64_t> arbitrary_size(const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
   const int64_t one = std::max<int64_t>(dim.min, 1);
-  const int64_t small_end = std::min(dim.max, one + kSmall) + 1;
+  const int64_t largest_small = is_short(dim) ? dim.max : one + kSmall;
   std::vector<int64_t> sizes{one};
   for (int64_t edge : dim.edges) {
     for (int64_t size : {edge - 1, edge, edge + 1}) sizes.push_back(size);
@@ -31,7 +31,7 @@ rc::Gen<int64_t> arbitrary_size(const DimInfo& dim) {
   const auto repeated = std::ranges::unique(sizes);
   sizes.erase(repeated.begin(), repeated.end());
   return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
-                                          {12, rc::gen::inRange(one, small_end)},
+                                          {12, rc::gen::inRange(one, largest_small + 1)},
                                           {dim.edges.empty() ? 0 : 12, one_of(std::move(sizes))}});
 }
 
@@ -68,6 +68,11 @@ void limit(const Op& op, std::string_view kept, Dims& dims) {
 }
 
 }  // namespace
+
+bool is_short(const DimInfo& dim) {
+  constexpr int64_t kLongestShort = 64;
+  return dim.max <= kLongestShort;
+}
 
 bool is_legal(Layout layout, const Op& op, const Dims& dims) {
   const auto outermost = [&](const TensorInfo& tensor) { return shape_of(tensor, dims)[0]; };

@@ -64,9 +64,14 @@ Problem::Problem(const Op& op, const Path& path, const Case& which, Device& devi
 
 void Problem::draw_inputs(uint64_t seed) {
   const int count = static_cast<int>(inputs_.size());
+  std::vector<DType> dtypes;
+  for (const auto* tensors : {&inputs_, &outputs_}) {
+    for (const GuardedTensor& tensor : *tensors) dtypes.push_back(tensor.host_view().dtype);
+  }
+  const FloatFormat common = common_format(dtypes);
   for (int i = 0; i < count; ++i) {
     GuardedTensor& tensor = inputs_[static_cast<size_t>(i)];
-    const Drawing drawing(case_.data, seed, i, count, tensor.host_view().dtype, tensor.elements());
+    const Drawing drawing(case_.data, seed, i, count, tensor.host_view().dtype, common, tensor.elements());
     tensor.poison(Poison::kNan);
     tensor.fill([&](int64_t element) { return drawing(element); });
     tensor.upload();
@@ -92,12 +97,16 @@ void Problem::poison_outputs(Poison poison) {
   }
 }
 
-void Problem::enqueue() {
+Call Problem::call() const {
   Call call{
       .dims = case_.dims, .dtype = case_.dtype, .inputs = {}, .outputs = {}, .stream = device_->stream()};
   for (const GuardedTensor& tensor : inputs_) call.inputs.push_back(tensor.device_view());
   for (const GuardedTensor& tensor : outputs_) call.outputs.push_back(tensor.device_view());
-  path_->run(call);
+  return call;
+}
+
+void Problem::enqueue() {
+  path_->run(call());
 }
 
 void Problem::run() {

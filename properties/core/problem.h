@@ -32,6 +32,7 @@ class Problem {
   void draw_inputs(uint64_t seed);
   void set_inputs(const TensorBytes& inputs);
   void poison_outputs(Poison poison);
+  Call call() const;  // on the tensors where the path sees them
   // Enqueues one call, without waiting for it.
   void enqueue();
   // Runs one call to its end and brings the outputs back.

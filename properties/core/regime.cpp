@@ -15,8 +15,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A power of ten from 10 up to 1e5, as long as a number of that size still resolves an eighth of the
 // deviation.
-double offset_ratio(uint64_t bits, DType storage) {
-  const double largest = std::ldexp(1.0, format_of(storage).precision) / 8;
+double offset_ratio(uint64_t bits, int precision) {
+  const double largest = std::ldexp(1.0, precision) / 8;
   double ratio = 10;
   for (uint64_t steps = bits % 5; steps > 0 && ratio * 10 <= largest; --steps) ratio *= 10;
   return ratio;
@@ -24,21 +24,32 @@ double offset_ratio(uint64_t bits, DType storage) {
 
 }  // namespace
 
-Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType storage, int64_t elements)
+FloatFormat common_format(std::span<const DType> dtypes) {
+  FloatFormat common = format_of(DType::kF64);
+  for (DType dtype : dtypes) {
+    const FloatFormat format = format_of(dtype);
+    common.precision = std::min(common.precision, format.precision);
+    common.min_exponent = std::max(common.min_exponent, format.min_exponent);
+    common.max_exponent = std::min(common.max_exponent, format.max_exponent);
+  }
+  return common;
+}
+
+Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dtype,
+                 const FloatFormat& common, int64_t elements)
     : regime_(regime),
       random_(seed, static_cast<uint64_t>(tensor)),
-      lowest_(std::ldexp(1.0, format_of(storage).min_exponent)) {
+      lowest_(std::ldexp(1.0, format_of(dtype).min_exponent)) {
   const CounterRandom choice(seed, kChoiceStream);
-  const FloatFormat format = format_of(storage);
   last_ = elements - 1;
   chosen_ = tensors > 0 && choice.bits(0) % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
   special_ = elements > 0 ? static_cast<int64_t>(random_.bits(0, 7) % static_cast<uint64_t>(elements)) : -1;
   // A product of two values has twice the exponent. 2^114 leaves room for sums of 2^12 terms of up to 36
   // standard deviations in f32; an f16 result may overflow, and then the exact answer is an infinity too.
   constexpr int kLargestExponent = 57;
-  if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, format.min_exponent / 2 + 2);
-  if (regime == Regime::kHuge) scale_ = std::ldexp(1.0, std::min(format.max_exponent / 2, kLargestExponent));
-  if (regime == Regime::kOffset) center_ = offset_ratio(choice.bits(1), storage);
+  if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, common.min_exponent / 2 + 2);
+  if (regime == Regime::kHuge) scale_ = std::ldexp(1.0, std::min(common.max_exponent / 2, kLargestExponent));
+  if (regime == Regime::kOffset) center_ = offset_ratio(choice.bits(1), common.precision);
   if (regime == Regime::kConstant) center_ = 0.5 + random_.uniform(0, 8);
 }
 

@@ -3,17 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/core/case.h"
 #include "properties/core/random.h"
 
 namespace assay {
 
-// Draws input number `tensor` of `tensors` inputs. Values are in double and may need rounding to `storage`;
-// all are finite in it, except in the regime nonfinite.
+// The narrowest precision and range of several dtypes. Those of a case's tensors: what any of them can hold, and what a
+// product of two of them may be without vanishing or overflowing in the output.
+FloatFormat common_format(std::span<const DType> dtypes);
+
+// Draws input number `tensor` of `tensors` inputs. Values are in double and may need rounding to `dtype`, the tensor's
+// own; all are finite in it, except in the regime nonfinite. `common` is the common format of all tensors of the case.
 class Drawing {
  public:
-  Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType storage, int64_t elements);
+  Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dtype, const FloatFormat& common,
+          int64_t elements);
   double operator()(int64_t element) const;
 
  private:
@@ -22,7 +28,7 @@ class Drawing {
   bool chosen_ = false;  // the one input that is special in the regimes spike, subnormal and nonfinite
   double scale_ = 1;
   double center_ = 0;
-  double lowest_ = 0;     // smallest normal number of the storage dtype
+  double lowest_ = 0;     // smallest normal number of the dtype
   int64_t last_ = -1;     // position of the last element
   int64_t special_ = -1;  // position of the spike, or of one certain non-finite element
 };

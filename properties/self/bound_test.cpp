@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "oracles/core/compare.h"
-#include "properties/self/exact_sum.h"
+#include "oracles/core/self/exact_sum.h"
 #include "properties/self/support.h"
 
 namespace assay {

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every law holds for every production path that this machine can run, and at least one specimen breaks it.
-#include "kernels/core/build.h"
 #include "properties/core/specimen.h"
+#include "properties/self/gpu.h"
 #include "properties/self/support.h"
-
-#if ASSAY_HAS_CUDA
-#include "kernels/core_cuda/cuda_device.h"
-#endif
 
 namespace assay {
 namespace {
 
-constexpr uint64_t kSeeds = 20;
+constexpr uint64_t kSeeds = 32;
 
 class EveryLaw : public testing::TestWithParam<const Law*> {
  protected:
@@ -44,19 +40,16 @@ TEST_P(EveryLaw, HoldsOnTheCpu) {
 }
 
 TEST_P(EveryLaw, HoldsOnTheGpu) {
-#if ASSAY_HAS_CUDA
-  if (cuda_device_count() == 0) GTEST_SKIP() << cuda_unavailable_reason();
-  static const std::unique_ptr<Device> gpu = open_cuda(0);
-  expect_held(DeviceKind::kCuda, *gpu);
-#else
-  GTEST_SKIP() << "this build has no CUDA";
-#endif
+  const test::Gpu gpu = test::gpu();
+  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+  expect_held(DeviceKind::kCuda, *gpu.device);
 }
 
 TEST_P(EveryLaw, IsBrokenBySomeSpecimenAndNamesTheCase) {
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     for (const Specimen& specimen : registry().specimens()) {
-      if (specimen.op != law().op) continue;
+      // One that differs from call to call breaks almost every law, and so shows nothing of this one.
+      if (specimen.op != law().op || specimen.path.name == "specimen.nondeterministic") continue;
       const auto violation = law().violation(op(), specimen.path, test::cpu(), seed);
       if (!violation) continue;
       EXPECT_THAT(*violation, testing::HasSubstr(fmt::format("{}/{}", specimen.op, specimen.path.name)));

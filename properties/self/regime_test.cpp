@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "properties/core/problem.h"
 #include "properties/self/support.h"
 
 namespace assay {
@@ -20,7 +21,7 @@ double stored(DType dtype, double value) {
 
 std::vector<double> draw(Regime regime, uint64_t seed = 1, int tensor = 0, int tensors = 1,
                          DType dtype = DType::kF32, int64_t elements = kElements) {
-  const Drawing drawing(regime, seed, tensor, tensors, dtype, elements);
+  const Drawing drawing(regime, seed, tensor, tensors, dtype, format_of(dtype), elements);
   std::vector<double> values;
   for (int64_t i = 0; i < elements; ++i) values.push_back(stored(dtype, drawing(i)));
   return values;
@@ -209,6 +210,61 @@ TEST(Regime, AllOthersAreFinite) {
   }
 }
 
+TEST(Regime, CommonFormatIsTheNarrowest) {
+  constexpr DType kMixed[] = {DType::kF32, DType::kF16, DType::kBF16};
+  const FloatFormat common = common_format(kMixed);
+  EXPECT_EQ(common.precision, 8);
+  EXPECT_EQ(common.min_exponent, -14);
+  EXPECT_EQ(common.max_exponent, 15);
+  const FloatFormat alone = common_format(std::span(kMixed).first(1));
+  EXPECT_EQ(alone.precision, 24);
+  EXPECT_EQ(alone.min_exponent, -126);
+}
+
+// Whether the outputs of the op, on data of this regime, are neither all zero nor all infinite. Tensors of another dtype
+// than the storage's could make them so: products at the edge of f32 are far beyond it in f16.
+bool shows_something(const Op& op, DType dtype, Regime regime, uint64_t seed) {
+  Case which{.op = std::string(op.name),
+             .path = std::string(op.paths.front().name),
+             .dtype = dtype,
+             .dims = test::small_dims(op, 3)};
+  which.data = regime;
+  Problem problem(op, op.paths.front(), which, test::cpu());
+  problem.draw_inputs(seed);
+  bool has_nonzero = false;
+  bool has_finite = false;
+  for (size_t output = 0; output < op.outputs.size(); ++output) {
+    std::vector<int64_t> elements(
+        static_cast<size_t>(element_count(shape_of(op.outputs[output], which.dims))));
+    for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
+    std::vector<Expected> expected(elements.size());
+    registry().oracle(op.name).answer(problem.question(), static_cast<int>(output), elements, expected);
+    for (const Expected& e : expected) {
+      const double value = stored(op.outputs[output].dtype.value_or(dtype), e.value);
+      has_nonzero |= value != 0;
+      has_finite |= std::isfinite(value);
+    }
+  }
+  return has_nonzero && has_finite;
+}
+
+class RegimeOfEveryOp : public testing::TestWithParam<const Op*> {};
+INSTANTIATE_TEST_SUITE_P(Ops, RegimeOfEveryOp, testing::ValuesIn(registry().ops()),
+                         [](const auto& test) { return std::string(test.param->name); });
+
+TEST_P(RegimeOfEveryOp, LeavesSomethingToSee) {
+  const Op& op = *GetParam();
+  for (DType dtype : op.paths.front().dtypes) {
+    for (Regime regime : all_regimes()) {
+      if (regime == Regime::kSpike) continue;  // one element may well meet none that is multiplied by it
+      for (uint64_t seed = 0; seed < 20; ++seed) {
+        EXPECT_TRUE(shows_something(op, dtype, regime, seed))
+            << name_of(dtype) << " " << name_of(regime) << " " << seed;
+      }
+    }
+  }
+}
+
 TEST(Regime, TensorsAndSeedsDiffer) {
   const auto first = draw(Regime::kNormal, 1, 0, 2);
   EXPECT_NE(first, draw(Regime::kNormal, 1, 1, 2));
@@ -220,7 +276,7 @@ TEST(Regime, TensorsAndSeedsDiffer) {
 TEST(Regime, GoldenValues) {
   uint64_t hash = test::hash_of("");
   for (Regime regime : all_regimes()) {
-    const Drawing drawing(regime, 42, 1, 2, DType::kBF16, 100);
+    const Drawing drawing(regime, 42, 1, 2, DType::kBF16, format_of(DType::kBF16), 100);
     for (int64_t i = 0; i < 100; ++i) {
       const double x = drawing(i);
       hash = test::hash_of(std::isnan(x) ? "nan" : fmt::format("{:x}", std::bit_cast<uint64_t>(x)), hash);

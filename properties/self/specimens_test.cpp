@@ -3,9 +3,11 @@
 #include <iostream>
 #include <set>
 
+#include "properties/core/axes.h"
 #include "properties/core/fuzz.h"
+#include "properties/core/planted.h"
+#include "properties/self/gpu.h"
 #include "properties/self/support.h"
-#include "properties/specimens/dynamic_conv.h"
 
 namespace assay {
 namespace {
@@ -50,15 +52,98 @@ TEST_P(EverySpecimen, IsCaught) {
   }
 }
 
-// The smallest tensors that show a wrapped offset lie 2^32 elements apart: only this layout can.
-TEST(Specimens, NarrowOffsetsAreCaughtByInflatedTensors) {
-  for (std::string_view op : {"dynamic_conv", "dynamic_conv_grad"}) {
-    Case which = parse_case(fmt::format("{}/specimen.narrow_offsets/bf16/b=2/t=3/d=4/w=2", op));
-    const Subject subject = registry().subject(op, which.path);
-    EXPECT_EQ(judge(subject, which, test::cpu()).kind, VerdictKind::kPass);
-    which.layout = Layout::kInflated;
-    EXPECT_EQ(judge(subject, which, test::cpu()).kind, VerdictKind::kFail);
+class EveryOp : public testing::TestWithParam<const Op*> {
+ protected:
+  const Op& op() const { return *GetParam(); }
+  Subject subject(const Path& path) const { return {&op(), &path, &registry().oracle(op().name)}; }
+  Case smallest_case(const Path& path) const {
+    Case which;
+    which.op = op().name;
+    which.path = path.name;
+    which.dtype = path.dtypes.front();
+    for (const DimInfo& dim : op().dims) which.dims.set(dim.key, std::max<int64_t>(dim.min, 1));
+    return which;
   }
+
+  // More entries than a CUDA grid has blocks along y or z, along each dimension in turn.
+  template <class Body>
+  void for_each_long_case(const Path& path, const Body& body) const {
+    constexpr int64_t kLong = kLargestGrid + 2;
+    for (const DimInfo& dim : op().dims) {
+      if (dim.max < kLong) continue;
+      Case which = smallest_case(path);
+      which.dims.set(dim.key, kLong);
+      body(dim, which);
+    }
+  }
+  void expect_long_cases_pass(DeviceKind kind, Device& device) const {
+    for (const Path& path : op().paths) {
+      if (path.device != kind) continue;
+      for_each_long_case(path, [&](const DimInfo&, const Case& which) {
+        const Verdict verdict = judge(subject(path), which, device);
+        EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
+      });
+    }
+  }
+
+  static constexpr int64_t kLargestGrid = 65'535;  // [blocks] along y and z
+};
+
+INSTANTIATE_TEST_SUITE_P(All, EveryOp, testing::ValuesIn(registry().ops()),
+                         [](const auto& test) { return std::string(test.param->name); });
+
+// Else a specimen could be caught for another reason than its fault.
+TEST_P(EveryOp, LoopIsRightBeforeAFaultIsPlanted) {
+  const Specimen& specimen = test::specimen(op().name, "narrow_offsets");
+  FuzzOptions options;
+  options.max_shrinks = 0;
+  int64_t passed = 0;
+  fuzz(subject(specimen.path), test::cpu(), options, [&](const Judged& judged) {
+    if (judged.which.layout == Layout::kInflated) return true;
+    EXPECT_FALSE(is_failure(judged.verdict.kind))
+        << judged.which.to_string() << ": " << judged.verdict.reason;
+    passed += judged.verdict.kind == VerdictKind::kPass ? 1 : 0;
+    return true;
+  });
+  EXPECT_GT(passed, options.cases / 2);
+}
+
+// The smallest tensors that show a wrapped offset lie 2^32 elements apart: only this layout can.
+TEST_P(EveryOp, NarrowOffsetsAreCaughtByInflatedTensorsOnly) {
+  const Path& path = test::specimen(op().name, "narrow_offsets").path;
+  Case which = smallest_case(path);
+  which.dims = test::small_dims(op(), 3);
+  for (const auto* tensors : {&op().inputs, &op().outputs}) {
+    for (const TensorInfo& tensor : *tensors) which.dims.set(axes_of(tensor).front(), 2);
+  }
+  for (const Layout layout : all_layouts()) {
+    which.layout = layout;
+    const Verdict verdict = judge(subject(path), which, test::cpu());
+    EXPECT_EQ(verdict.kind, layout == Layout::kInflated ? VerdictKind::kFail : VerdictKind::kPass)
+        << which.to_string() << ": " << verdict.reason;
+  }
+}
+
+// No drawn case is as long as this, so it is no specimen.
+TEST_P(EveryOp, EntriesBeyondTheGridAreMissed) {
+  const Specimen& loop = test::specimen(op().name, "narrow_offsets");
+  for_each_long_case(loop.path, [&](const DimInfo& dim, const Case& which) {
+    Path path = loop.path;
+    EXPECT_EQ(judge(subject(path), which, test::cpu()).kind, VerdictKind::kPass);
+    const auto beyond_grid = [](int64_t index, int64_t) { return index >= kLargestGrid; };
+    path.run = leaving_out(op(), dim.key, beyond_grid, loop.path.run);
+    EXPECT_EQ(judge(subject(path), which, test::cpu()).kind, VerdictKind::kFail);
+  });
+}
+
+TEST_P(EveryOp, EntriesBeyondTheGridAreComputedOnTheCpu) {
+  expect_long_cases_pass(DeviceKind::kCpu, test::cpu());
+}
+
+TEST_P(EveryOp, EntriesBeyondTheGridAreComputedOnTheGpu) {
+  const test::Gpu gpu = test::gpu();
+  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+  expect_long_cases_pass(DeviceKind::kCuda, *gpu.device);
 }
 
 TEST(Specimens, AreNoPathsOfTheirOps) {

@@ -12,11 +12,14 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/case.h"
 #include "kernels/core/device.h"
 #include "kernels/core/error.h"
+#include "properties/core/generate.h"
+#include "properties/core/random.h"
 #include "properties/core/registry.h"
 
 namespace assay::test {
@@ -70,6 +73,92 @@ T any_between(T begin, T end) {
 inline uint64_t hash_of(std::string_view text, uint64_t hash = 0xCBF29CE484222325u) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
   return hash;
+}
+
+// A problem of some dozen elements. The short dimensions have the size `size`, as far as they may.
+inline Dims small_dims(const Op& op, int64_t size) {
+  constexpr int64_t kLong[] = {2, 6, 3};
+  Dims dims;
+  size_t next = 0;
+  for (const DimInfo& dim : op.dims) {
+    const int64_t wanted = is_short(dim) ? size : kLong[next++ % std::size(kLong)];
+    dims.set(std::string(dim.key), std::clamp(wanted, dim.min, dim.max));
+  }
+  return dims;
+}
+
+// The sizes at which some path may change its behaviour: the smallest, 1, 2, and the neighbourhood of every edge and of
+// the largest of a short dimension.
+inline std::vector<int64_t> boundary_sizes(const DimInfo& dim) {
+  std::vector<int64_t> sizes{dim.min, 1, 2};
+  for (int64_t edge : dim.edges) sizes.insert(sizes.end(), {edge - 1, edge, edge + 1});
+  if (is_short(dim)) sizes.insert(sizes.end(), {dim.max - 1, dim.max});
+  std::erase_if(sizes, [&](int64_t size) { return size < dim.min || size > dim.max; });
+  std::ranges::sort(sizes);
+  const auto repeated = std::ranges::unique(sizes);
+  sizes.erase(repeated.begin(), repeated.end());
+  return sizes;
+}
+
+// Whether no output has an element.
+inline bool is_empty(const Op& op, const Dims& dims) {
+  return std::ranges::all_of(
+      op.outputs, [&](const TensorInfo& tensor) { return element_count(shape_of(tensor, dims)) == 0; });
+}
+
+inline int64_t largest_tensor(const Op& op, const Dims& dims) {
+  int64_t largest = 0;
+  for (const auto* tensors : {&op.inputs, &op.outputs}) {
+    for (const TensorInfo& tensor : *tensors)
+      largest = std::max(largest, element_count(shape_of(tensor, dims)));
+  }
+  return largest;
+}
+
+// Combinations of boundary sizes whose tensors have at most `elements` elements: all of them, or kMost at random.
+inline std::vector<Dims> boundary_dims(const Op& op, int64_t elements) {
+  constexpr size_t kMost = 5000;
+  Dims smallest;
+  for (const DimInfo& dim : op.dims) smallest.set(std::string(dim.key), std::max<int64_t>(dim.min, 1));
+  std::vector<Dims> all{smallest};
+  for (const DimInfo& dim : op.dims) {
+    std::vector<Dims> more;
+    for (const Dims& dims : all) {
+      for (int64_t size : boundary_sizes(dim)) {
+        more.push_back(dims);
+        more.back().set(std::string(dim.key), size);
+      }
+    }
+    std::erase_if(more, [&](const Dims& dims) { return largest_tensor(op, dims) > elements; });
+    const CounterRandom random(0, more.size());
+    all.clear();
+    for (size_t i = 0; i < more.size(); ++i) {
+      if (random.uniform(i) * static_cast<double>(more.size()) < kMost) all.push_back(std::move(more[i]));
+    }
+  }
+  return all;
+}
+
+// A problem whose largest output takes at least `bytes`, if the last two dimensions that are not short make it so. The
+// last of them is no multiple of a vector, if it may be that long.
+inline Dims large_dims(const Op& op, int64_t bytes) {
+  Dims dims;
+  const DimInfo* rows = nullptr;
+  const DimInfo* row = nullptr;
+  for (const DimInfo& dim : op.dims) {
+    dims.set(std::string(dim.key), std::clamp<int64_t>(is_short(dim) ? 2 : 1, dim.min, dim.max));
+    if (!is_short(dim)) rows = std::exchange(row, &dim);
+  }
+  if (row != nullptr) dims.set(std::string(row->key), std::min<int64_t>(1030, row->max));
+  const auto is_small = [&](const TensorInfo& tensor) {
+    const auto size = static_cast<int64_t>(size_of(tensor.dtype.value_or(DType::kF32)));
+    return element_count(shape_of(tensor, dims)) * size < bytes;
+  };
+  const int64_t most = rows == nullptr ? 0 : std::min<int64_t>(rows->max, 10'000);
+  for (int64_t size = 100; size <= most && std::ranges::all_of(op.outputs, is_small); size += 100) {
+    dims.set(std::string(rows->key), size);
+  }
+  return dims;
 }
 
 inline const Specimen& specimen(std::string_view op, std::string_view fault) {

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/common_laws.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "properties/core/axes.h"
+
+namespace assay {
+namespace {
+
+// The index with another number along each axis that is the dimension `key`.
+template <class Number>
+Extents along(std::string_view key, const TensorInfo& tensor, Extents index, const Number& number) {
+  const std::vector<std::string_view> axes = axes_of(tensor);
+  for (int axis = 0; axis < index.rank(); ++axis) {
+    if (axes[static_cast<size_t>(axis)] == key) index[axis] = number(index[axis]);
+  }
+  return index;
+}
+
+}  // namespace
+
+Check independence(std::string_view key) {
+  return [key](const Trial& trial) {
+    const Values inputs = draw(trial);
+    const int64_t chosen = trial.choice(trial.size(key));
+    const auto inside = [&](const TensorInfo& tensor, const Extents& index) {
+      return along(key, tensor, index, [&](int64_t) { return chosen; });
+    };
+    Dims alone = trial.which.dims;
+    alone.set(key, 1);
+    const Values part = build(trial.op.inputs, alone, [&](size_t tensor, const Extents& index) {
+      return inputs.at(tensor, inside(trial.op.inputs[tensor], index));
+    });
+    return differs(
+        trial, compute(trial, part), compute(trial, inputs),
+        [&](size_t output, const Extents& index) { return inside(trial.op.outputs[output], index); });
+  };
+}
+
+Check permutation(std::string_view key) {
+  return [key](const Trial& trial) {
+    const std::vector<int64_t> order = trial.permutation(trial.size(key));
+    const auto permuted = [&](const TensorInfo& tensor, const Extents& index) {
+      return along(key, tensor, index, [&](int64_t i) { return order[static_cast<size_t>(i)]; });
+    };
+    const Values inputs = draw(trial);
+    const Values moved = rearranged(inputs, [&](size_t tensor, const Extents& index) {
+      return permuted(trial.op.inputs[tensor], index);
+    });
+    return differs(
+        trial, compute(trial, moved), compute(trial, inputs),
+        [&](size_t output, const Extents& index) { return permuted(trial.op.outputs[output], index); });
+  };
+}
+
+Check scaling(std::vector<Scaled> inputs, int power_of_outputs) {
+  return [inputs = std::move(inputs), power_of_outputs](const Trial& trial) {
+    const int doublings = 1 + static_cast<int>(trial.choice(4));
+    const auto scale = [&](std::vector<double>& values, int power) {
+      for (double& value : values) value = std::ldexp(value, doublings * power);
+    };
+    const Values unscaled = draw(trial);
+    Values scaled = unscaled;
+    for (const Scaled& input : inputs) scale(scaled.elements[trial.input(input.input)], input.power);
+    const Values of_unscaled = compute(trial, unscaled);
+    Values want = of_unscaled;
+    for (auto& output : want.elements) scale(output, power_of_outputs);
+    return differs(trial, compute(trial, scaled), want,
+                   [&](size_t output, const Extents& index) -> std::optional<Extents> {
+                     const DType dtype = trial.op.outputs[output].dtype.value_or(trial.which.dtype);
+                     const double normal = std::ldexp(1.0, format_of(dtype).min_exponent);
+                     if (std::abs(of_unscaled.at(output, index)) < normal) return std::nullopt;
+                     return index;
+                   });
+  };
+}
+
+Check additivity(std::vector<std::string_view> names) {
+  return [names = std::move(names)](const Trial& trial) {
+    const Values a = draw_integers(trial, 0);
+    const auto is_summed = [&](size_t tensor, const Extents&) {
+      return std::ranges::count(names, trial.op.inputs[tensor].name) > 0;
+    };
+    const Values b = mixed(a, draw_integers(trial, 1), is_summed);
+    const Values sum = changed(a, is_summed, [&](size_t tensor, const Extents& index) {
+      return a.at(tensor, index) + b.at(tensor, index);
+    });
+    const Values of_a = compute(trial, a);
+    const Values of_b = compute(trial, b);
+    const Values want = build(trial.op.outputs, trial.which.dims, [&](size_t output, const Extents& index) {
+      return of_a.at(output, index) + of_b.at(output, index);
+    });
+    return differs(trial, positive_zeros(compute(trial, sum)), positive_zeros(want));
+  };
+}
+
+Check layout_independence() {
+  return [](const Trial& trial) -> Violation {
+    const Values inputs = draw(trial);
+    const Values want = compute(trial, inputs);
+    for (Layout layout : {Layout::kStrided, Layout::kMisaligned, Layout::kTransposed, Layout::kMixed}) {
+      Trial other = trial;
+      other.which.layout = layout;
+      if (auto violation = differs(other, compute(other, inputs), want)) return violation;
+    }
+
+    const auto outermost_repeated = rearranged(inputs, [](size_t, Extents index) {
+      index[0] = 0;
+      return index;
+    });
+    Trial broadcast = trial;
+    broadcast.which.layout = Layout::kBroadcast;
+    if (auto violation =
+            differs(broadcast, compute(broadcast, outermost_repeated), compute(trial, outermost_repeated))) {
+      return violation;
+    }
+
+    const auto chosen = static_cast<size_t>(trial.choice(static_cast<int64_t>(inputs.shapes.size())));
+    const int axis = static_cast<int>(trial.choice(inputs.shapes[chosen].rank(), 1));
+    const Values one_repeated = rearranged(inputs, [&](size_t tensor, Extents index) {
+      if (tensor == chosen) index[axis] = 0;
+      return index;
+    });
+    const auto repeat = [&](Call& call) { call.inputs[chosen].strides[axis] = 0; };
+    return differs(trial, compute(trial, one_repeated, repeat), compute(trial, one_repeated));
+  };
+}
+
+}  // namespace assay

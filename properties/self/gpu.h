@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU that tests run on.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kernels/core/build.h"
+#include "kernels/core/device.h"
+
+#if ASSAY_HAS_CUDA
+#include "kernels/core_cuda/cuda_device.h"
+#endif
+
+namespace assay::test {
+
+struct Gpu {
+  Device* device;  // null if there is none
+  std::string why_not;
+};
+
+inline Gpu gpu() {
+#if ASSAY_HAS_CUDA
+  if (cuda_device_count() == 0) return {nullptr, std::string(cuda_unavailable_reason())};
+  static const std::unique_ptr<Device> device = open_cuda(0);
+  return {device.get(), ""};
+#else
+  return {nullptr, "this build has no CUDA"};
+#endif
+}
+
+}  // namespace assay::test
