@@ -1,76 +1,120 @@
 #!/usr/bin/env python3
-"""Times what else a user would pick for dynamic_conv on this GPU: torch.compile, and the source's Triton kernels.
+# SPDX-License-Identifier: Apache-2.0
+"""Times what else a user would pick for each op on this GPU: torch.compile, and the source's own kernels.
 
 usage: gpu_peers.py OUT.json [PEERS_DIR]
 
-Medians with the L2 flushed between calls (triton.testing.do_bench). PEERS_DIR may hold dynamic_conv_seed.py with
-fwd(x, k) and bwd(dout, x, k). The error is normwise against float64.
+Each bench/<op>.py declares OPS: by the name of each op of the family
+
+    problems       [(dtype, dims)] as on a case line, ("bf16", {"n": 4096, "h": 1280}); the sweep has to time them, too
+    inputs         inputs(dtype of torch, **dims): the inputs on the GPU, in the order of the op's table
+    formula        formula(*inputs) in plain PyTorch; given to torch.compile, and with float64 inputs the reference
+    source         "module.function" of PEERS_DIR with the source's kernels, called as formula is; optional
+    source_dtypes  the dtypes that it serves; all when left out
+
+Medians with a cold L2, timed as our own paths are. The error of each output is normwise against float64.
 """
+import importlib
+import importlib.util
 import json
+import pathlib
+import statistics
 import sys
 
 import torch
-import triton
 
-DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
-SHAPES = [(8, 2048, 2048, 4), (1, 16384, 4096, 4)]
-
-
-def microseconds(call):
-    return triton.testing.do_bench(call, warmup=50, rep=200, return_mode="median") * 1e3
+BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench"
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
-def by_formula(x, k):
-    t, w = x.shape[1], k.shape[3]
-    padded = torch.nn.functional.pad(x, (0, 0, w - 1, 0))
-    return sum(padded[:, i : i + t] * k[..., i] for i in range(w))
+def declared(folder):
+    """{op: what its family's file declares of it}."""
+    ops = {}
+    for file in sorted(folder.glob("*.py")):
+        spec = importlib.util.spec_from_file_location(f"bench_{file.stem}", file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        ops.update(module.OPS)
+    return ops
 
 
-def gradients_by_formula(dout, x, k):
-    t, w = x.shape[1], k.shape[3]
-    padded = torch.nn.functional.pad(x, (0, 0, w - 1, 0))
-    dk = torch.stack([dout * padded[:, i : i + t] for i in range(w)], dim=-1)
-    terms = torch.nn.functional.pad(dout.unsqueeze(-1) * k, (0, 0, 0, 0, 0, w - 1))
-    dx = sum(terms[:, w - 1 - i : w - 1 - i + t, :, i] for i in range(w))
-    return dx, dk
+def compiled(op):
+    # By default a function that was compiled for one problem is compiled for any size at the second one, and slower.
+    torch.compiler.reset()
+    return torch.compile(op["formula"], dynamic=False)
+
+
+def source(op):
+    module, function = op["source"].rsplit(".", 1)
+    return getattr(importlib.import_module(module), function)
+
+
+def peers(op, dtype, has_sources):
+    """{name: how to get the function}."""
+    found = {"torch.compile": compiled}
+    if has_sources and "source" in op and dtype in op.get("source_dtypes", DTYPES):
+        found["source (Triton)"] = source
+    return found
+
+
+def as_tuple(outputs):
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def normwise_error(got, want):
     return ((got.double() - want).norm() / want.norm()).item()
 
 
-def peers(folder):
-    found = {"torch.compile": (torch.compile(by_formula), torch.compile(gradients_by_formula))}
-    if folder:
-        sys.path.insert(0, folder)
-        import dynamic_conv_seed as source
+class Timer:
+    """As our own (kernels/core_cuda/cuda_device.cu): before each call a copy of twice the L2 replaces what is in it, and the
+    GPU waits until the host has enqueued the call."""
 
-        found["source (Triton)"] = (source.fwd, source.bwd)
-    return found
+    def __init__(self):
+        self.half = 2 * torch.cuda.get_device_properties(0).L2_cache_size
+        self.memory = torch.ones(2 * self.half, dtype=torch.uint8, device="cuda")
+        self.begin, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def sample(self, call):
+        self.memory[: self.half].copy_(self.memory[self.half :])
+        torch.cuda._sleep(200_000)  # [cycles] 0.1 ms: torch launches slowly
+        self.begin.record()
+        call()
+        self.end.record()
+        torch.cuda.synchronize()
+        return 1e3 * self.begin.elapsed_time(self.end)  # [us]
+
+    def microseconds(self, call):
+        first = [self.sample(call) for _ in range(5)]  # the first calls also compile, tune and allocate
+        count = max(15, min(300, int(0.2e6 / first[-1])))
+        return statistics.median(self.sample(call) for _ in range(count))
+
+
+def measure(timer, name, op, dtype, dims, has_sources):
+    torch.manual_seed(0)
+    inputs = op["inputs"](DTYPES[dtype], **dims)
+    want = as_tuple(op["formula"](*(tensor.double() for tensor in inputs)))
+    for peer, function_of in peers(op, dtype, has_sources).items():
+        row = {"op": name, "dims": dims, "dtype": dtype, "peer": peer}
+        try:
+            function = function_of(op)
+            row["rel_l2"] = [normwise_error(*pair) for pair in zip(as_tuple(function(*inputs)), want, strict=True)]
+            row["us"] = timer.microseconds(lambda: function(*inputs))
+        except Exception as error:  # a peer that cannot run is a result, too
+            row["failed"] = str(error)[:200]
+        yield row
 
 
 def main():
-    torch.manual_seed(0)
+    has_sources = len(sys.argv) > 2
+    if has_sources:
+        sys.path.insert(0, sys.argv[2])
+    timer = Timer()
     rows = []
-    for b, t, d, w in SHAPES:
-        for name, dtype in DTYPES.items():
-            x = torch.randn(b, t, d, device="cuda", dtype=dtype)
-            k = torch.randn(b, t, d, w, device="cuda", dtype=dtype)
-            dout = torch.randn_like(x)
-            want = by_formula(x.double(), k.double())
-            want_gradients = gradients_by_formula(dout.double(), x.double(), k.double())
-            for peer, (forward, backward) in peers(sys.argv[2] if len(sys.argv) > 2 else None).items():
-                row = {"peer": peer, "dtype": name, "b": b, "t": t, "d": d, "w": w}
-                try:
-                    row["rel_l2"] = normwise_error(forward(x, k), want)
-                    row["forward_us"] = microseconds(lambda: forward(x, k))
-                    row["backward_rel_l2"] = [normwise_error(*pair) for pair in zip(backward(dout, x, k), want_gradients)]
-                    row["backward_us"] = microseconds(lambda: backward(dout, x, k))
-                except Exception as error:  # a peer that cannot run is a result, too
-                    row["failed"] = str(error)[:200]
+    for name, op in declared(BENCH).items():
+        for dtype, dims in op["problems"]:
+            for row in measure(timer, name, op, dtype, dims, has_sources):
                 rows.append(row)
                 print(json.dumps(row), flush=True)
-            del x, k, dout, want, want_gradients
             torch.cuda.empty_cache()
     with open(sys.argv[1], "w") as file:
         json.dump(rows, file, indent=1)

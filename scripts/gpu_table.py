@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints the README's table from what scripts/gpu_check left: ours beside the peers, each over the same floor.
 
 usage: gpu_table.py DIR    (with run.json and peers.json)
+
+Of several paths of an op the fastest stands for us.
 """
 import json
 import pathlib
 import sys
 
 
-def times(record):
+def problem_of(case):
+    dims = case["id"].split("/data=")[0].split("/")[3:]
+    return case["op"], case["dtype"], tuple(sorted(dims))
+
+
+def fastest(record):
+    """{problem: the case}."""
     found = {}
-    for case in record["cases"]:
-        if case["perf"]:
-            dims = case["id"].split("/data=")[0].split("/", 3)
-            found[(case["op"], case["dtype"], dims[3])] = case
+    for case in sorted((case for case in record["cases"] if case["perf"]), key=lambda case: case["perf"]["median_ns"]):
+        found.setdefault(problem_of(case), case)
     return found
 
 
@@ -21,32 +28,45 @@ def cell(microseconds, floor):
     return f"{microseconds:.0f} ({microseconds / floor:.2f})"
 
 
-def error(case):
-    return " ".join(f"{output['rel_l2']:.1e}" for output in case["numerics"]["outputs"])
+def peer_cell(row, floor):
+    if row is None:
+        return "–"
+    return cell(row["us"], floor) if "us" in row else "failed"
+
+
+def errors(values):
+    return " ".join(f"{value:.1e}" for value in values) or "–"
 
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    record = json.loads((folder / "run.json").read_text())
-    ours = times(record)
-    peers = json.loads((folder / "peers.json").read_text())
-    names = list(dict.fromkeys(row["peer"] for row in peers))
+    ours = fastest(json.loads((folder / "run.json").read_text()))
+    rows = json.loads((folder / "peers.json").read_text())
+    names = list(dict.fromkeys(row["peer"] for row in rows))
+    problems = {}  # {problem: (dims in the order of the op, {peer: row})}
+    for row in rows:
+        problem = row["op"], row["dtype"], tuple(sorted(f"{key}={size}" for key, size in row["dims"].items()))
+        problems.setdefault(problem, (row["dims"], {}))[1][row["peer"]] = row
     print("| problem | floor | Assay | " + " | ".join(names) + " | error of Assay | " + " | ".join(f"of {n}" for n in names) + " |")
     print("|---|--:|--:|" + "--:|" * len(names) + "---|" + "---|" * len(names))
-    for op, time, rel_l2 in (("dynamic_conv", "forward_us", "rel_l2"), ("dynamic_conv_grad", "backward_us", "backward_rel_l2")):
-        problems = list(dict.fromkeys((row["dtype"], row["b"], row["t"], row["d"], row["w"]) for row in peers))
-        for dtype, b, t, d, w in problems:
-            case = ours[(op, dtype, f"b={b}/t={t}/d={d}/w={w}")]
-            floor = case["perf"]["floor_ns"] / 1e3
-            rows = {row["peer"]: row for row in peers if (row["dtype"], row["b"], row["t"], row["d"]) == (dtype, b, t, d)}
-            peer_cells = [cell(rows[name][time], floor) if time in rows[name] else "failed" for name in names]
-            peer_errors = []
-            for name in names:
-                value = rows[name].get(rel_l2, [])
-                peer_errors.append(" ".join(f"{e:.1e}" for e in (value if isinstance(value, list) else [value])))
-            cells = [f"`{op}` {dtype} B{b} T{t} D{d}", f"{floor:.0f}", f"**{cell(case['perf']['median_ns'] / 1e3, floor)}**"]
-            print("| " + " | ".join(cells + peer_cells + [error(case)] + peer_errors) + " |")
+    untimed = []
+    for problem, (dims, peers) in problems.items():
+        op, dtype, _ = problem
+        label = f"`{op}` {dtype} " + " ".join(f"{key.upper()}{size}" for key, size in dims.items())
+        if problem not in ours:
+            untimed.append(label)
+            continue
+        perf = ours[problem]["perf"]
+        floor = perf["floor_ns"] / 1e3
+        cells = [label, f"{floor:.0f}", f"**{cell(perf['median_ns'] / 1e3, floor)}**"]
+        cells += [peer_cell(peers.get(name), floor) for name in names]
+        cells.append(errors(output["rel_l2"] for output in ours[problem]["numerics"]["outputs"]))
+        cells += [errors(peers.get(name, {}).get("rel_l2", [])) for name in names]
+        print("| " + " | ".join(cells) + " |")
+    for label in untimed:
+        print(f"gpu_table.py: run.json holds no time of {label}", file=sys.stderr)
+    return 1 if untimed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -151,6 +152,23 @@ TEST(Sweeps, NameOpsAndServedDtypes) {
   for (const Sweep& sweep : sweeps()) {
     const Op& op = registry().op(sweep.op);
     EXPECT_NO_THROW(require_dims(op, sweep.dims)) << sweep.op;
+    const auto is_other = [&](const Path& path) { return path.device != sweep.device; };
+    const auto serves = [&](const Path& path) {
+      return !is_other(path) && std::ranges::count(path.dtypes, sweep.dtype) != 0;
+    };
+    EXPECT_TRUE(std::ranges::all_of(op.paths, is_other) || std::ranges::any_of(op.paths, serves))
+        << "no path of " << sweep.op << " on " << name_of(sweep.device) << " serves " << name_of(sweep.dtype);
+  }
+}
+
+TEST(Sweeps, TimeEveryPath) {
+  for (const Op* op : registry().ops()) {
+    for (const Path& path : op->paths) {
+      const auto times = [&](const Sweep& sweep) {
+        return sweep.op == op->name && sweep.device == path.device;
+      };
+      EXPECT_TRUE(std::ranges::any_of(sweeps(), times)) << op->name << "/" << path.name;
+    }
   }
 }
 

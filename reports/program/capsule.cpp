@@ -34,6 +34,15 @@ void add_outputs_if_any(TensorFile& file, const Subject& subject, const Case& wh
   }
 }
 
+// Without the axes of size 1 that `shape` has at its end beyond `rank` axes: the same elements in the same order.
+Extents without_trailing_ones(const Extents& shape, int rank) {
+  int kept = shape.rank();
+  while (kept > rank && shape[kept - 1] == 1) --kept;
+  Extents result;
+  for (int axis = 0; axis < kept; ++axis) result.push_back(shape[axis]);
+  return result;
+}
+
 }  // namespace
 
 void write_capsule(const std::filesystem::path& directory, size_t number, const Subject& subject,
@@ -71,8 +80,10 @@ TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which)
     const auto found = file.tensors.find(std::string(info.name));
     if (found == file.tensors.end()) throw usage_error("the tensor {} of {} is missing", info.name, op.name);
     const StoredTensor& tensor = found->second;
-    const ConstTensorView view{tensor.bytes.data(), tensor.dtype, tensor.shape, dense_strides(tensor.shape)};
-    require_shape(info.name, view, shape_of(info, which.dims));
+    const Extents expected = shape_of(info, which.dims);
+    const Extents shape = without_trailing_ones(tensor.shape, expected.rank());
+    const ConstTensorView view{tensor.bytes.data(), tensor.dtype, shape, dense_strides(shape)};
+    require_shape(info.name, view, expected);
     require_dtype(info.name, view, info.dtype.value_or(which.dtype));
     inputs.push_back(tensor.bytes);
   }

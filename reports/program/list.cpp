@@ -38,7 +38,10 @@ Json op_json(const Op& op) {
 
 std::string signature(const std::vector<TensorInfo>& tensors) {
   std::vector<std::string> names;
-  for (const TensorInfo& tensor : tensors) names.push_back(fmt::format("{} ({})", tensor.name, tensor.shape));
+  for (const TensorInfo& tensor : tensors) {
+    const std::string dtype = tensor.dtype ? fmt::format(" {}", name_of(*tensor.dtype)) : "";
+    names.push_back(fmt::format("{} ({}){}", tensor.name, tensor.shape, dtype));
+  }
   return fmt::format("{}", fmt::join(names, ", "));
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <new>
 
@@ -90,6 +91,37 @@ TEST_F(ProgramOnBadPaths, APathThatCrashesIsNotRunAgain) {
   EXPECT_EQ(calls, 1);
   EXPECT_TRUE(capsule.file.tensors.contains("x"));
   EXPECT_FALSE(capsule.file.tensors.contains("out"));
+}
+
+// Whatever the op and its tensors' own dtypes are.
+TEST_F(ProgramOnBadPaths, ACapsuleHoldsEveryTensorAsTheOpDeclaresIt) {
+  const auto cpu = open_cpu();
+  std::filesystem::create_directories(out_ / "capsules");
+  size_t number = 0;
+  for (const Op* op : registry().ops()) {
+    const Path& path = op->paths.front();
+    const Subject subject{op, &path, &registry().oracle(op->name)};
+    for (DType dtype : path.dtypes) {
+      Case which{.op = std::string(op->name), .path = std::string(path.name), .dtype = dtype, .dims = {}};
+      for (const DimInfo& dim : op->dims)
+        which.dims.set(std::string(dim.key), std::clamp<int64_t>(3, dim.min, dim.max));
+      write_capsule(out_ / "capsules", ++number, subject, which,
+                    {.kind = VerdictKind::kFail, .reason = "", .outputs = {}}, *cpu);
+      const Capsule capsule = read_capsule(
+          out_ / "capsules" / fmt::format("{:03}-{}-{}.safetensors", number, op->name, path.name));
+      EXPECT_EQ(capsule.which, which);
+      for (const auto* infos : {&op->inputs, &op->outputs}) {
+        for (const TensorInfo& info : *infos) {
+          const StoredTensor& tensor = capsule.file.tensors.at(std::string(info.name));
+          EXPECT_EQ(tensor.dtype, info.dtype.value_or(dtype)) << which.to_string() << " " << info.name;
+          EXPECT_EQ(tensor.shape, shape_of(info, which.dims)) << which.to_string() << " " << info.name;
+        }
+      }
+      Problem problem(*op, path, which, *cpu);
+      problem.draw_inputs(which.seed);
+      EXPECT_EQ(inputs_from(capsule.file, *op, which), problem.inputs()) << which.to_string();
+    }
+  }
 }
 
 TEST_F(ProgramOnBadPaths, OnlyAnAbsentDeviceIsCalledThat) {

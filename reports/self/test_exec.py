@@ -15,11 +15,12 @@ import unittest
 import numpy
 
 ASSAY = sys.argv.pop(1)
-DTYPES = {"F32": numpy.float32, "F16": numpy.float16}
+# NumPy has no bf16: arrays of uint16 hold its bits.
+DTYPES = {"F32": numpy.float32, "F16": numpy.float16, "BF16": numpy.uint16}
 
 
-def write_tensors(path, tensors):
-    header, data = {}, b""
+def write_tensors(path, tensors, **metadata):
+    header, data = {"__metadata__": metadata}, b""
     for name, array in tensors.items():
         dtype = {value: key for key, value in DTYPES.items()}[array.dtype.type]
         begin = len(data)
@@ -39,6 +40,20 @@ def read_tensors(path):
         name: numpy.frombuffer(data[slice(*entry["data_offsets"])], DTYPES[entry["dtype"]]).reshape(entry["shape"])
         for name, entry in header.items()
     }
+
+
+def to_bf16(values):
+    """The bits of float32 values rounded to bf16, ties to even."""
+    bits = values.astype(numpy.float32).view(numpy.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(numpy.uint16)
+
+
+def from_bf16(bits):
+    return (bits.astype(numpy.uint32) << 16).view(numpy.float32)
+
+
+def mix(x, residual, post, comb):
+    return post[:, :, None] * x[:, None, :] + numpy.einsum("nji,njh->nih", comb, residual)
 
 
 def forward(x, k):
@@ -92,6 +107,57 @@ class Exec(unittest.TestCase):
                     dx, dk = backward(dout, x, k)
                     numpy.testing.assert_array_equal(got["dx"], dx)
                     numpy.testing.assert_array_equal(got["dk"], dk)
+
+    def mixes(self, *shape):
+        """Numbers of f32 that bf16 and f16 would round."""
+        return (self.random.integers(-8, 9, shape) + 2.0**-10).astype(numpy.float32)
+
+    def test_tensors_with_a_dtype_of_their_own(self):
+        storages = {
+            "f32": (lambda values: values.astype(numpy.float32), lambda stored: stored),
+            "f16": (lambda values: values.astype(numpy.float16), lambda stored: stored),
+            "bf16": (to_bf16, from_bf16),
+        }
+        for name, (store, load) in storages.items():
+            for n, hc, h in ((3, 4, 10), (1, 1, 1), (2, 16, 5)):
+                with self.subTest(dtype=name, shape=(n, hc, h)):
+                    x, residual = self.draw(float, n, h), self.draw(float, n, hc, h)
+                    post, comb = self.mixes(n, hc), self.mixes(n, hc, hc)
+                    inputs = {"x": store(x), "residual": store(residual), "post": post, "comb": comb}
+                    case = f"mhc_post/cpu/{name}/n={n}/hc={hc}/h={h}"
+                    want = load(store(mix(x, residual, post.astype(float), comb.astype(float))))
+                    numpy.testing.assert_array_equal(load(self.outputs(case, inputs)["out"]), want)
+                    column = inputs | {"post": post.reshape(n, hc, 1)}
+                    numpy.testing.assert_array_equal(load(self.outputs(case, column)["out"]), want)
+                    write_tensors(self.dir / "capsule.safetensors", inputs, case=case)
+                    replay = subprocess.run([ASSAY, "replay", self.dir / "capsule.safetensors"], text=True, capture_output=True)
+                    self.assertEqual(replay.returncode, 0, replay.stdout + replay.stderr)
+
+    def test_refuses_tensors_without_the_dtype_of_their_own(self):
+        inputs = {
+            "x": self.draw(numpy.float16, 2, 5),
+            "residual": self.draw(numpy.float16, 2, 3, 5),
+            "post": self.mixes(2, 3),
+            "comb": self.mixes(2, 3, 3),
+        }
+        for message, tensors in [
+            ("post has dtype f16, expected f32", {"post": inputs["post"].astype(numpy.float16)}),
+            ("comb has dtype bf16, expected f32", {"comb": to_bf16(inputs["comb"])}),
+            ("x has dtype f32, expected f16", {"x": inputs["x"].astype(numpy.float32)}),
+            ("post has shape (1, 2, 3), expected (2, 3)", {"post": inputs["post"].reshape(1, 2, 3)}),
+            ("post has shape (2, 3, 2), expected (2, 3)", {"post": self.mixes(2, 3, 2)}),
+        ]:
+            with self.subTest(message=message):
+                result = self.run_case("mhc_post/cpu/f16/n=2/hc=3/h=5", inputs | tensors)
+                self.assertEqual(result.returncode, 2)
+                self.assertIn(message, result.stderr)
+
+    def test_list_names_the_dtype_of_a_tensor(self):
+        ops = json.loads(subprocess.run([ASSAY, "list", "mhc_post", "--json"], text=True, capture_output=True).stdout)
+        dtypes = {tensor["name"]: tensor.get("dtype") for tensor in ops[0]["inputs"]}
+        self.assertEqual(dtypes, {"x": None, "residual": None, "post": "f32", "comb": "f32"})
+        text = subprocess.run([ASSAY, "list", "mhc_post"], text=True, capture_output=True).stdout
+        self.assertIn("x (n h), residual (n hc h), post (n hc) f32, comb (n hc hc) f32 -> out (n hc h)", text)
 
     def test_says_what_is_wrong_with_the_input(self):
         x, k = self.draw(numpy.float32, 1, 4, 3), self.draw(numpy.float32, 1, 4, 3, 2)

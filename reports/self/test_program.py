@@ -45,8 +45,11 @@ class Commands(ProgramTest):
         self.assertEqual(result.returncode, 0)
         self.assertIn("dynamic_conv_grad", result.stdout)
         ops = json.loads(assay("list", "--json").stdout)
-        self.assertEqual([op["op"] for op in ops], ["dynamic_conv", "dynamic_conv_grad"])
-        self.assertEqual(ops[0]["paths"][0]["path"], "cpu")
+        names = [op["op"] for op in ops]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertLessEqual({"dynamic_conv", "dynamic_conv_grad"}, set(names))
+        for op in ops:
+            self.assertIn("cpu", [path["path"] for path in op["paths"]], op["op"])
 
     def test_doctor_measures_the_copy_bandwidth(self):
         doctor = json.loads(assay("doctor", "--device", "cpu", "--json").stdout)
@@ -93,11 +96,11 @@ class Commands(ProgramTest):
         self.assertEqual(assay("verify", "--device", "cpu", "--cases", "2", "--json", "-q").stderr, "")
 
     def test_options_have_environment_twins(self):
-        twin = assay("verify", "--device", "cpu", "--json", env={"ASSAY_CASES": "3", "ASSAY_SEED": "9", "ASSAY_DTYPE": "f16"})
+        twin = assay("verify", "dynamic_conv", "--device", "cpu", "--json", env={"ASSAY_CASES": "3", "ASSAY_SEED": "9", "ASSAY_DTYPE": "f16"})
         record = json.loads(twin.stdout)
         self.assertEqual(record["seed"], 9)
         self.assertEqual({case["dtype"] for case in record["cases"]}, {"f16"})
-        self.assertEqual(len(record["cases"]), 6)
+        self.assertEqual(len(record["cases"]), 3)
 
     def test_report_renders_a_record_again(self):
         assay("verify", "--device", "cpu", "--cases", "3", "--out", self.dir / "a")
@@ -113,7 +116,7 @@ class Commands(ProgramTest):
 
     def test_a_specimen_that_survives_fails_the_command(self):
         # One tiny case cannot show a wrapped 32-bit offset.
-        result = assay("verify", "--specimens", "*/specimen.narrow_offsets", "--cases", "1", "--device", "cpu")
+        result = assay("verify", "--specimens", "dynamic_conv/specimen.narrow_offsets", "--cases", "1", "--device", "cpu")
         self.assertEqual(result.returncode, 1, result.stdout)
         self.assertIn("SURVIVED", result.stdout)
 
@@ -272,8 +275,8 @@ class BadInput(ProgramTest):
         self.fails(5, "no path matches zzz", "verify", "--specimens", "*/specimen.*", "zzz")
         self.fails(5, "no selected path serves f64", "list", "--dtype", "f64")
         self.fails(5, "does not serve f64", "verify", "dynamic_conv/cpu", "--dtype", "f64")
-        self.fails(5, "no path matches cheri*", "verify", "cheri*")
-        self.fails(5, "no path matches cheri*", "list", "cheri*")
+        self.fails(5, "no path matches nothing*", "verify", "nothing*")
+        self.fails(5, "no path matches nothing*", "list", "nothing*")
 
     @unittest.skipIf(json.loads(assay("doctor", "--device", "cpu", "--json").stdout)["gpus"].endswith("found"), "a GPU is here")
     def test_an_absent_device(self):

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks who includes whom: `layers.py ROOT` prints each violation and exits with 1 if there is any.
 
-An op's kernels include nothing of other ops, an oracle nothing but its op's contract, nothing includes reports, and only
-CUDA sources see CUDA headers, directly or through a header of ours.
+An op's kernels include nothing of other ops, an oracle nothing but its op's contract, its audit nothing of the oracle,
+nothing includes reports, and only CUDA sources see CUDA headers, directly or through a header of ours.
 """
 
 import re
@@ -23,7 +23,10 @@ def allowed_folders(path):
         own = {"core": [], "core_cuda": ["kernels/core_cuda"]}.get(part, ["kernels/core_cuda", f"kernels/{part}"])
         return ["kernels/core", *own]
     if layer == "oracles":
-        own = [] if part == "core" else [f"oracles/{part}", f"kernels/{part}/{part}.h"]
+        contract = [f"kernels/{part}/{part}.h"]
+        if "self" in path.parts:  # an audit shares nothing with the oracle
+            return ["kernels/core", "oracles/core/self", *contract]
+        own = [] if part == "core" else [f"oracles/{part}", *contract]
         return ["kernels/core", "oracles/core", *own]
     return {
         "properties": ["kernels", "oracles", "properties"],

@@ -10,13 +10,13 @@ find_program(ASSAY_PYTHON python3 REQUIRED)
 find_library(ASSAY_MPFR mpfr REQUIRED)
 
 function(assay_add_test_program name)
-  cmake_parse_arguments(arg "SERIAL" "LABEL" "FROM;LINK" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "LABEL" "FROM;LINK;SOURCES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${arg_FROM}/*.cpp)
   if(NOT sources)
     message(WARNING "${arg_FROM} holds no tests")
     return()
   endif()
-  add_executable(${name} ${sources})
+  add_executable(${name} ${sources} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE assay::reports assay_registry rapidcheck ${arg_LINK}
                                         GTest::gmock GTest::gtest_main assay_options)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
@@ -26,7 +26,34 @@ function(assay_add_test_program name)
   endif()
 endfunction()
 
-assay_add_test_program(assay_properties_test FROM properties/self LINK ${ASSAY_MPFR} LABEL unit.threads)
+# The audits of the oracles, oracles/<op>/self/audit.cpp, and a list of them.
+file(GLOB assay_audits CONFIGURE_DEPENDS oracles/*/self/audit.cpp)
+set(declarations)
+set(calls)
+foreach(audit IN LISTS assay_audits)
+  string(REGEX REPLACE "^.*/oracles/(.*)/self/audit.cpp$" "\\1" op ${audit})
+  string(APPEND declarations "namespace ${op} { std::vector<test::Audit> audits(); }\n")
+  string(APPEND calls "  for (const Audit& audit : ${op}::audits()) all.push_back(audit);\n")
+endforeach()
+set(assay_audit_list ${PROJECT_BINARY_DIR}/assay_audits.cpp)
+file(CONFIGURE OUTPUT ${assay_audit_list} @ONLY CONTENT [[// Generated from the files oracles/<op>/self/audit.cpp.
+#include "oracles/core/self/audit.h"
+
+namespace assay {
+@declarations@
+namespace test {
+
+std::vector<Audit> all_audits() {
+  std::vector<Audit> all;
+@calls@  return all;
+}
+
+}  // namespace test
+}  // namespace assay
+]])
+
+assay_add_test_program(assay_properties_test FROM properties/self SOURCES ${assay_audits} ${assay_audit_list}
+                                             LINK ${ASSAY_MPFR}   LABEL unit.threads)
 assay_add_test_program(assay_bench_test      FROM bench/self                         LABEL unit.threads SERIAL)
 assay_add_test_program(assay_reports_test    FROM reports/self                       LABEL unit)
 
@@ -50,7 +77,7 @@ endforeach()
 foreach(check layers text format)
   assay_add_script_test(check.${check} check scripts/checks/${check}.py ${PROJECT_SOURCE_DIR})
 endforeach()
-foreach(test checks setup junit)
+foreach(test checks setup junit gpu_table)
   assay_add_script_test(check.scripts.${test} check scripts/tests/test_${test}.py)
 endforeach()
 assay_add_script_test(check.install check scripts/tests/test_install.py ${PROJECT_BINARY_DIR})

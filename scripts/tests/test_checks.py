@@ -76,6 +76,8 @@ class Layers(Check):
         self.assert_refused("oracles/conv/conv.cpp", "kernels/other/other.h")
         self.assert_refused("oracles/conv/conv.cpp", "kernels/conv/tiles.h")
         self.assert_refused("oracles/conv/conv.cpp", "properties/core/problem.h")
+        self.assert_refused("oracles/conv/self/audit.cpp", "oracles/conv/conv.h")
+        self.assert_refused("oracles/conv/self/audit.cpp", "oracles/core/bound.h")
         self.assert_refused("properties/core/law.cpp", "bench/core/timer.h")
         self.assert_refused("bench/core/timer.cpp", "properties/conv.h")
         for layer in ("kernels/conv/cpu.cpp", "oracles/conv/conv.cpp", "properties/conv.h", "bench/core/timer.cpp"):
@@ -110,6 +112,9 @@ class Text(Check):
     def test_machine_path(self):
         text = '// see /home' + '/someone/notes\n'
         self.assert_found("text.py", "kernels/core/tensor.h", text, "tensor.h:4: a path of one machine: /home" + "/")
+
+    def test_no_toggle(self):
+        self.assert_found("text.py", "bench/conv-inl.h", TOP, "has no guard with HWY_TARGET_TOGGLE")
 
     def test_unfinished(self):
         self.assert_found("text.py", "README.md", "TO" + "DO: write\n", "README.md:1: unfinished: TO" + "DO")
