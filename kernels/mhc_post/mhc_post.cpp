@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/mhc_post/mhc_post.h"
+
+#include <utility>
+
+#include "kernels/core/build.h"
+
+namespace assay::mhc_post {
+namespace {
+
+Tensors tensors_of(const Call& call) {
+  return {call.inputs[0], call.inputs[1], call.inputs[2], call.inputs[3], call.outputs[0]};
+}
+
+Recipe recipe(DType storage) {
+  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
+}
+
+Cost cost(const Dims& dims, DType storage) {
+  const int64_t n = dims["n"], hc = dims["hc"], h = dims["h"];
+  const auto mix_bytes = static_cast<int64_t>(sizeof(float));
+  return {
+      .bytes = n * h * (1 + 2 * hc) * static_cast<int64_t>(size_of(storage)) + n * hc * (1 + hc) * mix_bytes,
+      .flops = 2 * n * h * hc * (1 + hc)};
+}
+
+Path make_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,
+               std::string_view summary) {
+  return {.name = name,
+          .device = device,
+          .dtypes = {DType::kF32, DType::kF16, DType::kBF16},
+          .deterministic = true,
+          .recipe = recipe,
+          .unsupported = {},
+          .run = std::move(run),
+          .summary = summary};
+}
+
+}  // namespace
+
+void require_valid(const Tensors& t) {
+  if (t.x.dtype == DType::kF64) throw usage_error("x has dtype f64; mhc_post serves f32, f16 and bf16");
+  if (t.x.shape.rank() != 2) throw usage_error("x has shape {}, expected (N, H)", t.x.shape.to_string());
+  const int64_t n = t.x.shape[0], h = t.x.shape[1];
+  const int64_t hc = t.residual.shape.rank() == 3 ? t.residual.shape[1] : 0;
+  if (hc < 1 || hc > kMaxStreams) {
+    throw usage_error("residual has shape {}, expected (N, HC, H) with HC in 1..{}",
+                      t.residual.shape.to_string(), kMaxStreams);
+  }
+  const Extents streams{n, hc, h};
+  const Extents post = t.post.shape.rank() == 3 ? Extents{n, hc, 1} : Extents{n, hc};
+  const auto require = [](std::string_view name, const ConstTensorView& view, const Extents& shape,
+                          DType dtype) {
+    require_dtype(name, view, dtype);
+    require_shape(name, view, shape);
+  };
+  const std::pair<std::string_view, const ConstTensorView&> inputs[] = {
+      {"x", t.x}, {"residual", t.residual}, {"post", t.post}, {"comb", t.comb}};
+  require("residual", t.residual, streams, t.x.dtype);
+  require("post", t.post, post, DType::kF32);
+  require("comb", t.comb, {n, hc, hc}, DType::kF32);
+  require("out", t.out, streams, t.x.dtype);
+  require_output("out", t.out);
+  for (const auto& [name, view] : inputs) {
+    require_input(name, view);
+    require_disjoint("out", t.out, name, view);
+  }
+}
+
+const std::vector<Op>& ops() {
+  static const std::vector<Op> all = [] {
+    Op op{.name = "mhc_post",
+          .formula = "out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]",
+          .dims = {{"n", 0, int64_t{1} << 40, {32, 128}, "tokens"},
+                   {"hc", 1, kMaxStreams, {}, "streams"},
+                   {"h", 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 256, 1024, 2048}, "hidden"}},
+          .inputs = {{"x", "n h", {}, "output of the layer"},
+                     {"residual", "n hc h", {}, "streams before the layer"},
+                     {"post", "n hc", DType::kF32, "weight of x in each output stream"},
+                     {"comb", "n hc hc", DType::kF32, "weight of stream j in output stream i, at [j,i]"}},
+          .outputs = {{"out", "n hc h", {}, "streams after the layer"}},
+          .cost = cost,
+          .paths = {}};
+    op.paths.push_back(make_path(
+        "cpu", DeviceKind::kCpu, [](const Call& call) { run_cpu(tensors_of(call)); },
+        "SIMD across h, threads across tokens; a block of all streams stays in the first cache level"));
+    if constexpr (kHasCuda) {
+      op.paths.push_back(make_path(
+          "cuda", DeviceKind::kCuda, [](const Call& call) { run_cuda(tensors_of(call), call.stream); },
+          "each thread loads 16 bytes of x and of every stream once, and writes all outputs"));
+    }
+    return std::vector<Op>{std::move(op)};
+  }();
+  return all;
+}
+
+}  // namespace assay::mhc_post

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]: a thread loads its part of x and of all streams
+// of a token once, and writes all outputs from registers.
+//
+// A thread's part is a few vectors of 16 bytes along h. Where the layout allows it, a vector is one piece; elsewhere it is
+// made of pieces of 4 bytes or of single elements, so far apart that neighbouring threads touch neighbouring memory. The
+// arithmetic and its order are the same. The loads of x and of the streams are on their way before the block brings the
+// weights of its tokens to shared memory, where all threads read them.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "kernels/core/specialise.h"
+#include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/packed.cuh"
+#include "kernels/mhc_post/mhc_post.h"
+
+namespace assay::mhc_post {
+namespace {
+
+// How the kernel divides its work; each number is the fastest of those measured on an H200.
+template <class T, int kStreams_, int kPiece_>
+struct Plan {
+  static constexpr int kStreams = kStreams_;
+  static constexpr int kPiece = kPiece_;                                           // [bytes] moved at once
+  static constexpr int kElements = 16 / int{sizeof(T)};                            // of a vector
+  static constexpr int kPieces = 16 / kPiece;                                      // of a vector
+  static constexpr int kThreads = kStreams <= 4 ? 32 : kStreams <= 8 ? 128 : 256;  // of a block at most
+  static constexpr int kRegisters = kStreams <= 4 ? 80 : 128;                      // of a thread at most
+  static constexpr int kMinBlocks = std::min(65536 / kRegisters / kThreads, 32);   // on a multiprocessor
+  static constexpr int kVectors = std::max(20 / (4 * (kStreams + 1)), 1);          // of a thread in each row
+  static constexpr int kOutputs = std::min(kStreams, 4);                           // summed at once
+  // Weights of a token: a row for x and one for each stream, filled up to whole groups of kOutputs.
+  static constexpr int kPitch = (kStreams + kOutputs - 1) / kOutputs * kOutputs;
+  static constexpr int kWeights = (kStreams + 1) * kPitch;
+};
+
+// A tensor (N,H) or (N,HC,H). Strides in elements.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t token, stream, hidden;
+
+  template <class Void>
+  explicit Rows(const BasicTensorView<Void>& view)
+      : data(view.template as<std::remove_const_t<T>>()),
+        token(view.strides[0]),
+        stream(view.shape.rank() == 3 ? view.strides[1] : 0),
+        hidden(view.strides[view.shape.rank() - 1]) {}
+};
+
+// How many threads take part: in each of `groups` groups of `tokens` tokens, `tiles` blocks along h, with `threads` threads
+// for each token.
+struct Division {
+  int64_t n, h;  // sizes of the problem
+  int threads, tokens;
+  int64_t tiles, groups;
+
+  std::string to_string() const {
+    return fmt::format(
+        "{} tokens of {} elements in {} groups of {} by {} blocks of {} threads for each token", n, h, groups,
+        tokens, tiles, threads);
+  }
+};
+
+template <class T>
+struct Arguments {
+  Rows<const T> x, residual;
+  Rows<T> out;
+  const float* post;
+  int64_t post_token, post_stream;  // [elements]
+  const float* comb;
+  int64_t comb_token, comb_from, comb_to;  // [elements] strides of (n, j, i)
+  Division division;
+};
+
+// Weight number k of the block's tokens: [token][0][i] = post[i], [token][1 + j][i] = comb[j][i]; 0 where there is none.
+template <class Plan, class T>
+__device__ float weight_of(const Arguments<T>& a, int64_t first_token, int k) {
+  const int64_t n = first_token + k / Plan::kWeights;
+  const int row = k % Plan::kWeights / Plan::kPitch;
+  const int i = k % Plan::kPitch;
+  if (n >= a.division.n || i >= Plan::kStreams) return 0;
+  return __ldg(row == 0 ? a.post + n * a.post_token + i * a.post_stream
+                        : a.comb + n * a.comb_token + (row - 1) * a.comb_from + i * a.comb_to);
+}
+
+// Weights that are read at once.
+template <int kCount>
+struct alignas(kCount % 4 == 0   ? 16
+               : kCount % 2 == 0 ? 8
+                                 : 4) Group {
+  float values[kCount];
+  __device__ float operator[](int i) const { return values[i]; }
+};
+
+// Hides from the compiler that the elements are the same as before: in a loop it would widen all of them in advance, and
+// run out of registers.
+template <class T, int kCount>
+__device__ void keep_packed(Bits<T, kCount>& bits) {
+  for (uint32_t& word : bits.words) asm volatile("" : "+r"(word));
+}
+
+template <class T, class Plan>
+__global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kernel(const Arguments<T> a) {
+  constexpr int kStreams = Plan::kStreams;
+  constexpr int kElements = Plan::kElements;
+  constexpr int kOutputs = Plan::kOutputs;
+  constexpr int kPerPiece = kElements / Plan::kPieces;
+  extern __shared__ float4 shared[];
+  auto* const weights = reinterpret_cast<float*>(shared);
+
+  const int64_t first_token = (int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * a.division.tokens;
+  if (first_token >= a.division.n) return;
+  const int64_t n = first_token + threadIdx.y;
+  // Piece number p of vector v lies (v * kPieces + p) * step after the thread's first one.
+  const int64_t step = int64_t{blockDim.x} * kPerPiece;
+  const int64_t tile = step * Plan::kPieces * Plan::kVectors;
+  const int64_t first = blockIdx.x * tile + threadIdx.x * kPerPiece;
+  int pieces = 0;  // of the thread within the tensor
+#pragma unroll
+  for (int p = 0; p < Plan::kPieces * Plan::kVectors; ++p) {
+    if (n < a.division.n && first + p * step < a.division.h) ++pieces;
+  }
+
+  Bits<T, kElements> x[Plan::kVectors], residual[kStreams][Plan::kVectors];
+  const auto load = [&](Bits<T, kElements>& bits, const Rows<const T>& rows, int64_t stream, int v) {
+    load_pieces<Plan::kPiece>(
+        bits,
+        rows.data + n * rows.token + stream * rows.stream + (first + v * Plan::kPieces * step) * rows.hidden,
+        step * rows.hidden, pieces - v * Plan::kPieces);
+  };
+#pragma unroll
+  for (int v = 0; v < Plan::kVectors; ++v) {
+    load(x[v], a.x, 0, v);
+#pragma unroll
+    for (int j = 0; j < kStreams; ++j) load(residual[j][v], a.residual, j, v);
+  }
+  const int threads = static_cast<int>(blockDim.x * blockDim.y);
+  const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  for (int k = thread; k < a.division.tokens * Plan::kWeights; k += threads) {
+    weights[k] = weight_of<Plan>(a, first_token, k);
+  }
+  __syncthreads();
+
+  const auto* const own = reinterpret_cast<const Group<kOutputs>*>(weights + threadIdx.y * Plan::kWeights);
+#pragma unroll
+  for (int v = 0; v < Plan::kVectors; ++v) {
+    if (v * Plan::kPieces >= pieces) return;
+    T* const out = a.out.data + n * a.out.token + (first + v * Plan::kPieces * step) * a.out.hidden;
+    constexpr int kUnroll = kStreams <= 8 ? kStreams : 1;
+#pragma unroll kUnroll
+    for (int i = 0; i < kStreams; i += kOutputs) {
+      if constexpr (kUnroll == 1) {
+        keep_packed(x[v]);
+#pragma unroll
+        for (int j = 0; j < kStreams; ++j) keep_packed(residual[j][v]);
+      }
+      float sums[kOutputs][kElements];
+      const Group<kOutputs> post = own[i / kOutputs];
+#pragma unroll
+      for (int o = 0; o < kOutputs; ++o) {
+#pragma unroll
+        for (int e = 0; e < kElements; ++e) sums[o][e] = post[o] * x[v][e];
+      }
+#pragma unroll
+      for (int j = 0; j < kStreams; ++j) {
+        const Group<kOutputs> comb = own[((1 + j) * Plan::kPitch + i) / kOutputs];
+#pragma unroll
+        for (int e = 0; e < kElements; ++e) {
+          const float value = residual[j][v][e];
+#pragma unroll
+          for (int o = 0; o < kOutputs; ++o) sums[o][e] = fmaf(comb[o], value, sums[o][e]);
+        }
+      }
+#pragma unroll
+      for (int o = 0; o < kOutputs; ++o) {
+        if (i + o >= kStreams) break;
+        store_pieces<Plan::kPiece>(out + (i + o) * a.out.stream, step * a.out.hidden, round_to<T>(sums[o]),
+                                   pieces - v * Plan::kPieces);
+      }
+    }
+  }
+}
+
+template <class T, class Plan>
+Division divide(int64_t n, int64_t h) {
+  constexpr int64_t kSharedBytes = int64_t{32} << 10;          // of weights in a block at most
+  constexpr int64_t kPart = Plan::kElements * Plan::kVectors;  // [elements] of a thread in each row
+  const int64_t threads_of_token = (h + kPart - 1) / kPart;
+  Division division{.n = n, .h = h, .threads = 0, .tokens = 0, .tiles = 0, .groups = 0};
+  division.tiles = (threads_of_token + Plan::kThreads - 1) / Plan::kThreads;
+  const int64_t shared_out = (threads_of_token + division.tiles - 1) / division.tiles;
+  division.threads = static_cast<int>(division.tiles == 1 ? shared_out : (shared_out + 31) / 32 * 32);
+  const int64_t fit = kSharedBytes / (Plan::kWeights * int64_t{sizeof(float)});
+  division.tokens =
+      static_cast<int>(std::clamp<int64_t>(Plan::kThreads / division.threads, 1, std::min(fit, n)));
+  division.groups = (n + division.tokens - 1) / division.tokens;
+  return division;
+}
+
+// x counts tiles, y and z the groups: neither may exceed 65535.
+dim3 grid_of(const Division& division) {
+  constexpr int64_t kMost = 65535;
+  const int64_t z = (division.groups + kMost - 1) / kMost;
+  const int64_t y = (division.groups + z - 1) / z;  // few blocks are left without work
+  if (division.tiles > INT32_MAX || z > kMost) throw unsupported_error("{}", division.to_string());
+  return {static_cast<unsigned>(division.tiles), static_cast<unsigned>(y), static_cast<unsigned>(z)};
+}
+
+template <class T, class Plan>
+void launch(const Tensors& t, cudaStream_t stream) {
+  const Division division = divide<T, Plan>(t.x.shape[0], t.x.shape[1]);
+  const Arguments<T> arguments{.x = Rows<const T>(t.x),
+                               .residual = Rows<const T>(t.residual),
+                               .out = Rows<T>(t.out),
+                               .post = t.post.as<float>(),
+                               .post_token = t.post.strides[0],
+                               .post_stream = t.post.strides[1],
+                               .comb = t.comb.as<float>(),
+                               .comb_token = t.comb.strides[0],
+                               .comb_from = t.comb.strides[1],
+                               .comb_to = t.comb.strides[2],
+                               .division = division};
+  const dim3 block(static_cast<unsigned>(division.threads), static_cast<unsigned>(division.tokens));
+  const size_t shared = static_cast<size_t>(division.tokens) * Plan::kWeights * sizeof(float);
+  streams_kernel<T, Plan><<<grid_of(division), block, shared, stream>>>(arguments);
+  cuda_check_launch("streams_kernel");
+}
+
+// Whether h can be cut into pieces of `bytes` that are packed and aligned in every row.
+bool has_pieces(const ConstTensorView& view, int64_t bytes) {
+  const int hidden = view.shape.rank() - 1;
+  return view.strides[hidden] == 1 &&
+         view.shape[hidden] * static_cast<int64_t>(size_of(view.dtype)) % bytes == 0 &&
+         is_aligned_across(view, 0, hidden, bytes);
+}
+
+template <class T, int kStreams>
+void choose_layout(const Tensors& t, cudaStream_t stream) {
+  const auto all_have_pieces = [&](int64_t bytes) {
+    return has_pieces(t.x, bytes) && has_pieces(t.residual, bytes) && has_pieces(t.out, bytes);
+  };
+  if (all_have_pieces(16)) return launch<T, Plan<T, kStreams, 16>>(t, stream);
+  if constexpr (sizeof(T) < 4) {
+    if (all_have_pieces(4)) return launch<T, Plan<T, kStreams, 4>>(t, stream);
+  }
+  launch<T, Plan<T, kStreams, sizeof(T)>>(t, stream);
+}
+
+}  // namespace
+
+void run_cuda(const Tensors& t, void* stream) {
+  require_valid(t);
+  if (t.out.size() == 0) return;
+  visit_storage(t.x.dtype, [&]<class T>(std::type_identity<T>) {
+    visit_integer<1, kMaxStreams>(t.residual.shape[1],
+                                  [&]<int kStreams>(std::integral_constant<int, kStreams>) {
+                                    choose_layout<T, kStreams>(t, static_cast<cudaStream_t>(stream));
+                                  });
+  });
+}
+
+}  // namespace assay::mhc_post

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of mhc_post: relations between outputs that hold to the bit for every path, because the contract fixes the
+// order of the sums. They need no oracle, so no error of the oracle can hide in them.
+#include "kernels/mhc_post/mhc_post.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "properties/core/common_laws.h"
+#include "properties/specimens/mhc_post.h"
+
+namespace assay::mhc_post {
+namespace {
+
+// Positions in the op's table.
+enum Input : size_t { kX, kResidual, kPost, kComb };
+
+// Output streams in another order, with their weights, give the same bits in that order.
+Violation output_stream_permutation(const Trial& trial) {
+  const std::vector<int64_t> order = trial.permutation(trial.size("hc"));
+  const auto permuted = [&](Extents index, int axis) {
+    index[axis] = order[static_cast<size_t>(index[axis])];
+    return index;
+  };
+  const Values inputs = draw(trial);
+  const Values moved = rearranged(inputs, [&](size_t tensor, const Extents& index) {
+    return tensor == kPost ? permuted(index, 1) : tensor == kComb ? permuted(index, 2) : index;
+  });
+  return differs(trial, compute(trial, moved), compute(trial, inputs),
+                 [&](size_t, const Extents& index) { return permuted(index, 1); });
+}
+
+// Residual streams in another order, with what they give, make sums of the same terms: exact for integers.
+Violation residual_stream_permutation(const Trial& trial) {
+  const std::vector<int64_t> order = trial.permutation(trial.size("hc"));
+  const Values inputs = draw_integers(trial);
+  const Values moved = rearranged(inputs, [&](size_t tensor, Extents index) {
+    if (tensor == kResidual || tensor == kComb) index[1] = order[static_cast<size_t>(index[1])];
+    return index;
+  });
+  return differs(trial, positive_zeros(compute(trial, moved)), positive_zeros(compute(trial, inputs)));
+}
+
+// Weights of other output streams change nothing.
+Violation weight_independence(const Trial& trial) {
+  const Values inputs = draw(trial);
+  const int64_t stream = trial.choice(trial.size("hc"));
+  const Values other_weights = mixed(inputs, draw(trial, 2), [&](size_t tensor, const Extents& index) {
+    return (tensor == kPost && index[1] != stream) || (tensor == kComb && index[2] != stream);
+  });
+  return differs(
+      trial, compute(trial, other_weights), compute(trial, inputs),
+      [&](size_t, const Extents& index) { return index[1] == stream ? std::optional(index) : std::nullopt; });
+}
+
+// Let each output stream choose x or one stream of the residual with a weight of 1; all other weights are 0. The output
+// is what was chosen: the other terms are zeros, and no drawn element is one, whose sign they could change.
+Violation weight_of_one_copies(const Trial& trial) {
+  const int64_t streams = trial.size("hc");
+  const auto chosen = [&](int64_t n, int64_t i) {  // x for -1
+    return trial.choice(streams + 1, static_cast<uint64_t>(1 + n * streams + i)) - 1;
+  };
+  const Values inputs = changed(
+      draw(trial), [](size_t tensor, const Extents&) { return tensor == kPost || tensor == kComb; },
+      [&](size_t tensor, const Extents& index) {
+        const int64_t source = tensor == kPost ? -1 : index[1];
+        const int64_t output = tensor == kPost ? index[1] : index[2];
+        return source == chosen(index[0], output) ? 1.0 : 0.0;
+      });
+  const Values want = build(trial.op.outputs, trial.which.dims, [&](size_t, const Extents& index) {
+    const int64_t source = chosen(index[0], index[1]);
+    return source < 0 ? inputs.at(kX, {index[0], index[2]})
+                      : inputs.at(kResidual, {index[0], source, index[2]});
+  });
+  return differs(trial, compute(trial, inputs), want);
+}
+
+// Nothing is left out because its weight is 0: an infinity makes a NaN of each output that it is a term of, and of no
+// other.
+Violation infinity_times_zero(const Trial& trial) {
+  const bool of_x = trial.choice(2) == 0;
+  const int64_t token = trial.choice(trial.size("n"), 1);
+  const int64_t stream = trial.choice(trial.size("hc"), 2);
+  const int64_t column = trial.choice(trial.size("h"), 3);
+  const Values inputs = changed(
+      draw(trial),
+      [&](size_t tensor, const Extents& i) {
+        if (of_x) return tensor == kPost || (tensor == kX && i == Extents{token, column});
+        return (tensor == kComb && i[1] == stream) ||
+               (tensor == kResidual && i == Extents{token, stream, column});
+      },
+      [](size_t tensor, const Extents&) {
+        return tensor == kX || tensor == kResidual ? std::numeric_limits<double>::infinity() : 0.0;
+      });
+  const Values got = compute(trial, inputs);
+  for (size_t i = 0; i < got.elements[0].size(); ++i) {
+    const Extents index = index_of(static_cast<int64_t>(i), got.shapes[0]);
+    const bool is_reached = index[0] == token && index[2] == column;
+    if (std::isnan(got.elements[0][i]) == is_reached) continue;
+    return fmt::format("out{} is {}, with an infinite {} of weight 0 at token {}, column {}: {}",
+                       index.to_string(), got.elements[0][i], of_x ? "x" : "residual", token, column,
+                       trial.which.to_string());
+  }
+  return std::nullopt;
+}
+
+// post with a last axis of size 1, whatever its stride, in any layout.
+Violation shape_of_post(const Trial& trial) {
+  constexpr std::array kLayouts = {Layout::kDense, Layout::kStrided, Layout::kTransposed};
+  Trial laid_out = trial;
+  laid_out.which.layout = kLayouts[static_cast<size_t>(trial.choice(kLayouts.size()))];
+  const Values inputs = draw(trial);
+  const auto add_axis = [&](Call& call) {
+    call.inputs[kPost].shape.push_back(1);
+    call.inputs[kPost].strides.push_back(trial.choice(4, 1));
+  };
+  return differs(laid_out, compute(laid_out, inputs, add_axis), compute(laid_out, inputs));
+}
+
+}  // namespace
+
+std::vector<Law> laws() {
+  std::vector<Law> all;
+  const auto add = [&](std::string_view name, std::string_view statement, Check check) {
+    const Dims largest = {{"n", 9}, {"h", 80}};
+    all.push_back(make_law("mhc_post", largest, name, statement, std::move(check)));
+  };
+  add("token_independence", "a token alone gives the same bits", independence("n"));
+  add("hidden_independence", "a column alone gives the same bits", independence("h"));
+  add("weight_independence", "the weights of other output streams change nothing", weight_independence);
+  add("token_permutation", "permuted tokens give the permuted bits", permutation("n"));
+  add("hidden_permutation", "permuted columns give the permuted bits", permutation("h"));
+  add("output_stream_permutation", "permuted output streams give the permuted bits",
+      output_stream_permutation);
+  add("residual_stream_permutation",
+      "residual streams permuted with their weights give the same, exactly, for small integers",
+      residual_stream_permutation);
+  add("scaling_of_streams", "x and residual times a power of two give out times it",
+      scaling({{"x", 1}, {"residual", 1}}));
+  add("scaling_of_weights", "post and comb times a power of two give out times it",
+      scaling({{"post", 1}, {"comb", 1}}));
+  add("scaling_of_x_against_post", "x times a power of two and post divided by it give the same bits",
+      scaling({{"x", 1}, {"post", -1}}, 0));
+  add("scaling_of_residual_against_comb",
+      "residual times a power of two and comb divided by it give the same bits",
+      scaling({{"residual", 1}, {"comb", -1}}, 0));
+  add("additivity_in_streams", "out is additive in x and residual, exactly, for small integers",
+      additivity({"x", "residual"}));
+  add("additivity_in_weights", "out is additive in post and comb, exactly, for small integers",
+      additivity({"post", "comb"}));
+  add("weight_of_one_copies", "a weight of 1 among zeros copies its stream or x", weight_of_one_copies);
+  add("infinity_times_zero", "an infinity of weight 0 makes its outputs NaN, and no other",
+      infinity_times_zero);
+  add("layout_independence", "the same elements give the same bits wherever they lie", layout_independence());
+  add("shape_of_post", "post of shape (N,HC,1) gives the same bits as (N,HC)", shape_of_post);
+  return all;
+}
+
+}  // namespace assay::mhc_post
