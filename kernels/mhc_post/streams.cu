@@ -22,14 +22,14 @@ namespace {
 template <class T, int kStreams_, int kPiece_>
 struct Plan {
   static constexpr int kStreams = kStreams_;
-  static constexpr int kPiece = kPiece_;                                           // [bytes] moved at once
-  static constexpr int kElements = 16 / int{sizeof(T)};                            // of a vector
-  static constexpr int kPieces = 16 / kPiece;                                      // of a vector
-  static constexpr int kThreads = kStreams <= 4 ? 64 : kStreams <= 8 ? 128 : 256;  // of a block at most
-  static constexpr int kRegisters = kStreams <= 4 ? 80 : 128;                      // of a thread at most
-  static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;                 // on a multiprocessor
-  static constexpr int kVectors = std::max(20 / (4 * (kStreams + 1)), 1);          // of a thread in each row
-  static constexpr int kOutputs = std::min(kStreams, 4);                           // summed at once
+  static constexpr int kPiece = kPiece_;                                   // [bytes] moved at once
+  static constexpr int kElements = 16 / int{sizeof(T)};                    // of a vector
+  static constexpr int kPieces = 16 / kPiece;                              // of a vector
+  static constexpr int kThreads = kStreams <= 8 ? 64 : 256;                // of a block at most
+  static constexpr int kRegisters = kStreams <= 4 ? 80 : 128;              // of a thread at most
+  static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;         // on a multiprocessor
+  static constexpr int kVectors = std::max(20 / (4 * (kStreams + 1)), 1);  // of a thread in each row
+  static constexpr int kOutputs = std::min(kStreams, 4);                   // summed at once
   // Weights of a token: a row for x and one for each stream, filled up to whole groups of kOutputs.
   static constexpr int kPitch = (kStreams + kOutputs - 1) / kOutputs * kOutputs;
   static constexpr int kWeights = (kStreams + 1) * kPitch;
