@@ -73,7 +73,7 @@ const std::vector<Op>& ops() {
           .formula = "out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]",
           .dims = {{"n", 0, int64_t{1} << 40, {32, 128}, "tokens"},
                    {"hc", 1, kMaxStreams, {}, "streams"},
-                   {"h", 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 256, 1024, 2048}, "hidden"}},
+                   {"h", 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 128, 256, 1024, 2048}, "hidden"}},
           .inputs = {{"x", "n h", {}, "output of the layer"},
                      {"residual", "n hc h", {}, "streams before the layer"},
                      {"post", "n hc", DType::kF32, "weight of x in each output stream"},

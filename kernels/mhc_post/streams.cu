@@ -3,8 +3,8 @@
 // of a token once, and writes all outputs from registers.
 //
 // A thread's part is a few vectors of 16 bytes along h. Where the layout allows it, a vector is one piece; elsewhere it is
-// made of pieces of 4 bytes or of single elements, so far apart that neighbouring threads touch neighbouring memory. The
-// arithmetic and its order are the same. The loads of x and of the streams are on their way before the block brings the
+// made of pieces of 4 bytes or of single elements, so far apart that neighbouring threads touch neighbouring memory. Short
+// rows go by single elements, too, several tokens to a block. The arithmetic and its order are the same. The loads of x and of the streams are on their way before the block brings the
 // weights of its tokens to shared memory, where all threads read them.
 #include <algorithm>
 #include <cstdint>
@@ -22,7 +22,9 @@ namespace {
 template <class T, int kStreams_, int kPiece_>
 struct Plan {
   static constexpr int kStreams = kStreams_;
-  static constexpr int kPiece = kPiece_;                                   // [bytes] moved at once
+  static constexpr int kPiece = kPiece_;  // [bytes] moved at once
+  static constexpr bool kOneToken =
+      kPiece > int{sizeof(T)};  // in a block; what is the same for all its threads is computed once
   static constexpr int kElements = 16 / int{sizeof(T)};                    // of a vector
   static constexpr int kPieces = 16 / kPiece;                              // of a vector
   static constexpr int kThreads = kStreams <= 8 ? 64 : 256;                // of a block at most
@@ -77,7 +79,7 @@ struct Arguments {
 // Weight number k of the block's tokens: [token][0][i] = post[i], [token][1 + j][i] = comb[j][i]; 0 where there is none.
 template <class Plan, class T>
 __device__ float weight_of(const Arguments<T>& a, int64_t first_token, int k) {
-  const int64_t n = first_token + k / Plan::kWeights;
+  const int64_t n = first_token + (Plan::kOneToken ? 0 : k / Plan::kWeights);
   const int row = k % Plan::kWeights / Plan::kPitch;
   const int i = k % Plan::kPitch;
   if (n >= a.division.n || i >= Plan::kStreams) return 0;
@@ -110,25 +112,31 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   extern __shared__ float4 shared[];
   auto* const weights = reinterpret_cast<float*>(shared);
 
-  const int64_t first_token = (int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * a.division.tokens;
+  const int tokens = Plan::kOneToken ? 1 : a.division.tokens;
+  const int64_t first_token = (int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * tokens;
   if (first_token >= a.division.n) return;
-  const int64_t n = first_token + threadIdx.y;
+  const int64_t n = Plan::kOneToken ? first_token : first_token + threadIdx.y;
   // Piece number p of vector v lies (v * kPieces + p) * step after the thread's first one.
-  const int64_t step = int64_t{blockDim.x} * kPerPiece;
-  const int64_t tile = step * Plan::kPieces * Plan::kVectors;
-  const int64_t first = blockIdx.x * tile + threadIdx.x * kPerPiece;
+  const int step = static_cast<int>(blockDim.x) * kPerPiece;
+  const int first = static_cast<int>(threadIdx.x) * kPerPiece;
+  constexpr int kMost = Plan::kPieces * Plan::kVectors;
+  const int64_t tile = int64_t{blockIdx.x} * (step * kMost);
+  const int size = static_cast<int>(min(a.division.h - tile, int64_t{step * kMost}));  // of the tile
   int pieces = 0;  // of the thread within the tensor
 #pragma unroll
-  for (int p = 0; p < Plan::kPieces * Plan::kVectors; ++p) {
-    if (n < a.division.n && first + p * step < a.division.h) ++pieces;
+  for (int p = 0; p < kMost; ++p) {
+    if (first + p * step < size && (Plan::kOneToken || n < a.division.n)) ++pieces;
   }
 
   Bits<T, kElements> x[Plan::kVectors], residual[kStreams][Plan::kVectors];
+  const auto vector_at = [&](const auto& rows, int64_t stream, int v) {
+    const int64_t hidden = Plan::kOneToken ? 1 : rows.hidden;
+    return rows.data + (n * rows.token + stream * rows.stream + tile * hidden) +
+           (first + v * Plan::kPieces * step) * hidden;
+  };
   const auto load = [&](Bits<T, kElements>& bits, const Rows<const T>& rows, int64_t stream, int v) {
-    load_pieces<Plan::kPiece>(
-        bits,
-        rows.data + n * rows.token + stream * rows.stream + (first + v * Plan::kPieces * step) * rows.hidden,
-        step * rows.hidden, pieces - v * Plan::kPieces);
+    load_pieces<Plan::kPiece>(bits, vector_at(rows, stream, v), step * (Plan::kOneToken ? 1 : rows.hidden),
+                              pieces - v * Plan::kPieces);
   };
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
@@ -138,16 +146,16 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   }
   const int threads = static_cast<int>(blockDim.x * blockDim.y);
   const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
-  for (int k = thread; k < a.division.tokens * Plan::kWeights; k += threads) {
+  for (int k = thread; k < tokens * Plan::kWeights; k += threads) {
     weights[k] = weight_of<Plan>(a, first_token, k);
   }
   __syncthreads();
 
-  const auto* const own = reinterpret_cast<const Group<kOutputs>*>(weights + threadIdx.y * Plan::kWeights);
+  const auto* const own = reinterpret_cast<const Group<kOutputs>*>(
+      weights + (Plan::kOneToken ? 0 : threadIdx.y * Plan::kWeights));
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
     if (v * Plan::kPieces >= pieces) return;
-    T* const out = a.out.data + n * a.out.token + (first + v * Plan::kPieces * step) * a.out.hidden;
     constexpr int kUnroll = kStreams <= 8 ? kStreams : 1;
 #pragma unroll kUnroll
     for (int i = 0; i < kStreams; i += kOutputs) {
@@ -176,8 +184,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
 #pragma unroll
       for (int o = 0; o < kOutputs; ++o) {
         if (i + o >= kStreams) break;
-        store_pieces<Plan::kPiece>(out + (i + o) * a.out.stream, step * a.out.hidden, round_to<T>(sums[o]),
-                                   pieces - v * Plan::kPieces);
+        store_pieces<Plan::kPiece>(vector_at(a.out, i + o, v), step * (Plan::kOneToken ? 1 : a.out.hidden),
+                                   round_to<T>(sums[o]), pieces - v * Plan::kPieces);
       }
     }
   }
@@ -192,7 +200,7 @@ Division divide(int64_t n, int64_t h) {
   division.tiles = (threads_of_token + Plan::kThreads - 1) / Plan::kThreads;
   const int64_t shared_out = (threads_of_token + division.tiles - 1) / division.tiles;
   division.threads = static_cast<int>(division.tiles == 1 ? shared_out : (shared_out + 31) / 32 * 32);
-  const int64_t fit = kSharedBytes / (Plan::kWeights * int64_t{sizeof(float)});
+  const int64_t fit = Plan::kOneToken ? 1 : kSharedBytes / (Plan::kWeights * int64_t{sizeof(float)});
   division.tokens =
       static_cast<int>(std::clamp<int64_t>(Plan::kThreads / division.threads, 1, std::min(fit, n)));
   division.groups = (n + division.tokens - 1) / division.tokens;
@@ -238,8 +246,11 @@ bool has_pieces(const ConstTensorView& view, int64_t bytes) {
 
 template <class T, int kStreams>
 void choose_layout(const Tensors& t, cudaStream_t stream) {
+  // Pieces of several elements only if a token gives work to a warp: a block has one token then.
   const auto all_have_pieces = [&](int64_t bytes) {
-    return has_pieces(t.x, bytes) && has_pieces(t.residual, bytes) && has_pieces(t.out, bytes);
+    constexpr int64_t kWarp = 32 * 16;  // [bytes]
+    return t.x.shape[1] * static_cast<int64_t>(sizeof(T)) >= kWarp && has_pieces(t.x, bytes) &&
+           has_pieces(t.residual, bytes) && has_pieces(t.out, bytes);
   };
   if (all_have_pieces(16)) return launch<T, Plan<T, kStreams, 16>>(t, stream);
   if constexpr (sizeof(T) < 4) {
