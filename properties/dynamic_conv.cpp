@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "properties/core/common_laws.h"
-#include "properties/specimens/dynamic_conv.h"
 
 namespace assay::dynamic_conv {
 namespace {

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "properties/core/common_laws.h"
-#include "properties/specimens/mhc_post.h"
 
 namespace assay::mhc_post {
 namespace {

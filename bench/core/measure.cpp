@@ -22,8 +22,8 @@ double time_once(Problem& problem, Cache cache) {
   return problem.device().time([&] { problem.enqueue(); });
 }
 
-// As many calls as fill a third of a second, but no more than five seconds go by with what is around each call: enough
-// for an interval of the median, few enough for a slow path or a slow flush.
+// As many calls as fill a third of a second, or five seconds with what is around each call, but at least 15: enough for an
+// interval of the median, few enough for a slow path or a slow flush.
 int64_t sample_count(Problem& problem, Cache cache) {
   using Seconds = std::chrono::duration<double>;
   const auto start = std::chrono::steady_clock::now();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 
 namespace assay {
 
@@ -30,10 +29,20 @@ void Dims::set(std::string_view key, int64_t value) {
   values_.emplace_back(key, value);
 }
 
+std::vector<std::string_view> axes_of(const TensorInfo& tensor) {
+  constexpr auto kNone = std::string_view::npos;
+  std::vector<std::string_view> axes;
+  for (size_t begin = tensor.shape.find_first_not_of(' '); begin != kNone;) {
+    const size_t end = tensor.shape.find(' ', begin);
+    axes.push_back(tensor.shape.substr(begin, end == kNone ? kNone : end - begin));
+    begin = tensor.shape.find_first_not_of(' ', end);
+  }
+  return axes;
+}
+
 Extents shape_of(const TensorInfo& tensor, const Dims& dims) {
   Extents shape;
-  std::istringstream axes{std::string(tensor.shape)};
-  for (std::string axis; axes >> axis;) {
+  for (std::string_view axis : axes_of(tensor)) {
     int64_t number = 0;
     const auto [end, error] = std::from_chars(axis.data(), axis.data() + axis.size(), number);
     shape.push_back(error == std::errc() && end == axis.data() + axis.size() ? number : dims[axis]);

@@ -51,6 +51,8 @@ struct TensorInfo {
   std::string_view meaning;
 };
 
+// The axes of "n hc h": {"n", "hc", "h"}. The names live as long as the op's table.
+std::vector<std::string_view> axes_of(const TensorInfo& tensor);
 Extents shape_of(const TensorInfo& tensor, const Dims& dims);
 
 // The precision of each place where a path rounds, for one storage dtype.

@@ -63,7 +63,8 @@ using Piece = std::conditional_t<
     kBytes == 16, uint4,
     std::conditional_t<kBytes == 8, uint2, std::conditional_t<kBytes == 4, unsigned, unsigned short>>>;
 
-// Loads `bits` in pieces of kPiece bytes, `stride` elements from each to the next, or the first `count` of them.
+// Loads `bits` in pieces of kPiece bytes, `stride` elements from each to the next, or the first `count` of them. The other
+// pieces are zeros; where there is but one, it stays as it was.
 template <int kPiece, class T, int kCount>
 __device__ void load_pieces(Bits<T, kCount>& bits, const T* from, int64_t stride,
                             int count = Bits<T, kCount>::kBytes / kPiece) {
@@ -98,10 +99,12 @@ __device__ void store_pieces(T* to, int64_t stride, const Bits<T, kCount>& bits,
   }
 }
 
-// Host: whether `data` and the strides of the dimensions first .. last - 1 are multiples of `alignment` bytes.
+// Host: whether `data` and the strides of the dimensions first .. last - 1, unless they are 1 long, are multiples of
+// `alignment` bytes.
 inline bool is_aligned_across(const ConstTensorView& view, int first, int last, int64_t alignment) {
   bool aligned = reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(alignment) == 0;
   for (int i = first; i < last; ++i) {
+    if (view.shape[i] == 1) continue;
     aligned = aligned && view.strides[i] * static_cast<int64_t>(size_of(view.dtype)) % alignment == 0;
   }
   return aligned;

@@ -24,8 +24,8 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace simd::HWY_NAMESPACE;
 
-constexpr int kSums =
-    4;  // vectors of an output that share the load of a weight, and hide the latency of the sums
+// Vectors of an output that share the load of a weight, and hide the latency of the sums.
+constexpr int kSums = 4;
 constexpr int kStep = kSums * kLanes;
 static_assert(kTile % kStep == 0, "a padded row holds whole steps");
 

@@ -71,9 +71,13 @@ const std::vector<Op>& ops() {
   static const std::vector<Op> all = [] {
     Op op{.name = "mhc_post",
           .formula = "out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]",
-          .dims = {{"n", 0, int64_t{1} << 40, {32, 128}, "tokens"},
+          .dims = {{"n", 0, int64_t{1} << 40, {64}, "tokens"},
                    {"hc", 1, kMaxStreams, {}, "streams"},
-                   {"h", 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 128, 256, 1024, 2048}, "hidden"}},
+                   {"h",
+                    0,
+                    int64_t{1} << 40,
+                    {2, 4, 8, 16, 32, 64, 128, 256, 258, 512, 514, 1024, 2048},
+                    "hidden"}},
           .inputs = {{"x", "n h", {}, "output of the layer"},
                      {"residual", "n hc h", {}, "streams before the layer"},
                      {"post", "n hc", DType::kF32, "weight of x in each output stream"},
@@ -87,7 +91,7 @@ const std::vector<Op>& ops() {
     if constexpr (kHasCuda) {
       op.paths.push_back(make_path(
           "cuda", DeviceKind::kCuda, [](const Call& call) { run_cuda(tensors_of(call), call.stream); },
-          "each thread loads 16 bytes of x and of every stream once, and writes all outputs"));
+          "each thread loads its part of x and of every stream once, and writes all outputs"));
     }
     return std::vector<Op>{std::move(op)};
   }();

@@ -2,7 +2,7 @@
 // out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]: a thread loads its part of x and of all streams
 // of a token once, and writes all outputs from registers.
 //
-// A thread's part is a few vectors of 16 bytes along h. Where the layout allows it, a vector is one piece; elsewhere it is
+// A thread's part is a vector of 16 bytes along h, or two if there is but one stream. Where the layout allows it, a vector is one piece; elsewhere it is
 // made of pieces of 4 bytes or of single elements, so far apart that neighbouring threads touch neighbouring memory. Short
 // rows go by single elements, too, several tokens to a block. The arithmetic and its order are the same. The loads of x and of the streams are on their way before the block brings the
 // weights of its tokens to shared memory, where all threads read them.
@@ -25,13 +25,13 @@ struct Plan {
   static constexpr int kPiece = kPiece_;  // [bytes] moved at once
   static constexpr bool kOneToken =
       kPiece > int{sizeof(T)};  // in a block; what is the same for all its threads is computed once
-  static constexpr int kElements = 16 / int{sizeof(T)};                    // of a vector
-  static constexpr int kPieces = 16 / kPiece;                              // of a vector
-  static constexpr int kThreads = kStreams <= 8 ? 64 : 256;                // of a block at most
-  static constexpr int kRegisters = kStreams <= 4 ? 80 : 128;              // of a thread at most
-  static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;         // on a multiprocessor
-  static constexpr int kVectors = std::max(20 / (4 * (kStreams + 1)), 1);  // of a thread in each row
-  static constexpr int kOutputs = std::min(kStreams, 4);                   // summed at once
+  static constexpr int kElements = 16 / int{sizeof(T)};             // of a vector
+  static constexpr int kPieces = 16 / kPiece;                       // of a vector
+  static constexpr int kThreads = kStreams <= 8 ? 64 : 256;         // of a block at most
+  static constexpr int kRegisters = kStreams <= 4 ? 80 : 128;       // of a thread at most
+  static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;  // on a multiprocessor
+  static constexpr int kVectors = kStreams == 1 ? 2 : 1;            // of a thread in each row
+  static constexpr int kOutputs = std::min(kStreams, 4);            // summed at once
   // Weights of a token: a row for x and one for each stream, filled up to whole groups of kOutputs.
   static constexpr int kPitch = (kStreams + kOutputs - 1) / kOutputs * kOutputs;
   static constexpr int kWeights = (kStreams + 1) * kPitch;
@@ -212,7 +212,10 @@ dim3 grid_of(const Division& division) {
   constexpr int64_t kMost = 65535;
   const int64_t z = (division.groups + kMost - 1) / kMost;
   const int64_t y = (division.groups + z - 1) / z;  // few blocks are left without work
-  if (division.tiles > INT32_MAX || z > kMost) throw unsupported_error("{}", division.to_string());
+  if (division.tiles > INT32_MAX || z > kMost) {
+    throw unsupported_error("a grid of {} by {} by {} blocks: {}", division.tiles, y, z,
+                            division.to_string());
+  }
   return {static_cast<unsigned>(division.tiles), static_cast<unsigned>(y), static_cast<unsigned>(z)};
 }
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/core/axes.h"
-
 namespace assay {
 namespace {
 
@@ -67,11 +65,15 @@ Check scaling(std::vector<Scaled> inputs, int power_of_outputs) {
     const Values of_unscaled = compute(trial, unscaled);
     Values want = of_unscaled;
     for (auto& output : want.elements) scale(output, power_of_outputs);
+    // Sums of products of elements of one dtype are 0 or large enough to be stored as something else.
+    const bool zeros_are_exact = std::ranges::none_of(
+        trial.op.inputs, [](const TensorInfo& tensor) { return tensor.dtype.has_value(); });
     return differs(trial, compute(trial, scaled), want,
                    [&](size_t output, const Extents& index) -> std::optional<Extents> {
                      const DType dtype = trial.op.outputs[output].dtype.value_or(trial.which.dtype);
                      const double normal = std::ldexp(1.0, format_of(dtype).min_exponent);
-                     if (std::abs(of_unscaled.at(output, index)) < normal) return std::nullopt;
+                     const double result = std::abs(of_unscaled.at(output, index));
+                     if (result < normal && !(result == 0 && zeros_are_exact)) return std::nullopt;
                      return index;
                    });
   };

@@ -16,7 +16,7 @@ Check independence(std::string_view key);
 Check permutation(std::string_view key);
 
 // Inputs times powers of two give the outputs times the product of the powers. Left out are results below the smallest
-// normal number, which are not rounded relative to their size.
+// normal number, which are not rounded relative to their size; zeros stay in where the op has one dtype.
 struct Scaled {
   std::string_view input;
   int power;  // the input is multiplied by a factor to this power

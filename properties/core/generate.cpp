@@ -40,21 +40,12 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
   if (layout != Layout::kInflated && layout != Layout::kBroadcast) return;
   for (const auto* tensors : {&op.inputs, &op.outputs}) {
     for (const TensorInfo& tensor : *tensors) {
-      const std::string outermost(tensor.shape.substr(0, tensor.shape.find(' ')));
+      const std::string_view outermost = axes_of(tensor).front();
       if (!dims.contains(outermost)) continue;
       dims.set(outermost,
                layout == Layout::kInflated ? kLongestInflated : std::max<int64_t>(dims[outermost], 2));
     }
   }
-}
-
-int64_t largest_tensor(const Op& op, const Dims& dims) {
-  int64_t largest = 0;
-  for (const auto* tensors : {&op.inputs, &op.outputs}) {
-    for (const TensorInfo& tensor : *tensors)
-      largest = std::max(largest, element_count(shape_of(tensor, dims)));
-  }
-  return largest;
 }
 
 // Halves the largest dimension, but `kept` only after all others, until the largest tensor is small enough: an edge that
@@ -69,6 +60,15 @@ void limit(const Op& op, std::string_view kept, Dims& dims) {
 
 }  // namespace
 
+int64_t largest_tensor(const Op& op, const Dims& dims) {
+  int64_t largest = 0;
+  for (const auto* tensors : {&op.inputs, &op.outputs}) {
+    for (const TensorInfo& tensor : *tensors)
+      largest = std::max(largest, element_count(shape_of(tensor, dims)));
+  }
+  return largest;
+}
+
 bool is_short(const DimInfo& dim) {
   constexpr int64_t kLongestShort = 64;
   return dim.max <= kLongestShort;
@@ -76,6 +76,9 @@ bool is_short(const DimInfo& dim) {
 
 bool is_legal(Layout layout, const Op& op, const Dims& dims) {
   const auto outermost = [&](const TensorInfo& tensor) { return shape_of(tensor, dims)[0]; };
+  const auto is_inflatable = [&](const TensorInfo& tensor) {
+    return !dims.contains(axes_of(tensor).front()) || outermost(tensor) == kLongestInflated;
+  };
   switch (layout) {
     case Layout::kDense:
     case Layout::kStrided:
@@ -86,10 +89,7 @@ bool is_legal(Layout layout, const Op& op, const Dims& dims) {
     case Layout::kBroadcast:
       return std::ranges::all_of(op.inputs, [&](const TensorInfo& tensor) { return outermost(tensor) > 1; });
     case Layout::kInflated:
-      return std::ranges::all_of(op.inputs,
-                                 [&](const TensorInfo& t) { return outermost(t) == kLongestInflated; }) &&
-             std::ranges::all_of(op.outputs,
-                                 [&](const TensorInfo& t) { return outermost(t) == kLongestInflated; });
+      return std::ranges::all_of(op.inputs, is_inflatable) && std::ranges::all_of(op.outputs, is_inflatable);
   }
   throw Error("Layout({}) is not a layout", static_cast<int>(layout));
 }

@@ -19,6 +19,9 @@ bool is_short(const DimInfo& dim);
 // field toward its simplest value: size 1 (a drawn 0 stays), f32, normal, dense, first_call, seed 0.
 rc::Gen<Case> arbitrary_case(const Op& op, const Path& path);
 
+// [elements] of the largest input or output.
+int64_t largest_tensor(const Op& op, const Dims& dims);
+
 // Layouts that make sense for a problem: `inflated` needs a short outermost dimension, `broadcast` a long
 // one.
 bool is_legal(Layout layout, const Op& op, const Dims& dims);

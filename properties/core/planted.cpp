@@ -7,8 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "properties/core/axes.h"
-
 namespace assay {
 namespace {
 

@@ -106,15 +106,6 @@ inline bool is_empty(const Op& op, const Dims& dims) {
       op.outputs, [&](const TensorInfo& tensor) { return element_count(shape_of(tensor, dims)) == 0; });
 }
 
-inline int64_t largest_tensor(const Op& op, const Dims& dims) {
-  int64_t largest = 0;
-  for (const auto* tensors : {&op.inputs, &op.outputs}) {
-    for (const TensorInfo& tensor : *tensors)
-      largest = std::max(largest, element_count(shape_of(tensor, dims)));
-  }
-  return largest;
-}
-
 // Combinations of boundary sizes whose tensors have at most `elements` elements: all of them, or kMost at random.
 inline std::vector<Dims> boundary_dims(const Op& op, int64_t elements) {
   constexpr size_t kMost = 5000;
@@ -140,23 +131,23 @@ inline std::vector<Dims> boundary_dims(const Op& op, int64_t elements) {
 }
 
 // A problem whose largest output takes at least `bytes`, if the last two dimensions that are not short make it so. The
-// last of them is no multiple of a vector, if it may be that long.
-inline Dims large_dims(const Op& op, int64_t bytes) {
+// last of them is `row` long, the short ones `short_size`.
+inline Dims large_dims(const Op& op, DType dtype, int64_t row, int64_t short_size, int64_t bytes) {
   Dims dims;
-  const DimInfo* rows = nullptr;
-  const DimInfo* row = nullptr;
+  const DimInfo* rows_of = nullptr;
+  const DimInfo* row_of = nullptr;
   for (const DimInfo& dim : op.dims) {
-    dims.set(std::string(dim.key), std::clamp<int64_t>(is_short(dim) ? 2 : 1, dim.min, dim.max));
-    if (!is_short(dim)) rows = std::exchange(row, &dim);
+    dims.set(std::string(dim.key), std::clamp<int64_t>(is_short(dim) ? short_size : 1, dim.min, dim.max));
+    if (!is_short(dim)) rows_of = std::exchange(row_of, &dim);
   }
-  if (row != nullptr) dims.set(std::string(row->key), std::min<int64_t>(1030, row->max));
+  if (row_of != nullptr) dims.set(std::string(row_of->key), std::min(row, row_of->max));
   const auto is_small = [&](const TensorInfo& tensor) {
-    const auto size = static_cast<int64_t>(size_of(tensor.dtype.value_or(DType::kF32)));
+    const auto size = static_cast<int64_t>(size_of(tensor.dtype.value_or(dtype)));
     return element_count(shape_of(tensor, dims)) * size < bytes;
   };
-  const int64_t most = rows == nullptr ? 0 : std::min<int64_t>(rows->max, 10'000);
+  const int64_t most = rows_of == nullptr ? 0 : std::min<int64_t>(rows_of->max, 10'000);
   for (int64_t size = 100; size <= most && std::ranges::all_of(op.outputs, is_small); size += 100) {
-    dims.set(std::string(rows->key), size);
+    dims.set(std::string(rows_of->key), size);
   }
   return dims;
 }
