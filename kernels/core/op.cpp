@@ -66,6 +66,22 @@ std::string_view name_of(DeviceKind kind) {
   throw Error("DeviceKind({}) is not a device kind", static_cast<int>(kind));
 }
 
+Recipe f32_recipe(DType storage) {
+  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
+}
+
+Path f32_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,
+              std::string_view summary) {
+  return {.name = name,
+          .device = device,
+          .dtypes = {DType::kF32, DType::kF16, DType::kBF16},
+          .deterministic = true,
+          .recipe = f32_recipe,
+          .unsupported = {},
+          .run = std::move(run),
+          .summary = summary};
+}
+
 const Path& Op::path(std::string_view wanted) const {
   for (const Path& path : paths) {
     if (path.name == wanted) return path;

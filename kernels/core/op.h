@@ -95,6 +95,13 @@ struct Path {
   std::string_view summary;
 };
 
+// f32 products and sums, and one rounding to the storage dtype.
+Recipe f32_recipe(DType storage);
+
+// A path with that recipe which serves f32, f16 and bf16 and repeats its bits.
+Path f32_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,
+              std::string_view summary);
+
 struct Op {
   std::string_view name;
   std::string_view formula;

@@ -51,10 +51,6 @@ BackwardTensors backward_tensors(const Call& call) {
   return {call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0], call.outputs[1]};
 }
 
-Recipe recipe(DType storage) {
-  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
-}
-
 int64_t positions(const Dims& dims) {
   return dims["b"] * dims["t"] * dims["d"];
 }
@@ -71,18 +67,6 @@ Cost backward_cost(const Dims& dims, DType storage) {
           .flops = 3 * w * positions(dims)};
 }
 
-Path make_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,
-               std::string_view summary) {
-  return {.name = name,
-          .device = device,
-          .dtypes = {DType::kF32, DType::kF16, DType::kBF16},
-          .deterministic = true,
-          .recipe = recipe,
-          .unsupported = {},
-          .run = std::move(run),
-          .summary = summary};
-}
-
 Op forward_op() {
   Op op{.name = "dynamic_conv",
         .formula = "out[b,t,d] = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]",
@@ -92,11 +76,11 @@ Op forward_op() {
         .outputs = {{"out", "b t d", {}, "convolved activations"}},
         .cost = forward_cost,
         .paths = {}};
-  op.paths.push_back(make_path(
+  op.paths.push_back(f32_path(
       "cpu", DeviceKind::kCpu, [](const Call& call) { forward_cpu(forward_tensors(call)); },
       "SIMD across channels, threads across batch and time"));
   if constexpr (kHasCuda) {
-    op.paths.push_back(make_path(
+    op.paths.push_back(f32_path(
         "cuda", DeviceKind::kCuda, [](const Call& call) { forward_cuda(forward_tensors(call), call.stream); },
         "each thread marches along t with the last W-1 inputs in registers"));
   }
@@ -115,11 +99,11 @@ Op backward_op() {
         .outputs = {{"dx", "b t d", {}, "gradient by x"}, {"dk", "b t d w", {}, "gradient by k"}},
         .cost = backward_cost,
         .paths = {}};
-  op.paths.push_back(make_path(
+  op.paths.push_back(f32_path(
       "cpu", DeviceKind::kCpu, [](const Call& call) { backward_cpu(backward_tensors(call)); },
       "both gradients in one pass; SIMD across channels, threads across batch and time"));
   if constexpr (kHasCuda) {
-    op.paths.push_back(make_path(
+    op.paths.push_back(f32_path(
         "cuda", DeviceKind::kCuda,
         [](const Call& call) { backward_cuda(backward_tensors(call), call.stream); },
         "both gradients in one kernel; each thread marches along t with W pending sums in registers"));

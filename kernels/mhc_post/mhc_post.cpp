@@ -12,28 +12,12 @@ Tensors tensors_of(const Call& call) {
   return {call.inputs[0], call.inputs[1], call.inputs[2], call.inputs[3], call.outputs[0]};
 }
 
-Recipe recipe(DType storage) {
-  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
-}
-
 Cost cost(const Dims& dims, DType storage) {
   const int64_t n = dims["n"], hc = dims["hc"], h = dims["h"];
   const auto mix_bytes = static_cast<int64_t>(sizeof(float));
   return {
       .bytes = n * h * (1 + 2 * hc) * static_cast<int64_t>(size_of(storage)) + n * hc * (1 + hc) * mix_bytes,
       .flops = 2 * n * h * hc * (1 + hc)};
-}
-
-Path make_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,
-               std::string_view summary) {
-  return {.name = name,
-          .device = device,
-          .dtypes = {DType::kF32, DType::kF16, DType::kBF16},
-          .deterministic = true,
-          .recipe = recipe,
-          .unsupported = {},
-          .run = std::move(run),
-          .summary = summary};
 }
 
 }  // namespace
@@ -85,11 +69,11 @@ const std::vector<Op>& ops() {
           .outputs = {{"out", "n hc h", {}, "streams after the layer"}},
           .cost = cost,
           .paths = {}};
-    op.paths.push_back(make_path(
+    op.paths.push_back(f32_path(
         "cpu", DeviceKind::kCpu, [](const Call& call) { run_cpu(tensors_of(call)); },
         "SIMD across h, threads across tokens; a block of all streams stays in the first cache level"));
     if constexpr (kHasCuda) {
-      op.paths.push_back(make_path(
+      op.paths.push_back(f32_path(
           "cuda", DeviceKind::kCuda, [](const Call& call) { run_cuda(tensors_of(call), call.stream); },
           "each thread loads its part of x and of every stream once, and writes all outputs"));
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foreign text enters only through escape_markup(), or through embedded_json().
+// Foreign text enters only through escape_markup(), or through embedded_details().
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "reports/render/html_assets.h"
 #include "reports/render/html_charts.h"
+#include "reports/render/html_details.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
@@ -316,66 +317,6 @@ std::string not_run_section(const Record& record) {
   return items.empty() ? "" : "<dl>" + items + "</dl>\n";
 }
 
-// ---- what the script shows of a case
-
-const std::vector<std::string>& detail_columns() {
-  static const std::vector<std::string> columns{
-      "output",  "compared", "of",         "error/bound",   "rms/allowed", "max ulp", "normwise",
-      "max abs", "bias",     "non-finite", "worst element", "got",         "want",    "bound"};
-  return columns;
-}
-
-Json detail_row(const OutputNumerics& output) {
-  const Comparison& seen = output.comparison;
-  Json row{printable(output.name),
-           format_count(seen.count),
-           format_count(output.elements),
-           format_ratio(seen.max_error_over_bound),
-           format_ratio(rms_over_allowed(output)),
-           format_number(seen.max_ulp),
-           format_number(seen.rel_l2()),
-           format_number(seen.max_abs),
-           format_number(seen.bias()),
-           format_count(seen.nonfinite)};
-  if (seen.worst) {
-    row.push_back(format_count(seen.worst->element));
-    for (double value : {seen.worst->got, seen.worst->want, seen.worst->bound})
-      row.push_back(fmt::format("{:.9g}", value));
-  }
-  return row;
-}
-
-// JSON in a script element: no '<' can end the element or open a comment in it.
-std::string embedded_json(const Json& json) {
-  std::string safe;
-  for (char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n", safe);
-}
-
-std::string details(const Record& record) {
-  Json json{{"columns", detail_columns()}, {"recipes", Json::array()}, {"cases", Json::array()}};
-  std::map<std::string, size_t> recipes;
-  for (const CaseRecord& item : record.cases) {
-    const auto [recipe, is_new] = recipes.emplace(item.recipe, recipes.size());
-    if (is_new) json["recipes"].push_back(printable(item.recipe));
-    Json entry{{"reason", printable(item.verdict.reason)},
-               {"recipe", recipe->second},
-               {"device", printable(item.device)},
-               {"replay", printable(replay_command(item.which))},
-               {"outputs", Json::array()}};
-    if (item.shrunk_from) entry["shrunk_from"] = printable(item.shrunk_from->to_string());
-    for (const OutputNumerics& output : item.verdict.outputs) entry["outputs"].push_back(detail_row(output));
-    json["cases"].push_back(std::move(entry));
-  }
-  return embedded_json(json);
-}
-
 }  // namespace
 
 std::string render_html(const Record& record) {
@@ -403,7 +344,7 @@ std::string render_html(const Record& record) {
     shown += fmt::format("<section id=\"{}\"><h2>{}</h2>\n{}</section>\n", id, title, content);
   }
   page += head_section(record, links) + shown;
-  page += details(record);
+  page += embedded_details(record);
   return page + fmt::format("<script>{}</script>\n</body></html>\n", kScript);
 }
 

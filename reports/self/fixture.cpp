@@ -218,4 +218,41 @@ Record hostile_record() {
   return record;
 }
 
+size_t count(std::string_view text, std::string_view part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size()))
+    ++found;
+  return found;
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::vector<Record> odd_records() {
+  Record failures_only = example_record(1);
+  std::erase_if(failures_only.cases,
+                [](const CaseRecord& item) { return item.verdict.kind == VerdictKind::kPass; });
+  Record one_sample = example_record(0);
+  one_sample.cases.front().perf->samples_ns = {1000};
+  one_sample.cases.front().perf_warm.reset();
+  Record zero_time = example_record(0);
+  Perf& perf = *zero_time.cases.front().perf;
+  perf.samples_ns = {0, 0, 0};
+  perf.median_ns = perf.floor_ns = perf.fraction_of_floor = 0;
+  perf.bytes = 0;
+  return {Record{}, failures_only, one_sample, zero_time, hostile_record()};
+}
+
+Record one_passing_case(double error_over_bound, double rms_over_allowed) {
+  Record record = example_record(1);
+  record.cases.resize(1);
+  record.cases.front().verdict.outputs.resize(1);
+  OutputNumerics& output = record.cases.front().verdict.outputs.front();
+  output.comparison.max_error_over_bound = error_over_bound;
+  output.comparison.sum_square_error = 2.1e-7 * static_cast<double>(output.comparison.finite);
+  output.allowed_rms = output.comparison.rms() / rms_over_allowed;
+  return record;
+}
+
 }  // namespace assay

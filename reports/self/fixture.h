@@ -2,6 +2,9 @@
 // Records to render: one with everything in it that a run can leave.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "reports/record/record.h"
 
 namespace assay {
@@ -17,5 +20,14 @@ inline constexpr std::string_view kHostileText =
 
 // The same record with that text in every string that a user, a path or a machine can choose.
 Record hostile_record();
+
+// Records that no rendering may stumble over.
+std::vector<Record> odd_records();
+
+// A run that judged one case and timed none.
+Record one_passing_case(double error_over_bound, double rms_over_allowed);
+
+size_t count(std::string_view text, std::string_view part);  // how often it stands there
+bool has(std::string_view text, std::string_view part);
 
 }  // namespace assay
