@@ -87,7 +87,7 @@ Case small_case() {
           .dims = {{"b", 1}, {"t", 64}, {"d", 64}, {"w", 4}},
           .data = Regime::kNormal,
           .layout = Layout::kDense,
-          .state = State::kFirstCall,
+          .state = {},
           .seed = 0};
 }
 

@@ -1,55 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core/case.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <vector>
+
+#include "kernels/core/text.h"
 
 namespace assay {
 namespace {
 
 using enum Regime;
 using enum Layout;
-using enum State;
 
 constexpr std::array kRegimes{kNormal, kUniform, kPositive,  kIntegers, kOffset, kHeavyTail,
                               kTiny,   kHuge,    kSubnormal, kConstant, kSpike,  kNonfinite};
 constexpr std::array kLayouts{kDense, kStrided, kMisaligned, kTransposed, kBroadcast, kMixed, kInflated};
-constexpr std::array kStates{kFirstCall, kSecondCall};
-
-template <class Enum>
-Enum parse_name(std::string_view field, std::string_view text, std::span<const Enum> values) {
-  std::vector<std::string_view> names;
-  for (Enum value : values) {
-    if (text == name_of(value)) return value;
-    names.push_back(name_of(value));
-  }
-  throw usage_error("{}={} is not one of {}", field, text, fmt::join(names, ", "));
-}
-
-template <class Integer>
-Integer parse_integer(std::string_view field, std::string_view text) {
-  Integer value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw usage_error("{}={} is not a {} integer", field, text,
-                      std::is_signed_v<Integer> ? "64-bit" : "non-negative 64-bit");
-  }
-  return value;
-}
-
-std::vector<std::string_view> split(std::string_view line, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t end = line.find(separator);
-    parts.push_back(line.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    line.remove_prefix(end + 1);
-  }
-}
 
 }  // namespace
 
@@ -58,9 +24,6 @@ std::span<const Regime> all_regimes() {
 }
 std::span<const Layout> all_layouts() {
   return kLayouts;
-}
-std::span<const State> all_states() {
-  return kStates;
 }
 
 std::string_view name_of(Regime regime) {
@@ -113,22 +76,12 @@ std::string_view name_of(Layout layout) {
   throw Error("Layout({}) is not a layout", static_cast<int>(layout));
 }
 
-std::string_view name_of(State state) {
-  switch (state) {
-    case kFirstCall:
-      return "first_call";
-    case kSecondCall:
-      return "second_call";
-  }
-  throw Error("State({}) is not a state", static_cast<int>(state));
-}
-
 std::string Case::to_string() const {
   std::string line = fmt::format("{}/{}/{}", op, path, name_of(dtype));
   for (const auto& [key, size] : dims.values()) line += fmt::format("/{}={}", key, size);
   line += fmt::format("/data={}", name_of(data));
   if (layout != kDense) line += fmt::format("/layout={}", name_of(layout));
-  return line + fmt::format("/state={}/seed={}", name_of(state), seed);
+  return line + fmt::format("/state={}/seed={}", state.to_string(), seed);
 }
 
 Case parse_case(std::string_view line) {
@@ -156,7 +109,7 @@ Case parse_case(std::string_view line) {
     } else if (key == "layout") {
       result.layout = parse_name(key, value, all_layouts());
     } else if (key == "state") {
-      result.state = parse_name(key, value, all_states());
+      result.state = parse_state(value);
     } else if (key == "seed") {
       result.seed = parse_integer<uint64_t>(key, value);
     } else {

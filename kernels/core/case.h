@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "kernels/core/op.h"
+#include "kernels/core/state.h"
 
 namespace assay {
 
@@ -47,18 +48,10 @@ enum class Layout : uint8_t {
   kInflated,    // 2^32 elements between neighbours of the outermost dimension: every 32-bit offset wraps
 };
 
-// What happened before the judged call.
-enum class State : uint8_t {
-  kFirstCall,   // nothing; outputs are poisoned
-  kSecondCall,  // the same call on other data, whose results the output buffers still hold
-};
-
 std::span<const Regime> all_regimes();
 std::span<const Layout> all_layouts();
-std::span<const State> all_states();
 std::string_view name_of(Regime regime);  // "heavy_tail"
 std::string_view name_of(Layout layout);
-std::string_view name_of(State state);
 
 struct Case {
   std::string op;
@@ -67,7 +60,7 @@ struct Case {
   Dims dims;
   Regime data = Regime::kNormal;
   Layout layout = Layout::kDense;
-  State state = State::kFirstCall;
+  State state;
   uint64_t seed = 0;
 
   std::string to_string() const;

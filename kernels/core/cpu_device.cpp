@@ -73,13 +73,24 @@ class CpuDevice final : public Device {
   }
 
   void* stream() const override { return nullptr; }
-  void synchronize() override {}
+  void* other_stream() override { return nullptr; }
+  void synchronize(void*) override {}
 
-  double time(const std::function<void()>& work) override {
+  void copy(void* to, const void* from, int64_t bytes, void*) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void fill(void* memory, unsigned char byte, int64_t bytes, void*) override {
+    std::memset(memory, byte, static_cast<size_t>(bytes));
+  }
+
+  double time(const std::function<void()>& work, void*) override {
     const auto start = std::chrono::steady_clock::now();
     work();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
+
+  std::function<void()> capture(const std::function<void()>&) override { return {}; }
+  bool is_capturing(void*) const override { return false; }
 
   void flush_cache() override {
     if (!flush_) flush_ = std::make_unique<DeviceBuffer>(*this, 2 * info_.cache_bytes);

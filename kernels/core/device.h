@@ -43,10 +43,23 @@ class Device {
   virtual void copy_to_host(void* host, const void* device, int64_t bytes) = 0;
 
   virtual void* stream() const = 0;  // for Call::stream
-  virtual void synchronize() = 0;    // throws Error (device) if a kernel failed
+  virtual void* other_stream() = 0;  // a second one; the same where a device has none
+  // Both throw Error (device) if a kernel failed.
+  virtual void synchronize(void* stream) = 0;
+  void synchronize() { synchronize(stream()); }
 
-  // Time that `work` takes on the device, from an idle device to an idle device. [s]
-  virtual double time(const std::function<void()>& work) = 0;
+  // Enqueue a copy within the device, or a fill with one byte.
+  virtual void copy(void* to, const void* from, int64_t bytes, void* stream) = 0;
+  virtual void fill(void* memory, unsigned char byte, int64_t bytes, void* stream) = 0;
+
+  // Time that `work`, enqueued on `stream`, takes on the device, from an idle stream to an idle stream. [s]
+  virtual double time(const std::function<void()>& work, void* stream) = 0;
+  double time(const std::function<void()>& work) { return time(work, stream()); }
+
+  // Records what `work` enqueues on stream() without running it; the result enqueues it there, again and again. Empty
+  // if the device has no graphs.
+  virtual std::function<void()> capture(const std::function<void()>& work) = 0;
+  virtual bool is_capturing(void* stream) const = 0;
 
   // Replaces the contents of the caches by data that nobody uses; on a GPU, half of it modified, as a copy leaves it.
   virtual void flush_cache() = 0;

@@ -55,12 +55,47 @@ struct TensorInfo {
 std::vector<std::string_view> axes_of(const TensorInfo& tensor);
 Extents shape_of(const TensorInfo& tensor, const Dims& dims);
 
+// How the factors of a matrix product are represented.
+enum class Factor : uint8_t {
+  kStored,  // as they are in memory, or in f32
+  kF16,     // rounded to f16
+  kBF16,    // rounded to bf16
+  kBF16x3,  // hi + lo, both bf16; hi*hi + hi*lo + lo*hi is computed, lo*lo is left out
+  kTF32,    // rounded to tf32
+};
+std::string_view name_of(Factor factor);  // "bf16x3"
+
 // The precision of each place where a path rounds, for one storage dtype.
 struct Recipe {
-  DType storage;                  // of inputs and outputs in memory
-  DType product;                  // of each product of two stored values
-  DType accumulate;               // of sums of products
+  DType storage;                    // of inputs and outputs in memory
+  DType product;                    // of each product of two stored values
+  DType accumulate;                 // of sums of products
+  Factor factor = Factor::kStored;  // of matrix products
+  DType intermediate =
+      DType::kF32;                // of tensors between the steps of an op, where a path puts them into memory
   std::string to_string() const;  // "bf16 storage, f32 products, f32 sums, one rounding to bf16"
+};
+
+// One way to launch a kernel: {rows: 4, threads: 256}.
+class Config {
+ public:
+  Config() = default;
+  Config(std::initializer_list<std::pair<std::string, int64_t>> values) : values_(values) {}
+
+  int64_t operator[](std::string_view key) const;  // throws Error (internal) if there is no such value
+  std::string to_string() const;                   // "rows=4,threads=256"
+
+  bool operator==(const Config&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, int64_t>> values_;
+};
+
+// A launch with several configurations, among which the tuner chooses (kernels/core/tuner.h).
+struct Tunable {
+  std::string name;  // unique in the program, without '/', ':' and '+': "cheri_conv_norm_apply"
+  int version;       // another one after each change of the kernel: choices of other versions do not count
+  std::vector<Config> configs;  // the first is used where trials cannot run
 };
 
 // What an ideal implementation moves and computes: each input read once, each output written once.
@@ -72,6 +107,8 @@ struct Cost {
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 std::string_view name_of(DeviceKind kind);  // "cpu", "cuda"
 
+class Context;
+
 // One request to compute: the tensors in the order of the op's tables, in memory that the path's device can
 // reach.
 struct Call {
@@ -79,7 +116,10 @@ struct Call {
   DType dtype;
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
-  void* stream = nullptr;  // a cudaStream_t for CUDA paths; the work is enqueued there and not waited for
+  void* stream = nullptr;      // a cudaStream_t for CUDA paths; the work is enqueued there and not waited for
+  Context* context = nullptr;  // of the path's device; needed by paths that keep something between calls
+  // One for each input, or none. Equal versions other than 0 promise equal values (kernels/core/context.h).
+  std::vector<uint64_t> versions;
 };
 
 // One way to compute an op.
@@ -88,15 +128,16 @@ struct Path {
   DeviceKind device;
   std::vector<DType> dtypes;
   bool deterministic;  // equal inputs give equal bits, call after call
-  Recipe (*recipe)(DType storage);
+  Recipe (*recipe)(const Dims&, DType storage);
   std::function<std::optional<std::string>(const Dims&, DType)>
       unsupported;                       // why not, or nothing; may be empty
   std::function<void(const Call&)> run;  // throws Error; returns before a CUDA path has finished
   std::string_view summary;
+  std::vector<const Tunable*> tunables{};  // what its launches choose among; empty for most paths
 };
 
 // f32 products and sums, and one rounding to the storage dtype.
-Recipe f32_recipe(DType storage);
+Recipe f32_recipe(const Dims&, DType storage);
 
 // A path with that recipe which serves f32, f16 and bf16 and repeats its bits.
 Path f32_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,

@@ -66,8 +66,6 @@ class CudaDevice final : public Device {
     cuda_check(cudaSetDevice(index), "cudaSetDevice");
     require_code_for_this_gpu(info_);
     stream_ = make_cuda_stream();
-    begin_ = make_cuda_event();
-    end_ = make_cuda_event();
   }
 
   const DeviceInfo& info() const override { return info_; }
@@ -82,26 +80,70 @@ class CudaDevice final : public Device {
 
   bool host_can_access() const override { return false; }
   void copy_to_device(void* device, const void* host, int64_t bytes) override {
-    copy(device, host, bytes, cudaMemcpyHostToDevice);
+    transfer(device, host, bytes, cudaMemcpyHostToDevice);
   }
   void copy_to_host(void* host, const void* device, int64_t bytes) override {
-    copy(host, device, bytes, cudaMemcpyDeviceToHost);
+    transfer(host, device, bytes, cudaMemcpyDeviceToHost);
   }
 
   void* stream() const override { return stream_.get(); }
-  void synchronize() override { cuda_check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize"); }
+  void* other_stream() override {
+    if (!other_stream_) other_stream_ = make_cuda_stream();
+    return other_stream_.get();
+  }
+  void synchronize(void* stream) override {
+    cuda_check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
+  }
 
-  double time(const std::function<void()>& work) override {
-    synchronize();
-    wait_kernel<<<1, 1, 0, stream_.get()>>>(kHeadStart);
+  void copy(void* to, const void* from, int64_t bytes, void* stream) override {
+    cuda_check(
+        cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, native(stream)),
+        "cudaMemcpyAsync");
+  }
+  void fill(void* memory, unsigned char byte, int64_t bytes, void* stream) override {
+    cuda_check(cudaMemsetAsync(memory, byte, static_cast<size_t>(bytes), native(stream)), "cudaMemsetAsync");
+  }
+
+  double time(const std::function<void()>& work, void* stream) override {
+    // Events of its own: several threads may tune at once.
+    const CudaEvent begin = make_cuda_event();
+    const CudaEvent end = make_cuda_event();
+    synchronize(stream);
+    wait_kernel<<<1, 1, 0, native(stream)>>>(kHeadStart);
     cuda_check_launch("wait_kernel");
-    cuda_check(cudaEventRecord(begin_.get(), stream_.get()), "cudaEventRecord");
+    cuda_check(cudaEventRecord(begin.get(), native(stream)), "cudaEventRecord");
     work();
-    cuda_check(cudaEventRecord(end_.get(), stream_.get()), "cudaEventRecord");
-    synchronize();
+    cuda_check(cudaEventRecord(end.get(), native(stream)), "cudaEventRecord");
+    synchronize(stream);
     float milliseconds = 0;
-    cuda_check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
+    cuda_check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
     return 1e-3 * static_cast<double>(milliseconds);
+  }
+
+  std::function<void()> capture(const std::function<void()>& work) override {
+    cuda_check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
+               "cudaStreamBeginCapture");
+    cudaGraph_t graph = nullptr;
+    try {
+      work();
+    } catch (...) {
+      if (cudaStreamEndCapture(stream_.get(), &graph) == cudaSuccess) cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
+    cuda_check(cudaStreamEndCapture(stream_.get(), &graph), "cudaStreamEndCapture");
+    const CudaGraph owner(graph);
+    cudaGraphExec_t executable = nullptr;
+    cuda_check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    return
+        [this, replay = std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>>(CudaGraphExec(executable))] {
+          cuda_check(cudaGraphLaunch(replay.get(), stream_.get()), "cudaGraphLaunch");
+        };
+  }
+  bool is_capturing(void* stream) const override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cuda_check(cudaStreamIsCapturing(native(stream), &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
   }
 
   void flush_cache() override {
@@ -118,15 +160,16 @@ class CudaDevice final : public Device {
   }
 
  private:
-  void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+  static cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+  void transfer(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
     cuda_check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_.get()), "cudaMemcpyAsync");
-    synchronize();
+    synchronize(stream_.get());
   }
 
   DeviceInfo info_;
   CudaStream stream_;
-  CudaEvent begin_;
-  CudaEvent end_;
+  CudaStream other_stream_;
   std::unique_ptr<DeviceBuffer> flush_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and events that are destroyed with their owner.
+// Streams, events and graphs that are destroyed with their owner.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,8 +22,21 @@ struct DestroyCudaEvent {
   }
 };
 
+struct DestroyCudaGraph {
+  void operator()(cudaGraph_t graph) const noexcept {
+    cuda_check_noexcept(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  }
+};
+struct DestroyCudaGraphExec {
+  void operator()(cudaGraphExec_t graph) const noexcept {
+    cuda_check_noexcept(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy");
+  }
+};
+
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyCudaStream>;
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyCudaEvent>;
+using CudaGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyCudaGraph>;
+using CudaGraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyCudaGraphExec>;
 
 // A stream that does not wait for the legacy default stream.
 inline CudaStream make_cuda_stream() {

@@ -13,6 +13,7 @@
 namespace assay {
 
 // One element: right iff
+//   expected open       always
 //   expected NaN        got is NaN
 //   expected +-inf      got is the same infinity
 //   expected finite     got is finite and |got - value| <= bound;
@@ -43,7 +44,7 @@ struct Comparison {
   double sum_variance = 0;  // of Expected::variance, finite elements
   double sum_square_variance = 0;
   double max_bound = 0;               // of Expected::bound, finite elements
-  int64_t finite = 0;                 // elements with finite got and value
+  int64_t finite = 0;                 // elements with finite got and value, the open ones left out
   std::optional<WorstElement> worst;  // the one with the largest error/bound, the first of them
 
   void add(const Expected& expected, double got, int64_t element, DType dtype);

@@ -23,6 +23,8 @@ struct Expected {
   double value;     // exact up to an error that `bound` includes
   double bound;     // >= |got - value| for every path that follows the recipe; finite where value is finite
   double variance;  // of got - value, if each rounding error were uniform between its limits; for the rms law
+  // Right paths may differ without limit: one of them overflows on the way and another does not. Anything is right.
+  bool is_open = false;
 };
 
 struct Question {
@@ -31,21 +33,23 @@ struct Question {
   std::vector<ConstTensorView> inputs;  // in host memory, any strides, in the order of the op's table
 };
 
-// Fills `expected[i]` for the element of output number `output` whose row-major position is `elements[i]`.
-// Called from several threads at once.
-using Answer = std::function<void(const Question& question, int output, std::span<const int64_t> elements,
-                                  std::span<Expected> expected)>;
+// Fills `expected[i]` for the element whose row-major position in the output is `elements[i]`. Called from several
+// threads at once, with ascending elements.
+using Answer = std::function<void(std::span<const int64_t> elements, std::span<Expected> expected)>;
+
+// Does once what all elements of output number `output` share, and returns their answer. The question outlives it.
+using Solve = std::function<Answer(const Question& question, int output)>;
 
 // A plausible wrong formula. The judge asks whether the comparison would have rejected it on this case; where
 // its values equal the right ones on this data, it says nothing.
 struct Counterfeit {
   std::string_view fault;  // "the first tap is dropped"
-  Answer answer;           // only the values are read
+  Solve solve;             // only the values are read
 };
 
 struct Oracle {
   std::string_view op;
-  Answer answer;
+  Solve solve;
   std::vector<Counterfeit> counterfeits;
 };
 

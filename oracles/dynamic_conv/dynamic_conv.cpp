@@ -21,9 +21,8 @@ int64_t delay(Fault fault) {
   return fault == Fault::kOneStepLate ? 1 : 0;
 }
 
-Answer forward(Fault fault) {
-  return [fault](const Question& question, int, std::span<const int64_t> elements,
-                 std::span<Expected> expected) {
+Answer forward(Fault fault, const Question& question, int) {
+  return [fault, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
     const Reader x(question.inputs[0]);
     const Reader k(question.inputs[1]);
     const int64_t taps = question.dims["w"];
@@ -66,10 +65,9 @@ Expected tap_gradient(Fault fault, const Question& question, const Extents& at) 
   return product.expected(question.recipe);
 }
 
-Answer backward(Fault fault) {
-  return [fault](const Question& question, int output, std::span<const int64_t> elements,
-                 std::span<Expected> expected) {
-    const bool is_dx = output == 0;
+Answer backward(Fault fault, const Question& question, int output) {
+  const bool is_dx = output == 0;
+  return [fault, is_dx, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
     const Extents shape = question.inputs[is_dx ? 1 : 2].shape;
     for (size_t i = 0; i < elements.size(); ++i) {
       const Extents at = index_of(elements[i], shape);
@@ -78,13 +76,15 @@ Answer backward(Fault fault) {
   };
 }
 
-template <class MakeAnswer>
-Oracle make_oracle(std::string_view op, MakeAnswer answer) {
+Oracle make_oracle(std::string_view op, Answer (*answer)(Fault, const Question&, int output)) {
+  const auto solve = [answer](Fault fault) -> Solve {
+    return [answer, fault](const Question& question, int output) { return answer(fault, question, output); };
+  };
   return {.op = op,
-          .answer = answer(Fault::kNothing),
-          .counterfeits = {{"the first tap is dropped", answer(Fault::kFirstTapDropped)},
-                           {"inputs are read one step late", answer(Fault::kOneStepLate)},
-                           {"the taps are reversed", answer(Fault::kTapsReversed)}}};
+          .solve = solve(Fault::kNothing),
+          .counterfeits = {{"the first tap is dropped", solve(Fault::kFirstTapDropped)},
+                           {"inputs are read one step late", solve(Fault::kOneStepLate)},
+                           {"the taps are reversed", solve(Fault::kTapsReversed)}}};
 }
 
 }  // namespace

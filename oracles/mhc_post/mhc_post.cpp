@@ -10,9 +10,8 @@ namespace {
 // What a counterfeit gets wrong; kNothing for the oracle itself.
 enum class Fault : uint8_t { kNothing, kCombTransposed, kPostOnResidual, kLastStreamDropped };
 
-Answer answer(Fault fault) {
-  return [fault](const Question& question, int, std::span<const int64_t> elements,
-                 std::span<Expected> expected) {
+Answer answer(Fault fault, const Question& question) {
+  return [fault, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
     const Reader x(question.inputs[0]);
     const Reader residual(question.inputs[1]);
     const Reader post(question.inputs[2]);
@@ -32,14 +31,18 @@ Answer answer(Fault fault) {
   };
 }
 
+Solve solve(Fault fault) {
+  return [fault](const Question& question, int) { return answer(fault, question); };
+}
+
 }  // namespace
 
 std::vector<Oracle> oracles() {
   return {{.op = "mhc_post",
-           .answer = answer(Fault::kNothing),
-           .counterfeits = {{"comb is transposed", answer(Fault::kCombTransposed)},
-                            {"post weighs the residual", answer(Fault::kPostOnResidual)},
-                            {"the last stream is dropped", answer(Fault::kLastStreamDropped)}}}};
+           .solve = solve(Fault::kNothing),
+           .counterfeits = {{"comb is transposed", solve(Fault::kCombTransposed)},
+                            {"post weighs the residual", solve(Fault::kPostOnResidual)},
+                            {"the last stream is dropped", solve(Fault::kLastStreamDropped)}}}};
 }
 
 }  // namespace assay::mhc_post

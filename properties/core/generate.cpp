@@ -2,6 +2,7 @@
 #include "properties/core/generate.h"
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 namespace assay {
@@ -52,13 +53,105 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
 // was drawn should survive.
 void limit(const Op& op, std::string_view kept, Dims& dims) {
   while (largest_tensor(op, dims) > kFuzzElements) {
-    const auto weight = [&](const auto& dim) { return dim.first == kept ? 1 : dim.second; };
+    const auto weight = [&](const auto& dim) {
+      return !is_axis(op, dim.first) ? 0 : dim.first == kept ? 1 : dim.second;
+    };
     const auto largest = std::ranges::max_element(dims.values(), {}, weight);
     dims.set(std::string(largest->first), largest->second / 2);
   }
 }
 
+// What a step of a state is made from; the sizes of the case come later.
+struct DrawnStep {
+  StepKind kind;
+  int64_t config;   // kForced: its number among all configurations of the path
+  int64_t changed;  // kAfter: the number of the dimension that had another size; all of them if there is none
+  DType dtype;      // kAfter
+};
+
+std::vector<StepKind> legal_steps(const Path& path) {
+  std::vector<StepKind> kinds(all_steps().begin(), all_steps().end());
+  std::erase_if(kinds, [&](StepKind kind) {
+    switch (kind) {
+      case StepKind::kForced:
+      case StepKind::kRetuned:
+      case StepKind::kCacheLoaded:
+        return path.tunables.empty();
+      case StepKind::kOtherStream:
+      case StepKind::kGraphReplay:
+        return path.device != DeviceKind::kCuda;
+      case StepKind::kSecondCall:
+      case StepKind::kWarm:
+      case StepKind::kAfter:
+      case StepKind::kDirtyWorkspace:
+      case StepKind::kWeightsUpdated:
+        return false;
+    }
+    throw Error("StepKind({}) is not a kind of step", static_cast<int>(kind));
+  });
+  return kinds;
+}
+
+int64_t count_configs(const Path& path) {
+  int64_t count = 0;
+  for (const Tunable* tunable : path.tunables) count += static_cast<int64_t>(tunable->configs.size());
+  return count;
+}
+
+// Half of the time none; else up to kMostSteps.
+rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path) {
+  constexpr int kMostSteps = 4;
+  const auto dims = static_cast<int64_t>(op.dims.size());
+  const auto step = rc::gen::resize(
+      rc::kNominalSize,
+      rc::gen::map(rc::gen::tuple(one_of(legal_steps(path)),
+                                  rc::gen::inRange<int64_t>(0, std::max<int64_t>(count_configs(path), 1)),
+                                  rc::gen::inRange<int64_t>(0, dims + 1), one_of(path.dtypes)),
+                   [](const std::tuple<StepKind, int64_t, int64_t, DType>& drawn) {
+                     return std::apply([](auto... field) { return DrawnStep{field...}; }, drawn);
+                   }));
+  return rc::gen::weightedOneOf<std::vector<DrawnStep>>(
+      {{1, rc::gen::just(std::vector<DrawnStep>())},
+       {1, rc::gen::resize(kMostSteps, rc::gen::container<std::vector<DrawnStep>>(step))}});
+}
+
+Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Case& which,
+               const Dims& other_sizes) {
+  Step step{.kind = drawn.kind};
+  if (step.kind == StepKind::kForced) {
+    int64_t number = drawn.config;
+    for (const Tunable* tunable : path.tunables) {
+      const auto count = static_cast<int64_t>(tunable->configs.size());
+      if (number >= 0 && number < count) {
+        step.tunable = tunable->name;
+        step.config = tunable->configs[static_cast<size_t>(number)].to_string();
+      }
+      number -= count;
+    }
+  }
+  if (step.kind == StepKind::kAfter) {
+    step.dtype = drawn.dtype;
+    step.dims = which.dims;
+    for (size_t i = 0; i < op.dims.size(); ++i) {
+      const bool is_changed =
+          drawn.changed == static_cast<int64_t>(i) || drawn.changed == static_cast<int64_t>(op.dims.size());
+      const std::string key(op.dims[i].key);
+      if (is_changed) step.dims.set(key, other_sizes[key]);
+    }
+    limit(op, "", step.dims);
+  }
+  return step;
+}
+
 }  // namespace
+
+bool is_axis(const Op& op, std::string_view key) {
+  const auto has_axis = [&](const TensorInfo& tensor) {
+    const std::vector<std::string_view> axes = axes_of(tensor);
+    return std::ranges::count(axes, key) != 0;
+  };
+  return std::ranges::any_of(op.inputs, has_axis) || std::ranges::any_of(op.outputs, has_axis);
+}
 
 int64_t largest_tensor(const Op& op, const Dims& dims) {
   int64_t largest = 0;
@@ -106,18 +199,22 @@ rc::Gen<Case> arbitrary_case(const Op& op, const Path& path) {
     std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
     regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
     result.data = *one_of(regimes);
-    const auto states = all_states();
-    result.state = *one_of(std::vector(states.begin(), states.end()));
+    const std::vector<DrawnStep> steps = *arbitrary_steps(op, path);
     result.dtype = *one_of(path.dtypes);
     constexpr uint64_t kSeeds = 1'000'000;
     result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);
     std::vector<std::string_view> keys;
     for (const DimInfo& dim : op.dims) keys.push_back(dim.key);
     const std::string_view kept = *one_of(keys);
+    Dims other_sizes;
+    for (const DimInfo& dim : op.dims) other_sizes.set(std::string(dim.key), *arbitrary_size(dim));
     for (const DimInfo& dim : op.dims) result.dims.set(std::string(dim.key), *arbitrary_size(dim));
     make_legal(result.layout, op, result.dims);
     limit(op, kept, result.dims);
     if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
+    for (const DrawnStep& step : steps) {
+      result.state.steps.push_back(make_step(step, op, path, result, other_sizes));
+    }
     return result;
   });
 }

@@ -15,8 +15,12 @@ inline constexpr int64_t kFuzzElements = int64_t{1} << 16;
 // Whether every size of the dimension is small, and drawn: taps, streams.
 bool is_short(const DimInfo& dim);
 
-// Dimensions around the op's edges, all dtypes of the path, all regimes, layouts and states. Shrinks every
-// field toward its simplest value: size 1 (a drawn 0 stays), f32, normal, dense, first_call, seed 0.
+// Whether the dimension is an axis of some tensor; a dilation is not.
+bool is_axis(const Op& op, std::string_view key);
+
+// Dimensions around the op's edges, all dtypes of the path, all regimes and layouts, and states of up to four steps.
+// Shrinks every field toward its simplest value: size 1 (a drawn 0 stays), f32, normal, dense, first_call or the shortest
+// sequence, seed 0.
 rc::Gen<Case> arbitrary_case(const Op& op, const Path& path);
 
 // [elements] of the largest input or output.

@@ -3,33 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 
 #include "kernels/core/parallel.h"
 #include "properties/core/certificate.h"
+#include "properties/core/history.h"
 #include "properties/core/precheck.h"
 #include "properties/core/random.h"
 #include "properties/core/regime.h"
+#include "properties/core/roles.h"
 
 namespace assay {
 namespace {
 
 constexpr uint64_t kSampleStream = 2000;
-constexpr uint64_t kPreviousCall = 0x5EED;  // what the seed of the previous call's data differs by
-
-double read(std::span<const std::byte> dense, DType dtype, int64_t element) {
-  return visit(dtype, [&]<class T>(std::type_identity<T>) {
-    T value{};
-    std::memcpy(&value, &dense[static_cast<size_t>(element) * sizeof(T)], sizeof(T));
-    return to_double(value);
-  });
-}
-
-std::string element_name(std::string_view tensor, int64_t element, const Extents& shape) {
-  const std::string index = index_of(element, shape).to_string();
-  return fmt::format("{}[{}]", tensor, index.substr(1, index.size() - 2));
-}
 
 Verdict verdict(VerdictKind kind, std::string reason) {
   return {.kind = kind, .reason = std::move(reason), .outputs = {}};
@@ -53,7 +40,8 @@ std::optional<std::string> find_difference(std::string_view name, const Extents&
     if (!deterministic) continue;
     return fmt::format(
         "{} differs between two runs on the same inputs: {} and {}; the path calls itself deterministic",
-        element_name(name, element, shape), read(first, dtype, element), read(second, dtype, element));
+        element_name(name, element, shape), read_element(first, dtype, element),
+        read_element(second, dtype, element));
   }
   return std::nullopt;
 }
@@ -88,6 +76,8 @@ Answered compare(const Oracle& oracle, const Question& question, int output, std
   answered.expected.resize(answered.elements.size());
   constexpr int64_t kGrain = 2048;
   const auto count = static_cast<int64_t>(answered.elements.size());
+  if (count == 0) return answered;
+  const Answer answer = oracle.solve(question, output);
   // Merged in order, so that sums do not depend on the number of threads.
   std::vector<Comparison> parts(static_cast<size_t>((count + kGrain - 1) / kGrain));
   parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
@@ -96,10 +86,10 @@ Answered compare(const Oracle& oracle, const Question& question, int output, std
       const auto length = static_cast<size_t>(std::min(end, begin + kGrain) - begin);
       const std::span elements_here = std::span(answered.elements).subspan(first, length);
       const std::span expected_here = std::span(answered.expected).subspan(first, length);
-      oracle.answer(question, output, elements_here, expected_here);
+      answer(elements_here, expected_here);
       Comparison& part = parts[static_cast<size_t>(begin / kGrain)];
       for (size_t i = 0; i < length; ++i) {
-        part.add(expected_here[i], read(got, dtype, elements_here[i]), elements_here[i], dtype);
+        part.add(expected_here[i], read_element(got, dtype, elements_here[i]), elements_here[i], dtype);
       }
     }
   });
@@ -122,7 +112,7 @@ std::string pass_reason(const std::vector<OutputNumerics>& outputs) {
              : fmt::format("{} sampled of {} elements within {} of their bounds", compared, all, shown);
 }
 
-// Rules 6 and 7 for one output.
+// Rules 8 and 9 for one output.
 std::optional<std::string> find_numerical_error(const OutputNumerics& output, const Extents& shape) {
   const Comparison& c = output.comparison;
   if (c.wrong > 0) {
@@ -139,30 +129,6 @@ std::optional<std::string> find_numerical_error(const OutputNumerics& output, co
 }
 
 }  // namespace
-
-void prepare(Problem& problem, const TensorBytes* inputs) {
-  const Case& which = problem.which();
-  const auto set_inputs = [&] {
-    if (inputs != nullptr) {
-      problem.set_inputs(*inputs);
-    } else {
-      problem.draw_inputs(which.seed);
-    }
-  };
-  switch (which.state) {
-    case State::kFirstCall:
-      set_inputs();
-      problem.poison_outputs(Poison::kNan);
-      return;
-    case State::kSecondCall:
-      problem.draw_inputs(which.seed ^ kPreviousCall);
-      problem.poison_outputs(Poison::kNan);
-      problem.run();
-      set_inputs();
-      return;
-  }
-  throw Error("State({}) is not a state", static_cast<int>(which.state));
-}
 
 Verdict judge(const Subject& subject, const Case& which, Device& device) {
   if (auto refused = precheck(subject, which)) return *std::move(refused);
@@ -183,27 +149,62 @@ struct Runs {
   TensorBytes previous;  // what the outputs held before the first run; empty if poison
   TensorBytes got;
   TensorBytes again;
-  std::optional<std::string> trespass;  // rules 3 and 4
+  std::optional<std::string> broken;  // rules 3, 4, 6 and 7
 };
 
+// Rule 6: the state must not show.
+std::optional<std::string> find_history(Problem& problem, const Runs& runs) {
+  const Path& path = problem.path();
+  const State& state = problem.which().state;
+  const bool was_loaded = !state.steps.empty() && state.steps.back().kind == StepKind::kCacheLoaded;
+  if (was_loaded && problem.context()->tuner().trials() > 0) {
+    return fmt::format("{} configurations were tried again after their choice had been loaded",
+                       problem.context()->tuner().trials());
+  }
+  const bool has_history = !state.steps.empty() || !path.tunables.empty();
+  if (!has_history || !path.deterministic) return std::nullopt;
+  return first_difference(problem, runs.got, outputs_of_untuned_call(problem));
+}
+
+// Rule 7: launches do what they declare.
+std::optional<std::string> find_wrong_role(Problem& problem) {
+  if (problem.path().tunables.empty() || !problem.path().deterministic) return std::nullopt;
+  RoleChecker checker(problem.device());
+  Tuner& tuner = problem.context()->tuner();
+  tuner.observe(&checker);
+  try {
+    problem.path().run(problem.call());
+    problem.device().synchronize();
+  } catch (...) {
+    tuner.observe(nullptr);
+    throw;
+  }
+  tuner.observe(nullptr);
+  return checker.fault();
+}
+
 Runs run_twice(Problem& problem, const TensorBytes* inputs) {
-  prepare(problem, inputs);
+  Runs runs;
+  runs.broken = prepare(problem, inputs);
+  if (runs.broken) return runs;
   std::vector<uint64_t> input_hashes;
   for (const GuardedTensor& input : problem.input_tensors()) input_hashes.push_back(input.hash());
-  Runs runs;
-  if (problem.which().state == State::kSecondCall) runs.previous = problem.outputs();
+  const std::vector<Step>& steps = problem.which().state.steps;
+  if (!steps.empty() && steps.back().kind == StepKind::kSecondCall) runs.previous = problem.outputs();
   problem.run();
   runs.got = problem.outputs();
-  runs.trespass = find_trespass(problem, input_hashes, Poison::kNan);
-  if (runs.trespass) return runs;
+  runs.broken = find_trespass(problem, input_hashes, Poison::kNan);
+  if (runs.broken) return runs;
   problem.poison_outputs(Poison::kFinite);
   problem.run();
   runs.again = problem.outputs();
-  runs.trespass = find_trespass(problem, input_hashes, Poison::kFinite);
+  runs.broken = find_trespass(problem, input_hashes, Poison::kFinite);
+  if (!runs.broken) runs.broken = find_wrong_role(problem);
+  if (!runs.broken) runs.broken = find_history(problem, runs);
   return runs;
 }
 
-// Rules 5 to 8 for one output. Adds its numerics to the verdict.
+// Rules 5 and 8 to 10 for one output. Adds its numerics to the verdict.
 void judge_output(const Subject& subject, Problem& problem, const Runs& runs, size_t output,
                   Verdict& verdict) {
   const Case& which = problem.which();
@@ -232,7 +233,7 @@ void judge_output(const Subject& subject, Problem& problem, const Runs& runs, si
   std::vector<double> held;
   if (!runs.previous.empty()) {
     for (int64_t element : answered.elements)
-      held.push_back(read(runs.previous[output], view.dtype, element));
+      held.push_back(read_element(runs.previous[output], view.dtype, element));
   }
   const auto accepted = accepted_fault({.oracle = *subject.oracle,
                                         .question = question,
@@ -273,7 +274,7 @@ Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* input
   } catch (const std::exception& error) {
     return verdict(VerdictKind::kCrashed, fmt::format("the path threw: {}", error.what()));
   }
-  if (runs.trespass) return verdict(VerdictKind::kFail, *runs.trespass);
+  if (runs.broken) return verdict(VerdictKind::kFail, *runs.broken);
   Verdict result;
   for (size_t i = 0; i < subject.op->outputs.size(); ++i) judge_output(subject, problem, runs, i, result);
   if (result.kind != VerdictKind::kPass) return result;

@@ -8,9 +8,12 @@
 //   4. nothing outside the outputs' elements is written: guards on both sides, gaps of strided rows
 //   5. a second run on outputs with another poison gives the same bits (every path), so every element was written and
 //      nothing was read that nobody wrote; a path that is not deterministic may differ, but not leave the poison
-//   6. every compared element is right (oracles/core/compare.h)
-//   7. the rms of the error is what the recipe predicts (the rms law)
-//   8. the certificate: the comparison would have rejected, on this very case, each wrong answer that the output dtype
+//   6. what happened before does not show (properties/core/history.h): the bits are those of an untuned call in a new
+//      context, unless the path is not deterministic; a loaded choice is used and not tuned again
+//   7. launches do to their buffers what they declare (properties/core/roles.h)
+//   8. every compared element is right (oracles/core/compare.h)
+//   9. the rms of the error is what the recipe predicts (the rms law)
+//  10. the certificate: the comparison would have rejected, on this very case, each wrong answer that the output dtype
 //      can show: zeros (ones where the answer is zero), the answer moved by one element, the previous call's output, the
 //      last tile missing, and the oracle's counterfeits; otherwise the verdict is `mistrusted`. A wrong answer is shown
 //      by the output dtype if, rounded to it, it is more than one ulp away from the right one somewhere.
@@ -21,6 +24,7 @@
 
 #include "kernels/core/case.h"
 #include "kernels/core/device.h"
+#include "properties/core/history.h"
 #include "properties/core/problem.h"
 #include "properties/core/verdict.h"
 
@@ -39,10 +43,6 @@ Verdict judge(const Subject& subject, const Case& which, Device& device);
 // The same on tensors that the caller keeps, to time them next. The inputs are drawn from the case, or are
 // the given ones; afterwards they are intact, and the outputs hold no result.
 Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs = nullptr);
-
-// Brings a problem into the case's state: what happened before the judged call has happened, its inputs are
-// in place.
-void prepare(Problem& problem, const TensorBytes* inputs = nullptr);
 
 // The row-major positions that are compared, ascending.
 std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "properties/core/generate.h"
+#include "properties/core/history.h"
 
 namespace assay {
 namespace {
@@ -29,6 +30,8 @@ std::optional<Verdict> precheck(const Subject& subject, const Case& which) {
     return refusal(VerdictKind::kSkipped,
                    fmt::format("layout={} does not apply to these dimensions", name_of(which.layout)));
   }
+  if (auto why = inapplicable(which.state, *subject.op, path))
+    return refusal(VerdictKind::kSkipped, std::move(*why));
   return std::nullopt;
 }
 

@@ -45,8 +45,13 @@ void require_memory(const Op& op, const Case& which, const Device& device) {
 
 }  // namespace
 
-Problem::Problem(const Op& op, const Path& path, const Case& which, Device& device)
-    : op_(&op), path_(&path), case_(which), device_(&device) {
+Problem::Problem(const Op& op, const Path& path, const Case& which, Device& device,
+                 std::shared_ptr<Context> context)
+    : op_(&op),
+      path_(&path),
+      case_(which),
+      device_(&device),
+      context_(context != nullptr ? std::move(context) : std::make_shared<Context>(device)) {
   require_dims(op, which.dims);
   require_memory(op, which, device);
   const auto make = [&](const std::vector<TensorInfo>& infos, bool is_input,
@@ -60,21 +65,24 @@ Problem::Problem(const Op& op, const Path& path, const Case& which, Device& devi
   };
   make(op.inputs, true, inputs_);
   make(op.outputs, false, outputs_);
+  constexpr uint64_t kVersionStream = 3001;
+  if (CounterRandom(which.seed, kVersionStream).bits(0) % 2 == 0) versions_.resize(inputs_.size());
 }
 
-void Problem::draw_inputs(uint64_t seed) {
+void Problem::draw_inputs(uint64_t seed, size_t first) {
   const int count = static_cast<int>(inputs_.size());
   std::vector<DType> dtypes;
   for (const auto* tensors : {&inputs_, &outputs_}) {
     for (const GuardedTensor& tensor : *tensors) dtypes.push_back(tensor.host_view().dtype);
   }
   const FloatFormat common = common_format(dtypes);
-  for (int i = 0; i < count; ++i) {
+  for (int i = static_cast<int>(first); i < count; ++i) {
     GuardedTensor& tensor = inputs_[static_cast<size_t>(i)];
     const Drawing drawing(case_.data, seed, i, count, tensor.host_view().dtype, common, tensor.elements());
     tensor.poison(Poison::kNan);
     tensor.fill([&](int64_t element) { return drawing(element); });
     tensor.upload();
+    if (!versions_.empty()) versions_[static_cast<size_t>(i)] = new_version();
   }
 }
 
@@ -87,6 +95,7 @@ void Problem::set_inputs(const TensorBytes& inputs) {
                         op_->inputs[i].name);
     }
     inputs_[i].upload();
+    if (!versions_.empty()) versions_[i] = new_version();
   }
 }
 
@@ -98,21 +107,47 @@ void Problem::poison_outputs(Poison poison) {
 }
 
 Call Problem::call() const {
-  Call call{
-      .dims = case_.dims, .dtype = case_.dtype, .inputs = {}, .outputs = {}, .stream = device_->stream()};
+  Call call{.dims = case_.dims,
+            .dtype = case_.dtype,
+            .inputs = {},
+            .outputs = {},
+            .stream = device_->stream(),
+            .context = context_.get(),
+            .versions = versions_};
   for (const GuardedTensor& tensor : inputs_) call.inputs.push_back(tensor.device_view());
   for (const GuardedTensor& tensor : outputs_) call.outputs.push_back(tensor.device_view());
   return call;
 }
 
 void Problem::enqueue() {
-  path_->run(call());
+  if (replay_) {
+    replay_();
+  } else {
+    path_->run(call());
+  }
 }
 
 void Problem::run() {
   enqueue();
   device_->synchronize();
   for (GuardedTensor& tensor : outputs_) tensor.download();
+}
+
+void Problem::run_on_other_stream() {
+  Call on_other = call();
+  on_other.stream = device_->other_stream();
+  path_->run(on_other);
+  device_->synchronize(on_other.stream);
+  for (GuardedTensor& tensor : outputs_) tensor.download();
+}
+
+void Problem::capture() {
+  replay_ = device_->capture([this] { path_->run(call()); });
+  context_of_graph_ = context_;
+}
+
+void Problem::set_context(std::shared_ptr<Context> context) {
+  context_ = std::move(context);
 }
 
 namespace {
@@ -133,7 +168,7 @@ TensorBytes Problem::outputs() const {
 }
 
 Question Problem::question() const {
-  Question question{.dims = case_.dims, .recipe = path_->recipe(case_.dtype), .inputs = {}};
+  Question question{.dims = case_.dims, .recipe = path_->recipe(case_.dims, case_.dtype), .inputs = {}};
   for (const GuardedTensor& tensor : inputs_) question.inputs.push_back(tensor.host_view());
   return question;
 }

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "kernels/core/case.h"
+#include "kernels/core/context.h"
 #include "kernels/core/device.h"
 #include "oracles/core/oracle.h"
 #include "properties/core/guarded_tensor.h"
@@ -26,17 +29,27 @@ using TensorBytes = std::vector<std::vector<std::byte>>;
 
 class Problem {
  public:
-  // Throws Error (usage) for dimensions outside the op's ranges, Error (device) if memory does not suffice.
-  Problem(const Op& op, const Path& path, const Case& which, Device& device);
+  // Throws Error (usage) for dimensions outside the op's ranges, Error (device) if memory does not suffice. Without a
+  // context, a new one.
+  Problem(const Op& op, const Path& path, const Case& which, Device& device,
+          std::shared_ptr<Context> context = nullptr);
 
-  void draw_inputs(uint64_t seed);
+  // Inputs before number `first` stay.
+  void draw_inputs(uint64_t seed, size_t first = 0);
   void set_inputs(const TensorBytes& inputs);
   void poison_outputs(Poison poison);
   Call call() const;  // on the tensors where the path sees them
-  // Enqueues one call, without waiting for it.
+  // Enqueues one call, or the graph of one, without waiting for it.
   void enqueue();
   // Runs one call to its end and brings the outputs back.
   void run();
+  // The same on another stream.
+  void run_on_other_stream();
+  // From now on enqueue() and run() replay a graph of the call, on whatever the inputs hold then.
+  void capture();
+
+  const std::shared_ptr<Context>& context() const { return context_; }
+  void set_context(std::shared_ptr<Context> context);  // later calls use it; a captured graph keeps its own
 
   TensorBytes inputs() const;
   TensorBytes outputs() const;
@@ -46,6 +59,7 @@ class Problem {
   std::vector<GuardedTensor>& output_tensors() { return outputs_; }
   const Case& which() const { return case_; }
   const Op& op() const { return *op_; }
+  const Path& path() const { return *path_; }
   Device& device() const { return *device_; }
 
  private:
@@ -53,8 +67,13 @@ class Problem {
   const Path* path_;
   Case case_;
   Device* device_;
+  std::shared_ptr<Context> context_;
   std::vector<GuardedTensor> inputs_;
+  std::vector<uint64_t>
+      versions_;  // of the inputs; empty in every other case, which paths have to serve as well
   std::vector<GuardedTensor> outputs_;
+  std::shared_ptr<Context> context_of_graph_;
+  std::function<void()> replay_;
 };
 
 }  // namespace assay

@@ -20,6 +20,23 @@ T any_of(std::span<const T> values) {
   return *rc::gen::elementOf(std::vector<T>(values.begin(), values.end()));
 }
 
+State any_state() {
+  State state;
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {
+    Step step{.kind = any_of(all_steps())};
+    if (step.kind == StepKind::kForced) {
+      step.tunable = *arbitrary_name();
+      step.config = Config{{*arbitrary_name(), *rc::gen::arbitrary<int64_t>()}}.to_string();
+    }
+    if (step.kind == StepKind::kAfter) {
+      step.dtype = *rc::gen::element(DType::kF32, DType::kF16, DType::kBF16);
+      step.dims.set(*arbitrary_name(), *rc::gen::arbitrary<int64_t>());
+    }
+    state.steps.push_back(step);
+  }
+  return state;
+}
+
 Case any_case() {
   Case result;
   result.op = *arbitrary_name();
@@ -32,7 +49,7 @@ Case any_case() {
   }
   result.data = any_of(all_regimes());
   result.layout = any_of(all_layouts());
-  result.state = any_of(all_states());
+  result.state = any_state();
   result.seed = *rc::gen::arbitrary<uint64_t>();
   return result;
 }
@@ -61,7 +78,7 @@ TEST(Case, LeftOutFieldsHaveTheirDefaults) {
   const Case parsed = parse_case("dynamic_conv/cpu/f32/b=1");
   EXPECT_EQ(parsed.data, Regime::kNormal);
   EXPECT_EQ(parsed.layout, Layout::kDense);
-  EXPECT_EQ(parsed.state, State::kFirstCall);
+  EXPECT_EQ(parsed.state, State{});
   EXPECT_EQ(parsed.seed, 0u);
   EXPECT_EQ(parsed, parse_case("dynamic_conv/cpu/f32/b=1/data=normal/layout=dense/state=first_call/seed=0"));
 }
@@ -122,9 +139,35 @@ TEST(Case, NamesAreUnique) {
   std::vector<std::string_view> names;
   for (Regime regime : all_regimes()) names.push_back(name_of(regime));
   for (Layout layout : all_layouts()) names.push_back(name_of(layout));
-  for (State state : all_states()) names.push_back(name_of(state));
+  for (StepKind step : all_steps()) names.push_back(name_of(step));
   std::ranges::sort(names);
   EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+}
+
+TEST(State, PrintsAndParses) {
+  const std::string line = "second_call+forced:apply:rows=4,threads=256+after:f16,n=2,l=40+graph_replay";
+  const State state = parse_state(line);
+  ASSERT_EQ(state.steps.size(), 4u);
+  EXPECT_EQ(state.steps[1].tunable, "apply");
+  EXPECT_EQ(state.steps[1].config, "rows=4,threads=256");
+  EXPECT_EQ(state.steps[2].dtype, DType::kF16);
+  EXPECT_EQ(state.steps[2].dims, (Dims{{"n", 2}, {"l", 40}}));
+  EXPECT_EQ(state.to_string(), line);
+  EXPECT_EQ(parse_state("first_call"), State{});
+  EXPECT_EQ(State{}.to_string(), "first_call");
+}
+
+TEST(State, NamesWhatIsWrong) {
+  const auto error = [](std::string_view text) { return error_of([&] { parse_state(text); }); };
+  EXPECT_THAT(error("third_call"), AllOf(HasSubstr("third_call"), HasSubstr("second_call")));
+  EXPECT_THAT(error("warm+first_call"), HasSubstr("first_call"));
+  EXPECT_THAT(error(""), HasSubstr("state="));
+  EXPECT_THAT(error("warm:now"), AllOf(HasSubstr("warm:now"), HasSubstr("no argument")));
+  EXPECT_THAT(error("forced"), HasSubstr("takes an argument"));
+  EXPECT_THAT(error("forced:apply"), HasSubstr("forced:<tunable>:<config>"));
+  EXPECT_THAT(error("after:f12"), HasSubstr("f12"));
+  EXPECT_THAT(error("after:f32,n"), HasSubstr("'n'"));
+  EXPECT_THAT(error("after:f32,n=many"), HasSubstr("n=many"));
 }
 
 TEST(Dims, AreCheckedAgainstTheOp) {

@@ -128,7 +128,7 @@ TEST(Fuzz, ShrinksToTheSimplestReproducer) {
   ASSERT_TRUE(failure.shrunk_from);
   EXPECT_EQ(failure.which.dims, (Dims{{"b", 1}, {"t", 1}, {"d", 5}, {"w", 1}})) << failure.which.to_string();
   EXPECT_EQ(failure.which.layout, Layout::kDense);
-  EXPECT_EQ(failure.which.state, State::kFirstCall);
+  EXPECT_EQ(failure.which.state, State{});
   EXPECT_EQ(failure.which.seed, 0u);
   // The line is enough to see the failure again.
   const Case again = parse_case(failure.which.to_string());

@@ -50,15 +50,28 @@ TEST_P(Generated, CasesCoverEveryChoice) {
   std::set<uint64_t> seeds;
   int empty = 0;
   for (const Case& c : cases(2)) {
-    for (std::string_view name : {name_of(c.dtype), name_of(c.data), name_of(c.layout), name_of(c.state)})
-      ++seen[name];
+    for (std::string_view name : {name_of(c.dtype), name_of(c.data), name_of(c.layout)}) ++seen[name];
+    for (const Step& step : c.state.steps) ++seen[name_of(step.kind)];
+    if (c.state.steps.empty()) ++seen["first_call"];
     seeds.insert(c.seed);
     if (test::is_empty(op(), c.dims)) ++empty;
   }
   const auto share = static_cast<int>(2 * path().dtypes.size());
   for (DType dtype : path().dtypes) EXPECT_GT(seen[name_of(dtype)], kCases / share) << name_of(dtype);
   for (Regime regime : all_regimes()) EXPECT_GT(seen[name_of(regime)], kCases / 40) << name_of(regime);
-  for (State state : all_states()) EXPECT_GT(seen[name_of(state)], kCases / 4) << name_of(state);
+  EXPECT_GT(seen["first_call"], kCases / 4);
+  for (StepKind step : all_steps()) {
+    const bool is_tuning =
+        step == StepKind::kForced || step == StepKind::kRetuned || step == StepKind::kCacheLoaded;
+    const bool is_of_gpus = step == StepKind::kOtherStream || step == StepKind::kGraphReplay;
+    const bool is_legal =
+        (!is_tuning || !path().tunables.empty()) && (!is_of_gpus || path().device == DeviceKind::kCuda);
+    if (is_legal) {
+      EXPECT_GT(seen[name_of(step)], kCases / 40) << name_of(step);
+    } else {
+      EXPECT_EQ(seen[name_of(step)], 0) << name_of(step);
+    }
+  }
   for (Layout layout : all_layouts()) {
     if (!is_legal(layout, op(), test::small_dims(op(), 2))) continue;
     EXPECT_GT(seen[name_of(layout)], kCases / 10) << name_of(layout);
@@ -149,7 +162,7 @@ TEST(GeneratedCases, AreTheSameEverywhere) {
   const auto drawn = [&](uint64_t seed) { return cases_of(op, path, seed); };
   uint64_t hash = test::hash_of("");
   for (const Case& c : drawn(0)) hash = test::hash_of(c.to_string(), hash);
-  EXPECT_EQ(hash, 2195869377390794673u);
+  EXPECT_EQ(hash, 15535126619909983696u);
   EXPECT_NE(drawn(0), drawn(1));
 }
 

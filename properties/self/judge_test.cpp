@@ -108,8 +108,13 @@ class FullDevice final : public Device {
   void copy_to_device(void*, const void*, int64_t) override {}
   void copy_to_host(void*, const void*, int64_t) override {}
   void* stream() const override { return nullptr; }
-  void synchronize() override {}
-  double time(const std::function<void()>&) override { return 0; }
+  void* other_stream() override { return nullptr; }
+  void synchronize(void*) override {}
+  void copy(void*, const void*, int64_t, void*) override {}
+  void fill(void*, unsigned char, int64_t, void*) override {}
+  double time(const std::function<void()>&, void*) override { return 0; }
+  std::function<void()> capture(const std::function<void()>&) override { return {}; }
+  bool is_capturing(void*) const override { return false; }
   void flush_cache() override {}
 };
 
@@ -171,7 +176,111 @@ TEST(JudgeRule5, NondeterminismFailsOnlyWhereItWasDenied) {
   expect(judge_path(path), VerdictKind::kPass, testing::_);
 }
 
-TEST(JudgeRule6, WrongElementsFailAndAreNamed) {
+// dynamic_conv with a context: what a path may keep between calls, each thing used wrongly once.
+Case in_state(std::string_view state) {
+  Case which = small_case();
+  which.state = parse_state(state);
+  return which;
+}
+
+const Tunable& halves() {
+  static const Tunable tunable{
+      .name = "test_halves", .version = 1, .configs = {{{"skip", 0}}, {{"skip", 1}}}};
+  return tunable;
+}
+
+// The production path whose output goes through a tuned launch: `finish` does to it what the test wants.
+Path tuned(std::vector<Buffer> (*buffers)(const Call&), std::function<void(const Config&, float*)> finish) {
+  Path path = spoiled([=](const Call& call) {
+    call.context->tuner().run({.tunable = &halves(),
+                               .key = tuning_key(call),
+                               .unfit = {},
+                               .buffers = buffers(call),
+                               .run = [&](const Config& config, std::span<void* const> data) {
+                                 finish(config, static_cast<float*>(data[0]));
+                               }});
+  });
+  path.tunables = {&halves()};
+  return path;
+}
+
+std::vector<Buffer> updated_output(const Call& call) {
+  return {buffer_of("out", Role::kUpdate, call.outputs[0])};
+}
+
+TEST(JudgeRule6, RightPathsPassInEveryState) {
+  const Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
+  for (std::string_view state :
+       {"first_call", "second_call", "warm", "retuned", "cache_loaded", "dirty_workspace", "weights_updated",
+        "after:bf16,b=1,t=3,d=2,w=1", "forced:test_halves:skip=0", "forced:test_halves:skip=1",
+        "warm+retuned+after:f32,b=2,t=9,d=5,w=7+cache_loaded+second_call"}) {
+    expect(judge_path(path, in_state(state)), VerdictKind::kPass, HasSubstr("90"));
+  }
+}
+
+TEST(JudgeRule6, StatesThatDoNotApplyAreSkipped) {
+  const Path plain = spoiled([](const Call&) {});
+  expect(judge_path(plain, in_state("retuned")), VerdictKind::kSkipped, HasSubstr("no configurations"));
+  expect(judge_path(plain, in_state("forced:test_halves:skip=0")), VerdictKind::kSkipped,
+         HasSubstr("forced:test_halves:skip=0"));
+  expect(judge_path(plain, in_state("graph_replay")), VerdictKind::kSkipped, HasSubstr("no graphs"));
+  expect(judge_path(plain, in_state("after:f64,b=1,t=3,d=2,w=1")), VerdictKind::kSkipped, HasSubstr("f64"));
+}
+
+TEST(JudgeRule6, ConfigurationsThatGiveOtherBitsFail) {
+  const Path path = tuned(updated_output, [](const Config& config, float* out) {
+    if (config["skip"] == 1) *out = std::nextafter(*out, 2.0f);
+  });
+  expect(judge_path(path, in_state("forced:test_halves:skip=1")), VerdictKind::kFail,
+         AllOf(HasSubstr("out[0, 0, 0]"), HasSubstr("in a new context")));
+}
+
+TEST(JudgeRule6, WhatTheWorkspaceHeldMustNotShow) {
+  const Path path = spoiled([](const Call& call) {
+    const Workspace::Lease lease = call.context->workspace().lease(4, call.stream);
+    if (std::isnan(*lease.as<float>())) *output(call) += 1;
+  });
+  expect(judge_path(path, in_state("second_call")), VerdictKind::kPass, testing::_);
+  expect(judge_path(path, in_state("dirty_workspace")), VerdictKind::kFail, HasSubstr("in a new context"));
+}
+
+TEST(JudgeRule6, StaleDerivedTensorsFail) {
+  // The first weight, kept by address: a version would tell that it has changed.
+  const Path path = spoiled([](const Call& call) {
+    const auto kept = call.context->derived().get(
+        "weight", 4, {reinterpret_cast<uintptr_t>(call.inputs[1].data)}, call.stream,
+        [&](void* data) { *static_cast<float*>(data) = *input(call, 1); });
+    if (*static_cast<float*>(kept.data()) != *input(call, 1)) *output(call) += 1;
+  });
+  expect(judge_path(path), VerdictKind::kPass, testing::_);
+  expect(judge_path(path, in_state("weights_updated")), VerdictKind::kFail, HasSubstr("in a new context"));
+}
+
+TEST(JudgeRule6, WrongStepsAreNamed) {
+  int calls = 0;
+  const Path path = spoiled([&](const Call& call) {
+    if (++calls == 2) *output(call) += 1;
+  });
+  expect(judge_path(path, in_state("warm+warm+second_call")), VerdictKind::kFail,
+         AllOf(HasSubstr("step 2"), HasSubstr("out[0, 0, 0]")));
+}
+
+TEST(JudgeRule7, WrongRolesFail) {
+  const auto with_role = [](std::vector<Buffer> (*buffers)(const Call&)) {
+    return judge_path(tuned(buffers, [](const Config&, float* out) { *out += 1; }));
+  };
+  expect(with_role([](const Call& call) -> std::vector<Buffer> {
+           return {buffer_of("out", Role::kWrite, call.outputs[0])};
+         }),
+         VerdictKind::kFail,
+         AllOf(HasSubstr("test_halves"), HasSubstr("declares out write"), HasSubstr("a second run")));
+  expect(with_role([](const Call& call) -> std::vector<Buffer> {
+           return {buffer_of("out", Role::kRead, call.outputs[0])};
+         }),
+         VerdictKind::kFail, HasSubstr("declares out read, but writes it"));
+}
+
+TEST(JudgeRule8, WrongElementsFailAndAreNamed) {
   const Verdict verdict = judge_path(spoiled([](const Call& call) { output(call)[17] += 0.001f; }));
   expect(verdict, VerdictKind::kFail, AllOf(HasSubstr("1 of 90"), HasSubstr("out[0, 3, 2]")));
   ASSERT_EQ(verdict.outputs.size(), 1u);
@@ -186,16 +295,17 @@ TEST(JudgeRule6, WrongElementsFailAndAreNamed) {
 // The oracle of dynamic_conv with every bound widened by a factor.
 Oracle loose_oracle(double factor) {
   Oracle oracle = registry().oracle("dynamic_conv");
-  oracle.answer = [answer = oracle.answer, factor](const Question& question, int output,
-                                                   std::span<const int64_t> elements,
-                                                   std::span<Expected> expected) {
-    answer(question, output, elements, expected);
-    for (Expected& e : expected) e.bound *= factor;
+  oracle.solve = [solve = oracle.solve, factor](const Question& question, int output) -> Answer {
+    return [answer = solve(question, output), factor](std::span<const int64_t> elements,
+                                                      std::span<Expected> expected) {
+      answer(elements, expected);
+      for (Expected& e : expected) e.bound *= factor;
+    };
   };
   return oracle;
 }
 
-TEST(JudgeRule7, ErrorsWithinTheBoundFailTheRmsLaw) {
+TEST(JudgeRule9, ErrorsWithinTheBoundFailTheRmsLaw) {
   const Oracle loose = loose_oracle(2);
   const Case which = parse_case("dynamic_conv/cpu/bf16/b=1/t=256/d=256/w=4/data=positive");
   expect(judge_path(registry().op("dynamic_conv").path("cpu"), which, &loose), VerdictKind::kPass,
@@ -204,20 +314,21 @@ TEST(JudgeRule7, ErrorsWithinTheBoundFailTheRmsLaw) {
          VerdictKind::kFail, AllOf(HasSubstr("rms"), HasSubstr("out")));
 }
 
-TEST(JudgeRule8, ABoundThatAcceptsAnythingIsMistrusted) {
+TEST(JudgeRule10, ABoundThatAcceptsAnythingIsMistrusted) {
   const Oracle blind = loose_oracle(1e9);
   expect(judge_path(registry().op("dynamic_conv").path("cpu"), small_case(), &blind),
          VerdictKind::kMistrusted, HasSubstr("accept"));
 }
 
-TEST(JudgeRule8, EveryCounterfeitCounts) {
+TEST(JudgeRule10, EveryCounterfeitCounts) {
   Oracle oracle = registry().oracle("dynamic_conv");
-  oracle.counterfeits = {
-      {"a twin with one bit less", [&](const Question& question, int output,
+  oracle.counterfeits = {{"a twin with one bit less", [](const Question& question, int output) -> Answer {
+                            return [answer = registry().oracle("dynamic_conv").solve(question, output)](
                                        std::span<const int64_t> elements, std::span<Expected> expected) {
-         registry().oracle("dynamic_conv").answer(question, output, elements, expected);
-         for (Expected& e : expected) e.value += 4 * ulp_at(DType::kF32, e.value);
-       }}};
+                              answer(elements, expected);
+                              for (Expected& e : expected) e.value += 4 * ulp_at(DType::kF32, e.value);
+                            };
+                          }}};
   expect(judge_path(registry().op("dynamic_conv").path("cpu"), small_case(), &oracle), VerdictKind::kPass,
          testing::_);
   Oracle loose = loose_oracle(20);
@@ -226,9 +337,9 @@ TEST(JudgeRule8, EveryCounterfeitCounts) {
          VerdictKind::kMistrusted, HasSubstr("a twin with one bit less"));
 }
 
-TEST(JudgeRule8, SeesThePreviousCall) {
+TEST(JudgeRule10, SeesThePreviousCall) {
   Case second = small_case();
-  second.state = State::kSecondCall;
+  second.state = parse_state("second_call");
   expect(judge_path(registry().op("dynamic_conv").path("cpu"), second), VerdictKind::kPass, testing::_);
   expect(judge_path(test::specimen("dynamic_conv", "repeated_call_skipped").path, second), VerdictKind::kFail,
          testing::_);
@@ -281,6 +392,28 @@ class JudgeEveryOp : public testing::TestWithParam<std::tuple<const Op*, DeviceK
     }
   }
 
+  // Every configuration of every tuned path by itself; those that do not fit say so.
+  void expect_configurations_pass(const Dims& dims, DType dtype) {
+    for (const Path& path : op().paths) {
+      if (path.device != kind()) continue;
+      for (const Tunable* tunable : path.tunables) {
+        int passed = 0;
+        for (const Config& config : tunable->configs) {
+          Case which{
+              .op = std::string(op().name), .path = std::string(path.name), .dtype = dtype, .dims = dims};
+          which.state.steps.push_back(
+              {.kind = StepKind::kForced, .tunable = tunable->name, .config = config.to_string()});
+          const Verdict verdict = judge_path(path, which, nullptr, *device_);
+          if (verdict.kind == VerdictKind::kUnsupported) continue;
+          EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
+          ++passed;
+        }
+        const bool is_served = !path.unsupported || !path.unsupported(dims, dtype);
+        EXPECT_EQ(passed > 0, is_served) << path.name << ' ' << tunable->name;
+      }
+    }
+  }
+
   // A path that refuses every case has shown nothing.
   void expect_passes_of_every_path() const {
     for (const Path& path : op().paths)
@@ -323,6 +456,13 @@ TEST_P(JudgeEveryOp, PassesInEveryLayout) {
     }
   }
   expect_passes_of_every_path();
+}
+
+TEST_P(JudgeEveryOp, PassesInEveryConfiguration) {
+  for (DType dtype : op().paths.front().dtypes) {
+    expect_configurations_pass(test::small_dims(op(), 3), dtype);
+    expect_configurations_pass(test::large_dims(op(), dtype, 96, 2, int64_t{1} << 18), dtype);
+  }
 }
 
 // Large outputs take a path's streaming stores, which no fuzzed case is large enough for.

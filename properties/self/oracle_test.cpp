@@ -31,7 +31,7 @@ std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, 
     std::vector<int64_t> elements(static_cast<size_t>(element_count(shape)));
     for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
     std::vector<Expected> expected(elements.size());
-    oracle.answer(question, static_cast<int>(output), elements, expected);
+    oracle.solve(question, static_cast<int>(output))(elements, expected);
     for (size_t i = 0; i < elements.size(); ++i) {
       ExactSum exact;
       audit.outputs[output](inputs, which.dims, index_of(elements[i], shape), exact);
@@ -101,7 +101,7 @@ TEST(OracleAudit, FindsEveryCounterfeit) {
   for (const Audit& audit : all_audits()) {
     const Oracle& right = registry().oracle(audit.op);
     for (const Counterfeit& counterfeit : right.counterfeits) {
-      const Oracle wrong{.op = right.op, .answer = counterfeit.answer, .counterfeits = {}};
+      const Oracle wrong{.op = right.op, .solve = counterfeit.solve, .counterfeits = {}};
       EXPECT_TRUE(find_error(wrong, audit, Regime::kNormal)) << audit.op << ": " << counterfeit.fault;
     }
   }

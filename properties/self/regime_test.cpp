@@ -238,7 +238,8 @@ bool shows_something(const Op& op, DType dtype, Regime regime, uint64_t seed) {
         static_cast<size_t>(element_count(shape_of(op.outputs[output], which.dims))));
     for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
     std::vector<Expected> expected(elements.size());
-    registry().oracle(op.name).answer(problem.question(), static_cast<int>(output), elements, expected);
+    const Question question = problem.question();
+    registry().oracle(op.name).solve(question, static_cast<int>(output))(elements, expected);
     for (const Expected& e : expected) {
       const double value = stored(op.outputs[output].dtype.value_or(dtype), e.value);
       has_nonzero |= value != 0;

@@ -75,13 +75,24 @@ inline uint64_t hash_of(std::string_view text, uint64_t hash = 0xCBF29CE48422232
   return hash;
 }
 
-// A problem of some dozen elements. The short dimensions have the size `size`, as far as they may.
+inline bool is_axis_of_output(const Op& op, std::string_view key) {
+  return std::ranges::any_of(op.outputs, [&](const TensorInfo& tensor) {
+    const std::vector<std::string_view> axes = axes_of(tensor);
+    return std::ranges::count(axes, key) != 0;
+  });
+}
+
+// A problem of some dozen elements. The short dimensions have the size `size`, as far as they may; what is summed over
+// has the size of its first edge, which every path serves.
 inline Dims small_dims(const Op& op, int64_t size) {
   constexpr int64_t kLong[] = {2, 6, 3};
   Dims dims;
   size_t next = 0;
   for (const DimInfo& dim : op.dims) {
-    const int64_t wanted = is_short(dim) ? size : kLong[next++ % std::size(kLong)];
+    const bool is_summed = is_axis(op, dim.key) && !is_axis_of_output(op, dim.key) && !dim.edges.empty();
+    const int64_t wanted = is_short(dim) ? size
+                           : is_summed   ? dim.edges.front()
+                                         : kLong[next++ % std::size(kLong)];
     dims.set(std::string(dim.key), std::clamp(wanted, dim.min, dim.max));
   }
   return dims;
@@ -130,15 +141,16 @@ inline std::vector<Dims> boundary_dims(const Op& op, int64_t elements) {
   return all;
 }
 
-// A problem whose largest output takes at least `bytes`, if the last two dimensions that are not short make it so. The
-// last of them is `row` long, the short ones `short_size`.
+// A problem whose largest output takes at least `bytes`, if the last two of its axes that are not short make it so. The
+// last of them is `row` long, short dimensions `short_size`, all others as in small_dims().
 inline Dims large_dims(const Op& op, DType dtype, int64_t row, int64_t short_size, int64_t bytes) {
-  Dims dims;
+  Dims dims = small_dims(op, short_size);
   const DimInfo* rows_of = nullptr;
   const DimInfo* row_of = nullptr;
   for (const DimInfo& dim : op.dims) {
-    dims.set(std::string(dim.key), std::clamp<int64_t>(is_short(dim) ? short_size : 1, dim.min, dim.max));
-    if (!is_short(dim)) rows_of = std::exchange(row_of, &dim);
+    if (is_short(dim) || !is_axis_of_output(op, dim.key)) continue;
+    dims.set(std::string(dim.key), std::clamp<int64_t>(1, dim.min, dim.max));
+    rows_of = std::exchange(row_of, &dim);
   }
   if (row_of != nullptr) dims.set(std::string(row_of->key), std::min(row, row_of->max));
   const auto is_small = [&](const TensorInfo& tensor) {

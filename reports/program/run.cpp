@@ -48,7 +48,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
 CaseRecord bench_case(const Subject& subject, const Case& which, Device& device, const Ceilings& ceilings) {
   CaseRecord record{.which = which,
                     .device = device.info().name(),
-                    .recipe = subject.path->recipe(which.dtype).to_string(),
+                    .recipe = subject.path->recipe(which.dims, which.dtype).to_string(),
                     .verdict = {},
                     .shrunk_from = {},
                     .perf = {},
@@ -84,7 +84,7 @@ void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, 
                      .dims = sweep.dims,
                      .data = Regime::kNormal,
                      .layout = Layout::kDense,
-                     .state = State::kFirstCall,
+                     .state = {},
                      .seed = options.seed};
     session.progress(fmt::format("timing {}", which.to_string()));
     session.add(bench_case(subject, which, *selected.device, ceilings));

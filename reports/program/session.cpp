@@ -70,7 +70,7 @@ void Session::set_ceilings(const Device& device, const Ceilings& ceilings) {
 void Session::add(const Subject& subject, Device& device, const Judged& judged) {
   add({.which = judged.which,
        .device = device.info().name(),
-       .recipe = subject.path->recipe(judged.which.dtype).to_string(),
+       .recipe = subject.path->recipe(judged.which.dims, judged.which.dtype).to_string(),
        .verdict = judged.verdict,
        .shrunk_from = judged.shrunk_from,
        .perf = {},

@@ -203,7 +203,7 @@ Json to_json(const CaseRecord& item) {
   }
   Json json{{"id", item.which.to_string()}, {"op", item.which.op},
             {"path", item.which.path},      {"dtype", name_of(item.which.dtype)},
-            {"device", item.device},        {"state", name_of(item.which.state)},
+            {"device", item.device},        {"state", item.which.state.to_string()},
             {"recipe", item.recipe},        {"verdict", name_of(item.verdict.kind)},
             {"reason", item.verdict.reason}};
   if (item.shrunk_from) json["shrunk_from"] = item.shrunk_from->to_string();

@@ -72,7 +72,7 @@ CaseRecord passing(std::string_view op, std::string_view path, std::string_view 
                 .dims = {{"b", upto(1, 3)}, {"t", upto(2, 64)}, {"d", upto(3, 130)}, {"w", upto(4, 8)}},
                 .data = all_regimes()[seed % all_regimes().size()],
                 .layout = all_layouts()[seed / 2 % all_layouts().size()],
-                .state = seed % 3 == 0 ? State::kSecondCall : State::kFirstCall,
+                .state = parse_state(seed % 3 == 0 ? "second_call" : "first_call"),
                 .seed = random.bits(0)};
   item.device = device;
   item.recipe = Recipe{.storage = dtype, .product = DType::kF32, .accumulate = DType::kF32}.to_string();

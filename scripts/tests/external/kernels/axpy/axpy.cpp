@@ -4,10 +4,6 @@
 namespace assay::axpy {
 namespace {
 
-Recipe recipe(DType storage) {
-  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
-}
-
 Cost cost(const Dims& dims, DType storage) {
   const int64_t n = dims["n"];
   return {.bytes = (3 * n + 1) * static_cast<int64_t>(size_of(storage)), .flops = 2 * n};
@@ -18,7 +14,7 @@ Path cpu_path() {
           .device = DeviceKind::kCpu,
           .dtypes = {DType::kF32, DType::kBF16},
           .deterministic = true,
-          .recipe = recipe,
+          .recipe = f32_recipe,
           .unsupported = {},
           .run =
               [](const Call& call) {

@@ -7,9 +7,8 @@
 namespace assay::axpy {
 namespace {
 
-Answer answer(bool forgets_scale) {
-  return [forgets_scale](const Question& question, int, std::span<const int64_t> elements,
-                         std::span<Expected> expected) {
+Answer answer(bool forgets_scale, const Question& question) {
+  return [forgets_scale, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
     const double a = forgets_scale ? 1 : Reader(question.inputs[0])({0});
     const Reader x(question.inputs[1]);
     const Reader y(question.inputs[2]);
@@ -22,11 +21,14 @@ Answer answer(bool forgets_scale) {
   };
 }
 
+Solve solve(bool forgets_scale) {
+  return [forgets_scale](const Question& question, int) { return answer(forgets_scale, question); };
+}
+
 }  // namespace
 
 std::vector<Oracle> oracles() {
-  return {
-      {.op = "axpy", .answer = answer(false), .counterfeits = {{"the scale is forgotten", answer(true)}}}};
+  return {{.op = "axpy", .solve = solve(false), .counterfeits = {{"the scale is forgotten", solve(true)}}}};
 }
 
 }  // namespace assay::axpy

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/core/state.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "kernels/core/text.h"
+
+namespace assay {
+namespace {
+
+using enum StepKind;
+
+constexpr std::array kSteps{kSecondCall, kWarm,           kForced,      kRetuned,        kCacheLoaded,
+                            kAfter,      kDirtyWorkspace, kOtherStream, kWeightsUpdated, kGraphReplay};
+constexpr std::string_view kFirstCall = "first_call";
+
+// forced:<tunable>:<config>
+void parse_forced(std::string_view argument, Step& step) {
+  const size_t colon = argument.find(':');
+  if (colon == std::string_view::npos) {
+    throw usage_error("'forced:{}' is not of the form forced:<tunable>:<config>", argument);
+  }
+  step.tunable = argument.substr(0, colon);
+  step.config = argument.substr(colon + 1);
+}
+
+// after:<dtype>,<dimension>=<size>,...
+void parse_after(std::string_view argument, Step& step) {
+  const std::vector<std::string_view> parts = split(argument, ',');
+  step.dtype = parse_dtype(parts[0]);
+  for (std::string_view part : std::span(parts).subspan(1)) {
+    const size_t equals = part.find('=');
+    if (equals == std::string_view::npos || equals == 0) {
+      throw usage_error("'{}' in 'after:{}' is not of the form dimension=size", part, argument);
+    }
+    step.dims.set(std::string(part.substr(0, equals)),
+                  parse_integer<int64_t>(part.substr(0, equals), part.substr(equals + 1)));
+  }
+}
+
+Step parse_step(std::string_view word) {
+  const size_t colon = word.find(':');
+  Step step{.kind = parse_name("state", word.substr(0, colon), all_steps())};
+  const bool has_argument = step.kind == kForced || step.kind == kAfter;
+  if (has_argument != (colon != std::string_view::npos)) {
+    throw usage_error("state={}: {} takes {} argument", word, name_of(step.kind), has_argument ? "an" : "no");
+  }
+  if (step.kind == kForced) parse_forced(word.substr(colon + 1), step);
+  if (step.kind == kAfter) parse_after(word.substr(colon + 1), step);
+  return step;
+}
+
+}  // namespace
+
+std::span<const StepKind> all_steps() {
+  return kSteps;
+}
+
+std::string_view name_of(StepKind kind) {
+  switch (kind) {
+    case kSecondCall:
+      return "second_call";
+    case kWarm:
+      return "warm";
+    case kForced:
+      return "forced";
+    case kRetuned:
+      return "retuned";
+    case kCacheLoaded:
+      return "cache_loaded";
+    case kAfter:
+      return "after";
+    case kDirtyWorkspace:
+      return "dirty_workspace";
+    case kOtherStream:
+      return "other_stream";
+    case kWeightsUpdated:
+      return "weights_updated";
+    case kGraphReplay:
+      return "graph_replay";
+  }
+  throw Error("StepKind({}) is not a kind of step", static_cast<int>(kind));
+}
+
+std::string Step::to_string() const {
+  std::string text(name_of(kind));
+  if (kind == kForced) text += fmt::format(":{}:{}", tunable, config);
+  if (kind == kAfter) {
+    text += fmt::format(":{}", name_of(dtype));
+    for (const auto& [key, size] : dims.values()) text += fmt::format(",{}={}", key, size);
+  }
+  return text;
+}
+
+std::string State::to_string() const {
+  if (steps.empty()) return std::string(kFirstCall);
+  std::vector<std::string> words;
+  for (const Step& step : steps) words.push_back(step.to_string());
+  return fmt::format("{}", fmt::join(words, "+"));
+}
+
+State parse_state(std::string_view text) {
+  State state;
+  if (text == kFirstCall) return state;
+  for (std::string_view word : split(text, '+')) state.steps.push_back(parse_step(word));
+  return state;
+}
+
+}  // namespace assay

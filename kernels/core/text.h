@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading the small languages of the command line: names, integers and lists.
+#pragma once
+
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/core/error.h"
+
+namespace assay {
+
+// The parts between separators: one more than there are separators.
+std::vector<std::string_view> split(std::string_view text, char separator);
+
+// Throw Error (usage) that names the field and the text.
+template <class Enum>
+Enum parse_name(std::string_view field, std::string_view text, std::span<const Enum> values) {
+  std::vector<std::string_view> names;
+  for (Enum value : values) {
+    if (text == name_of(value)) return value;
+    names.push_back(name_of(value));
+  }
+  throw usage_error("{}={} is not one of {}", field, text, fmt::join(names, ", "));
+}
+
+template <class Integer>
+Integer parse_integer(std::string_view field, std::string_view text) {
+  Integer value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw usage_error("{}={} is not a {} integer", field, text,
+                      std::is_signed_v<Integer> ? "64-bit" : "non-negative 64-bit");
+  }
+  return value;
+}
+
+}  // namespace assay

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/history.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kPreviousCall = 0x5EED;  // what the seed of a previous call's data differs by
+constexpr unsigned char kNanByte = 0xFF;    // a NaN in every dtype; -1 in every integer
+
+const Tunable* find_tunable(const Path& path, const Step& step) {
+  for (const Tunable* tunable : path.tunables) {
+    if (tunable->name == step.tunable) return tunable;
+  }
+  return nullptr;
+}
+
+const Config* find_config(const Path& path, const Step& step) {
+  const Tunable* tunable = find_tunable(path, step);
+  if (tunable == nullptr) return nullptr;
+  for (const Config& config : tunable->configs) {
+    if (config.to_string() == step.config) return &config;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> inapplicable(const Step& step, const Op& op, const Path& path) {
+  switch (step.kind) {
+    case StepKind::kSecondCall:
+    case StepKind::kWarm:
+    case StepKind::kDirtyWorkspace:
+    case StepKind::kWeightsUpdated:
+      return std::nullopt;
+    case StepKind::kForced:
+      if (find_config(path, step) != nullptr) return std::nullopt;
+      return fmt::format("{} has no configuration {}", path.name, step.to_string());
+    case StepKind::kRetuned:
+    case StepKind::kCacheLoaded:
+      if (!path.tunables.empty()) return std::nullopt;
+      return fmt::format("{} chooses among no configurations", path.name);
+    case StepKind::kAfter:
+      if (std::ranges::count(path.dtypes, step.dtype) == 0) {
+        return fmt::format("after: {} does not serve {}", path.name, name_of(step.dtype));
+      }
+      require_dims(op, step.dims);
+      return std::nullopt;
+    case StepKind::kOtherStream:
+    case StepKind::kGraphReplay:
+      if (path.device == DeviceKind::kCuda) return std::nullopt;
+      return fmt::format("a {} has no streams and no graphs", name_of(path.device));
+  }
+  throw Error("StepKind({}) is not a kind of step", static_cast<int>(step.kind));
+}
+
+// A new context with the choices of the old one, by way of a file.
+std::shared_ptr<Context> reloaded(const Problem& problem) {
+  static std::atomic<int> count = 0;
+  const auto file = std::filesystem::temp_directory_path() /
+                    fmt::format("assay-choices-{}-{}.json", getpid(), count.fetch_add(1));
+  problem.context()->tuner().save(file);
+  auto context = std::make_shared<Context>(problem.device());
+  const std::vector<std::string> left_out = context->tuner().load(file, problem.path().tunables);
+  std::filesystem::remove(file);
+  if (!left_out.empty()) throw Error("a choice that was just saved is not loaded: {}", left_out.front());
+  return context;
+}
+
+// Performs the steps of a state.
+class History {
+ public:
+  History(Problem& problem, const TensorBytes* inputs) : problem_(problem), given_(inputs) {}
+
+  void set_inputs() {
+    if (given_ != nullptr) {
+      problem_.set_inputs(*given_);
+    } else {
+      problem_.draw_inputs(problem_.which().seed);
+    }
+  }
+
+  // Returns what the step's call computed wrongly.
+  std::optional<std::string> perform(const Step& step) {
+    ++number_;
+    Tuner& tuner = problem_.context()->tuner();
+    switch (step.kind) {
+      case StepKind::kSecondCall:
+        return call_on_other_data();
+      case StepKind::kWarm:
+        set_inputs();
+        return call(problem_);
+      case StepKind::kForced:
+        tuner.force(step.tunable, *find_config(problem_.path(), step));
+        return std::nullopt;
+      case StepKind::kRetuned: {
+        auto wrong = call_on_other_data();
+        tuner.forget();
+        return wrong;
+      }
+      case StepKind::kCacheLoaded: {
+        auto wrong = call_on_other_data();
+        problem_.set_context(reloaded(problem_));
+        return wrong;
+      }
+      case StepKind::kAfter:
+        return call_other_problem(step);
+      case StepKind::kDirtyWorkspace: {
+        auto wrong = call_on_other_data();
+        Device& device = problem_.device();
+        problem_.context()->workspace().for_each(
+            [&](void* data, int64_t bytes) { device.fill(data, kNanByte, bytes, device.stream()); });
+        device.synchronize();
+        return wrong;
+      }
+      case StepKind::kOtherStream:
+        draw_other_data();
+        problem_.poison_outputs(Poison::kNan);
+        problem_.run_on_other_stream();
+        return compare(problem_);
+      case StepKind::kWeightsUpdated:
+        set_inputs();
+        problem_.draw_inputs(other_seed(), 1);
+        return call(problem_);
+      case StepKind::kGraphReplay: {
+        auto wrong = call_on_other_data();
+        problem_.capture();
+        return wrong;
+      }
+    }
+    throw Error("StepKind({}) is not a kind of step", static_cast<int>(step.kind));
+  }
+
+ private:
+  uint64_t other_seed() const { return problem_.which().seed ^ kPreviousCall * number_; }
+  void draw_other_data() { problem_.draw_inputs(other_seed()); }
+
+  std::optional<std::string> call_on_other_data() {
+    draw_other_data();
+    return call(problem_);
+  }
+
+  std::optional<std::string> call_other_problem(const Step& step) {
+    Case other = problem_.which();
+    other.dtype = step.dtype;
+    other.dims = step.dims;
+    other.layout = Layout::kDense;
+    other.state = {};
+    if (problem_.path().unsupported && problem_.path().unsupported(other.dims, other.dtype))
+      return std::nullopt;
+    Problem before(problem_.op(), problem_.path(), other, problem_.device(), problem_.context());
+    before.draw_inputs(other_seed());
+    return call(before);
+  }
+
+  std::optional<std::string> call(Problem& problem) {
+    problem.poison_outputs(Poison::kNan);
+    problem.run();
+    return compare(problem);
+  }
+
+  // Nothing to compare before the last step: a second call on a new context is what it would be compared with.
+  std::optional<std::string> compare(Problem& problem) {
+    if (!problem.path().deterministic || number_ == 1) return std::nullopt;
+    const TensorBytes got = problem.outputs();
+    auto difference = first_difference(problem, got, outputs_of_untuned_call(problem));
+    for (size_t i = 0; i < got.size(); ++i) {
+      problem.output_tensors()[i].scatter(got[i]);
+      problem.output_tensors()[i].upload();
+    }
+    if (!difference) return std::nullopt;
+    return fmt::format("the call of step {} of the state gave another result: {}", number_, *difference);
+  }
+
+  Problem& problem_;
+  const TensorBytes* given_;
+  uint64_t number_ = 0;  // of steps performed
+};
+
+}  // namespace
+
+std::optional<std::string> inapplicable(const State& state, const Op& op, const Path& path) {
+  for (const Step& step : state.steps) {
+    if (auto why = inapplicable(step, op, path)) return why;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs) {
+  History history(problem, inputs);
+  const std::vector<Step>& steps = problem.which().state.steps;
+  problem.poison_outputs(Poison::kNan);
+  for (const Step& step : steps) {
+    if (auto wrong = history.perform(step)) return wrong;
+  }
+  history.set_inputs();
+  const bool holds_results = !steps.empty() && steps.back().kind == StepKind::kSecondCall;
+  if (!holds_results) problem.poison_outputs(Poison::kNan);
+  return std::nullopt;
+}
+
+TensorBytes outputs_of_untuned_call(Problem& problem) {
+  problem.poison_outputs(Poison::kNan);
+  Context fresh(problem.device());
+  fresh.tuner().allow_trials(false);
+  Call call = problem.call();
+  call.context = &fresh;
+  problem.path().run(call);
+  problem.device().synchronize();
+  for (GuardedTensor& tensor : problem.output_tensors()) tensor.download();
+  return problem.outputs();
+}
+
+std::optional<std::string> first_difference(const Problem& problem, const TensorBytes& a,
+                                            const TensorBytes& b) {
+  const std::vector<TensorInfo>& infos = problem.op().outputs;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    const DType dtype = infos[i].dtype.value_or(problem.which().dtype);
+    const auto differing = static_cast<int64_t>(
+        static_cast<size_t>(std::ranges::mismatch(a[i], b[i]).in1 - a[i].begin()) / size_of(dtype));
+    return fmt::format("{} is {:.9g}, in an untuned call in a new context {:.9g}",
+                       element_name(infos[i].name, differing, shape_of(infos[i], problem.which().dims)),
+                       read_element(a[i], dtype, differing), read_element(b[i], dtype, differing));
+  }
+  return std::nullopt;
+}
+
+std::string element_name(std::string_view tensor, int64_t element, const Extents& shape) {
+  const std::string index = index_of(element, shape).to_string();
+  return fmt::format("{}[{}]", tensor, index.substr(1, index.size() - 2));
+}
+
+double read_element(std::span<const std::byte> dense, DType dtype, int64_t element) {
+  return visit(dtype, [&]<class T>(std::type_identity<T>) {
+    T value{};
+    std::memcpy(&value, &dense[static_cast<size_t>(element) * sizeof(T)], sizeof(T));
+    return to_double(value);
+  });
+}
+
+}  // namespace assay

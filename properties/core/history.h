@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happened before the judged call, made to happen; and the law that it must not matter.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "properties/core/problem.h"
+#include "properties/core/specimen.h"
+
+namespace assay {
+
+// Why the path cannot be in this state, or nothing.
+std::optional<std::string> inapplicable(const State& state, const Op& op, const Path& path);
+
+// Brings a problem into its case's state, with the drawn inputs or the given ones in place; outputs are poisoned unless
+// the last step is second_call, whose results they hold. Throws what the path throws. Returns the first step whose call
+// gave another result than the same call, untuned, in a new context, or nothing; a path that does not call itself deterministic
+// is not compared.
+std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs = nullptr);
+
+// The outputs of a direct call on the same inputs in a context of its own, with the first configuration that fits. The problem's outputs are overwritten.
+TensorBytes outputs_of_untuned_call(Problem& problem);
+
+// The first element that differs, with both values; or nothing.
+std::optional<std::string> first_difference(const Problem& problem, const TensorBytes& a,
+                                            const TensorBytes& b);
+
+// out[0, 3, 1]
+std::string element_name(std::string_view tensor, int64_t element, const Extents& shape);
+double read_element(std::span<const std::byte> dense, DType dtype, int64_t element);
+
+}  // namespace assay

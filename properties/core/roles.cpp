@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/roles.h"
+
+#include <numeric>
+#include <vector>
+
+namespace assay {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+class Run {
+ public:
+  Run(const Launch& launch, const Config& config, Device& device)
+      : launch_(launch), config_(config), device_(device) {
+    for (const Buffer& buffer : launch.buffers) data_.push_back(buffer.data);
+  }
+
+  void operator()() {
+    launch_.run(config_, data_);
+    device_.synchronize(launch_.stream);
+  }
+
+  std::vector<Bytes> contents() const {
+    std::vector<Bytes> all;
+    for (const Buffer& buffer : launch_.buffers) {
+      Bytes& bytes = all.emplace_back(buffer.role == Role::kScratch ? 0 : static_cast<size_t>(buffer.bytes));
+      if (!bytes.empty()) device_.copy_to_host(bytes.data(), buffer.data, buffer.bytes);
+    }
+    return all;
+  }
+
+  // What the tuner does before every run.
+  void prepare(const std::vector<Bytes>& before) {
+    for (size_t i = 0; i < data_.size(); ++i) {
+      const Buffer& buffer = launch_.buffers[i];
+      if (buffer.bytes == 0) continue;
+      if (buffer.role == Role::kAccumulate) device_.fill(buffer.data, 0, buffer.bytes, launch_.stream);
+      if (buffer.role == Role::kUpdate) device_.copy_to_device(buffer.data, before[i].data(), buffer.bytes);
+    }
+    device_.synchronize(launch_.stream);
+  }
+
+ private:
+  const Launch& launch_;
+  const Config& config_;
+  Device& device_;
+  std::vector<void*> data_;
+};
+
+}  // namespace
+
+void RoleChecker::launch(const Launch& launch, const Config& config) {
+  Run run(launch, config, *device_);
+  const int64_t bytes = std::accumulate(launch.buffers.begin(), launch.buffers.end(), int64_t{0},
+                                        [](int64_t sum, const Buffer& buffer) { return sum + buffer.bytes; });
+  device_->synchronize(launch.stream);
+  if (fault_ || bytes > kLargestCheckedLaunch || device_->is_capturing(launch.stream)) return run();
+  const std::vector<Bytes> before = run.contents();
+  run();
+  const std::vector<Bytes> first = run.contents();
+  run.prepare(before);
+  run();
+  const std::vector<Bytes> second = run.contents();
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Buffer& buffer = launch.buffers[i];
+    const bool is_read = buffer.role == Role::kRead;
+    const bool is_kept = is_read ? before[i] == second[i] : first[i] == second[i];
+    if (is_kept) continue;
+    fault_ = fmt::format("the launch {} ({}) declares {} {}, but {}", launch.tunable->name,
+                         config.to_string(), buffer.name, name_of(buffer.role),
+                         is_read ? "writes it" : "a second run leaves other values in it");
+    return;
+  }
+}
+
+}  // namespace assay
