@@ -61,11 +61,16 @@ void limit(const Op& op, std::string_view kept, Dims& dims) {
   }
 }
 
+// How the problem of an earlier call differs from the judged one.
+constexpr int64_t kOtherDType = -1;  // in its dtype alone
+constexpr int64_t kAllOther =
+    -2;  // in every size and the dtype; numbers from 0 on: in the size of that dimension alone
+
 // What a step of a state is made from; the sizes of the case come later.
 struct DrawnStep {
   StepKind kind;
   int64_t config;   // kForced: its number among all configurations of the path
-  int64_t changed;  // kAfter: the number of the dimension that had another size; all of them if there is none
+  int64_t changed;  // kAfter
   DType dtype;      // kAfter
 };
 
@@ -98,21 +103,31 @@ int64_t count_configs(const Path& path) {
   return count;
 }
 
-// Half of the time none; else up to kMostSteps.
+// What has no place in a tensor's shape is what a tuner's key forgets: a dilation, the dtype.
+std::vector<int64_t> ways_to_differ(const Op& op) {
+  std::vector<int64_t> ways{kOtherDType, kOtherDType, kOtherDType, kAllOther};
+  for (size_t i = 0; i < op.dims.size(); ++i) {
+    ways.insert(ways.end(), is_axis(op, op.dims[i].key) ? 1 : 3, static_cast<int64_t>(i));
+  }
+  return ways;
+}
+
+// None, or up to kMostSteps.
 rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path) {
   constexpr int kMostSteps = 4;
-  const auto dims = static_cast<int64_t>(op.dims.size());
+  std::vector<StepKind> kinds = legal_steps(path);
+  kinds.insert(kinds.end(), 2, StepKind::kAfter);
   const auto step = rc::gen::resize(
       rc::kNominalSize,
-      rc::gen::map(rc::gen::tuple(one_of(legal_steps(path)),
+      rc::gen::map(rc::gen::tuple(one_of(std::move(kinds)),
                                   rc::gen::inRange<int64_t>(0, std::max<int64_t>(count_configs(path), 1)),
-                                  rc::gen::inRange<int64_t>(0, dims + 1), one_of(path.dtypes)),
+                                  one_of(ways_to_differ(op)), one_of(path.dtypes)),
                    [](const std::tuple<StepKind, int64_t, int64_t, DType>& drawn) {
                      return std::apply([](auto... field) { return DrawnStep{field...}; }, drawn);
                    }));
   return rc::gen::weightedOneOf<std::vector<DrawnStep>>(
-      {{1, rc::gen::just(std::vector<DrawnStep>())},
-       {1, rc::gen::resize(kMostSteps, rc::gen::container<std::vector<DrawnStep>>(step))}});
+      {{2, rc::gen::just(std::vector<DrawnStep>())},
+       {3, rc::gen::resize(kMostSteps, rc::gen::container<std::vector<DrawnStep>>(step))}});
 }
 
 Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Case& which,
@@ -130,13 +145,12 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
     }
   }
   if (step.kind == StepKind::kAfter) {
-    step.dtype = drawn.dtype;
+    const bool is_all = drawn.changed == kAllOther;
+    step.dtype = is_all || drawn.changed == kOtherDType ? drawn.dtype : which.dtype;
     step.dims = which.dims;
     for (size_t i = 0; i < op.dims.size(); ++i) {
-      const bool is_changed =
-          drawn.changed == static_cast<int64_t>(i) || drawn.changed == static_cast<int64_t>(op.dims.size());
       const std::string key(op.dims[i].key);
-      if (is_changed) step.dims.set(key, other_sizes[key]);
+      if (is_all || drawn.changed == static_cast<int64_t>(i)) step.dims.set(key, other_sizes[key]);
     }
     limit(op, "", step.dims);
   }
@@ -145,12 +159,27 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
 
 }  // namespace
 
-bool is_axis(const Op& op, std::string_view key) {
-  const auto has_axis = [&](const TensorInfo& tensor) {
+namespace {
+
+bool is_axis_of(const std::vector<TensorInfo>& tensors, std::string_view key) {
+  return std::ranges::any_of(tensors, [&](const TensorInfo& tensor) {
     const std::vector<std::string_view> axes = axes_of(tensor);
     return std::ranges::count(axes, key) != 0;
-  };
-  return std::ranges::any_of(op.inputs, has_axis) || std::ranges::any_of(op.outputs, has_axis);
+  });
+}
+
+}  // namespace
+
+bool is_axis(const Op& op, std::string_view key) {
+  return is_axis_of(op.inputs, key) || is_axis_of(op.outputs, key);
+}
+
+bool is_axis_of_output(const Op& op, std::string_view key) {
+  return is_axis_of(op.outputs, key);
+}
+
+bool is_summed(const Op& op, const DimInfo& dim) {
+  return is_axis(op, dim.key) && !is_axis_of_output(op, dim.key) && !is_short(dim) && !dim.edges.empty();
 }
 
 int64_t largest_tensor(const Op& op, const Dims& dims) {

@@ -15,8 +15,12 @@ inline constexpr int64_t kFuzzElements = int64_t{1} << 16;
 // Whether every size of the dimension is small, and drawn: taps, streams.
 bool is_short(const DimInfo& dim);
 
-// Whether the dimension is an axis of some tensor; a dilation is not.
+// Whether the dimension is an axis of some tensor, or of some output; a dilation is neither.
 bool is_axis(const Op& op, std::string_view key);
+bool is_axis_of_output(const Op& op, std::string_view key);
+
+// Whether the dimension is long and only summed over. Its first edge is what every path serves multiples of.
+bool is_summed(const Op& op, const DimInfo& dim);
 
 // Dimensions around the op's edges, all dtypes of the path, all regimes and layouts, and states of up to four steps.
 // Shrinks every field toward its simplest value: size 1 (a drawn 0 stays), f32, normal, dense, first_call or the shortest

@@ -95,7 +95,8 @@ class History {
         set_inputs();
         return call(problem_);
       case StepKind::kForced:
-        tuner.force(step.tunable, *find_config(problem_.path(), step));
+        forced_.push_back(step);
+        force(step);
         return std::nullopt;
       case StepKind::kRetuned: {
         auto wrong = call_on_other_data();
@@ -105,6 +106,7 @@ class History {
       case StepKind::kCacheLoaded: {
         auto wrong = call_on_other_data();
         problem_.set_context(reloaded(problem_));
+        for (const Step& forced : forced_) force(forced);
         return wrong;
       }
       case StepKind::kAfter:
@@ -138,6 +140,10 @@ class History {
  private:
   uint64_t other_seed() const { return problem_.which().seed ^ kPreviousCall * number_; }
   void draw_other_data() { problem_.draw_inputs(other_seed()); }
+
+  void force(const Step& step) {
+    problem_.context()->tuner().force(step.tunable, *find_config(problem_.path(), step));
+  }
 
   std::optional<std::string> call_on_other_data() {
     draw_other_data();
@@ -178,7 +184,8 @@ class History {
 
   Problem& problem_;
   const TensorBytes* given_;
-  uint64_t number_ = 0;  // of steps performed
+  uint64_t number_ = 0;       // of steps performed
+  std::vector<Step> forced_;  // so far
 };
 
 }  // namespace

@@ -22,11 +22,16 @@ uint64_t number(const CounterRandom& random, uint64_t lane, int64_t below) {
 
 // Every size of a short dimension in turn, as paths may have code for each; half of the others are multiples of 8, as
 // paths may have code for rows of whole vectors.
-int64_t any_size(const CounterRandom& random, uint64_t lane, const DimInfo& dim, const Dims& largest,
-                 uint64_t seed) {
+int64_t any_size(const CounterRandom& random, uint64_t lane, const Op& op, const DimInfo& dim,
+                 const Dims& largest, uint64_t seed) {
   if (is_short(dim)) {
     const uint64_t turn = seed % static_cast<uint64_t>(dim.max);
     return std::max<int64_t>(dim.min, 1 + static_cast<int64_t>(turn));
+  }
+  if (is_summed(op, dim)) {
+    const int64_t step = dim.edges.front();
+    return step *
+           (1 + static_cast<int64_t>(number(random, lane, std::max<int64_t>(largest[dim.key] / step, 1))));
   }
   constexpr int64_t kVector = 8;
   const int64_t size = 1 + static_cast<int64_t>(number(random, lane, largest[dim.key]));
@@ -66,7 +71,7 @@ Trial::Trial(const Op& op_, const Path& path_, Device& device_, const Dims& larg
   which.seed = seed;
   uint64_t lane = 1;
   for (const DimInfo& dim : op.dims) {
-    which.dims.set(dim.key, any_size(random, lane, dim, largest, seed));
+    which.dims.set(dim.key, any_size(random, lane, op, dim, largest, seed));
     lane += 2;
   }
 }
@@ -209,7 +214,10 @@ Law make_law(std::string_view op, const Dims& largest, std::string_view name, st
           .statement = statement,
           .violation = [largest, check = std::move(check)](const Op& of, const Path& path, Device& device,
                                                            uint64_t seed) {
-            return check(Trial(of, path, device, largest, seed));
+            const Trial trial(of, path, device, largest, seed);
+            const bool is_served =
+                !path.unsupported || !path.unsupported(trial.which.dims, trial.which.dtype);
+            return is_served ? check(trial) : std::nullopt;
           }};
 }
 

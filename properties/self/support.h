@@ -75,13 +75,6 @@ inline uint64_t hash_of(std::string_view text, uint64_t hash = 0xCBF29CE48422232
   return hash;
 }
 
-inline bool is_axis_of_output(const Op& op, std::string_view key) {
-  return std::ranges::any_of(op.outputs, [&](const TensorInfo& tensor) {
-    const std::vector<std::string_view> axes = axes_of(tensor);
-    return std::ranges::count(axes, key) != 0;
-  });
-}
-
 // A problem of some dozen elements. The short dimensions have the size `size`, as far as they may; what is summed over
 // has the size of its first edge, which every path serves.
 inline Dims small_dims(const Op& op, int64_t size) {
@@ -89,10 +82,9 @@ inline Dims small_dims(const Op& op, int64_t size) {
   Dims dims;
   size_t next = 0;
   for (const DimInfo& dim : op.dims) {
-    const bool is_summed = is_axis(op, dim.key) && !is_axis_of_output(op, dim.key) && !dim.edges.empty();
-    const int64_t wanted = is_short(dim) ? size
-                           : is_summed   ? dim.edges.front()
-                                         : kLong[next++ % std::size(kLong)];
+    const int64_t wanted = is_short(dim)        ? size
+                           : is_summed(op, dim) ? dim.edges.front()
+                                                : kLong[next++ % std::size(kLong)];
     dims.set(std::string(dim.key), std::clamp(wanted, dim.min, dim.max));
   }
   return dims;
