@@ -2,13 +2,16 @@
 // out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]: a thread loads its part of x and of all streams
 // of a token once, and writes all outputs from registers.
 //
-// A thread's part is a vector of 16 bytes along h, or two if there is but one stream. Where the layout allows it, a vector is one piece; elsewhere it is
-// made of pieces of 4 bytes or of single elements, so far apart that neighbouring threads touch neighbouring memory. Short
-// rows go by single elements, too, several tokens to a block. The arithmetic and its order are the same. The loads of x and of the streams are on their way before the block brings the
-// weights of its tokens to shared memory, where all threads read them.
+// A thread's part is a vector of 16 bytes along h, or two if there is but one stream. Where the layout allows it, a
+// vector is one piece; elsewhere it is made of pieces of 4 bytes or of single elements, so far apart that neighbouring
+// threads touch neighbouring memory. Short rows go by single elements, too, several tokens to a block. The arithmetic
+// and its order are the same. The loads of x and of the streams are on their way before the block brings the weights of
+// its tokens to shared memory, where all threads read them. With four streams each thread loads the twenty weights
+// itself, if they are aligned: waiting for the block takes 0.4 us, which counts where all takes 13.
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "kernels/core/specialise.h"
 #include "kernels/core_cuda/cuda_check.h"
@@ -19,10 +22,12 @@ namespace assay::mhc_post {
 namespace {
 
 // How the kernel divides its work; each number is the fastest of those measured on an H200.
-template <class T, int kStreams_, int kPiece_>
+template <class T, int kStreams_, int kPiece_, bool kOwnWeights_ = false, bool kEvictFirst_ = false>
 struct Plan {
   static constexpr int kStreams = kStreams_;
-  static constexpr int kPiece = kPiece_;  // [bytes] moved at once
+  static constexpr int kPiece = kPiece_;             // [bytes] moved at once
+  static constexpr bool kOwnWeights = kOwnWeights_;  // each thread loads the weights of its token
+  static constexpr bool kEvictFirst = kEvictFirst_;  // x and the streams leave the L2 first: see fits_l2
   static constexpr bool kOneToken =
       kPiece > int{sizeof(T)};  // in a block; what is the same for all its threads is computed once
   static constexpr int kElements = 16 / int{sizeof(T)};             // of a vector
@@ -35,6 +40,9 @@ struct Plan {
   // Weights of a token: a row for x and one for each stream, filled up to whole groups of kOutputs.
   static constexpr int kPitch = (kStreams + kOutputs - 1) / kOutputs * kOutputs;
   static constexpr int kWeights = (kStreams + 1) * kPitch;
+
+  static_assert(!kOwnWeights || (kStreams == 4 && kPiece == 16), "a row of weights is a float4");
+  static_assert(!kEvictFirst || kPiece == 16, "whole vectors are loaded in this way");
 };
 
 // A tensor (N,H) or (N,HC,H). Strides in elements.
@@ -96,6 +104,54 @@ struct alignas(kCount % 4 == 0   ? 16
   __device__ float operator[](int i) const { return values[i]; }
 };
 
+// The weights of the block's tokens, in shared memory. Row 0 is for x, row 1 + j for stream j.
+template <class Plan>
+class SharedWeights {
+ public:
+  template <class T>
+  __device__ SharedWeights(const Arguments<T>& a, int64_t first_token) {
+    extern __shared__ float4 shared[];
+    auto* const weights = reinterpret_cast<float*>(shared);
+    const int tokens = Plan::kOneToken ? 1 : a.division.tokens;
+    const int threads = static_cast<int>(blockDim.x * blockDim.y);
+    const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+    for (int k = thread; k < tokens * Plan::kWeights; k += threads) {
+      weights[k] = weight_of<Plan>(a, first_token, k);
+    }
+    __syncthreads();
+    own_ = reinterpret_cast<const Group<Plan::kOutputs>*>(
+        weights + (Plan::kOneToken ? 0 : threadIdx.y * Plan::kWeights));
+  }
+
+  // For the outputs i .. i + kOutputs - 1 of the thread's token.
+  __device__ Group<Plan::kOutputs> at(int row, int i) const {
+    return own_[(row * Plan::kPitch + i) / Plan::kOutputs];
+  }
+
+ private:
+  const Group<Plan::kOutputs>* own_;
+};
+
+// The same rows, of the only token of the block, in registers.
+template <class Plan>
+class OwnWeights {
+ public:
+  template <class T>
+  __device__ OwnWeights(const Arguments<T>& a, int64_t token) {
+    const auto* const comb = reinterpret_cast<const float4*>(a.comb + token * a.comb_token);
+    rows_[0] = __ldg(reinterpret_cast<const float4*>(a.post + token * a.post_token));
+#pragma unroll
+    for (int j = 0; j < Plan::kStreams; ++j) rows_[1 + j] = __ldg(comb + j);
+  }
+
+  __device__ Group<4> at(int row, int) const {
+    return {rows_[row].x, rows_[row].y, rows_[row].z, rows_[row].w};
+  }
+
+ private:
+  float4 rows_[1 + Plan::kStreams];
+};
+
 // Hides from the compiler that the elements are the same as before: in a loop it would widen all of them in advance, and
 // run out of registers.
 template <class T, int kCount>
@@ -109,34 +165,48 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   constexpr int kElements = Plan::kElements;
   constexpr int kOutputs = Plan::kOutputs;
   constexpr int kPerPiece = kElements / Plan::kPieces;
-  extern __shared__ float4 shared[];
-  auto* const weights = reinterpret_cast<float*>(shared);
 
-  const int tokens = Plan::kOneToken ? 1 : a.division.tokens;
-  const int64_t first_token = (int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * tokens;
+  // With one token to a block there are few instructions, and each one before the first load counts: a thread computes
+  // where it begins in the row as one number, and its group, below 2^32 (see grid_of), in 32 bits. Elsewhere the many
+  // pieces are counted in 32 bits from where the block begins: with 64 bits 4 streams of 4095 elements took 161 us, not
+  // 127.
+  constexpr bool kOneToken = Plan::kOneToken;
+  using GroupIndex = std::conditional_t<kOneToken, unsigned, int64_t>;
+  using Step = std::conditional_t<kOneToken, unsigned, int>;
+  using Size = std::conditional_t<kOneToken, int64_t, int>;
+  const int tokens = kOneToken ? 1 : a.division.tokens;
+  const int64_t first_token = int64_t{GroupIndex{blockIdx.z} * gridDim.y + blockIdx.y} * tokens;
   if (first_token >= a.division.n) return;
-  const int64_t n = Plan::kOneToken ? first_token : first_token + threadIdx.y;
-  // Piece number p of vector v lies (v * kPieces + p) * step after the thread's first one.
+  const int64_t n = kOneToken ? first_token : first_token + threadIdx.y;
+  // The thread's first piece lies `first` after `start`, piece number p of vector v (v * kPieces + p) * step after that.
   const int step = static_cast<int>(blockDim.x) * kPerPiece;
-  const int first = static_cast<int>(threadIdx.x) * kPerPiece;
   constexpr int kMost = Plan::kPieces * Plan::kVectors;
-  const int64_t tile = int64_t{blockIdx.x} * (step * kMost);
-  const int size = static_cast<int>(min(a.division.h - tile, int64_t{step * kMost}));  // of the tile
+  const int64_t tile = int64_t{blockIdx.x} * (static_cast<Step>(blockDim.x) * kPerPiece * kMost);
+  const int64_t start = kOneToken ? tile + threadIdx.x * kPerPiece : tile;
+  const int first = kOneToken ? 0 : static_cast<int>(threadIdx.x) * kPerPiece;
+  const int64_t left = a.division.h - start;
+  const auto size =
+      static_cast<Size>(kOneToken ? left : min(left, int64_t{step * kMost}));  // from `start` on
   int pieces = 0;  // of the thread within the tensor
 #pragma unroll
   for (int p = 0; p < kMost; ++p) {
-    if (first + p * step < size && (Plan::kOneToken || n < a.division.n)) ++pieces;
+    if (first + p * step < size && (kOneToken || n < a.division.n)) ++pieces;
   }
+  if (Plan::kOwnWeights && pieces == 0) return;
 
   Bits<T, kElements> x[Plan::kVectors], residual[kStreams][Plan::kVectors];
   const auto vector_at = [&](const auto& rows, int64_t stream, int v) {
-    const int64_t hidden = Plan::kOneToken ? 1 : rows.hidden;
-    return rows.data + (n * rows.token + stream * rows.stream + tile * hidden) +
+    const int64_t hidden = kOneToken ? 1 : rows.hidden;
+    return rows.data + (n * rows.token + stream * rows.stream + start * hidden) +
            (first + v * Plan::kPieces * step) * hidden;
   };
   const auto load = [&](Bits<T, kElements>& bits, const Rows<const T>& rows, int64_t stream, int v) {
-    load_pieces<Plan::kPiece>(bits, vector_at(rows, stream, v), step * (Plan::kOneToken ? 1 : rows.hidden),
-                              pieces - v * Plan::kPieces);
+    const T* const from = vector_at(rows, stream, v);
+    if constexpr (Plan::kEvictFirst) {
+      if (v < pieces) reinterpret_cast<uint4&>(bits.words) = __ldcs(reinterpret_cast<const uint4*>(from));
+    } else {
+      load_pieces<Plan::kPiece>(bits, from, step * (kOneToken ? 1 : rows.hidden), pieces - v * Plan::kPieces);
+    }
   };
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
@@ -144,15 +214,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
 #pragma unroll
     for (int j = 0; j < kStreams; ++j) load(residual[j][v], a.residual, j, v);
   }
-  const int threads = static_cast<int>(blockDim.x * blockDim.y);
-  const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
-  for (int k = thread; k < tokens * Plan::kWeights; k += threads) {
-    weights[k] = weight_of<Plan>(a, first_token, k);
-  }
-  __syncthreads();
+  const std::conditional_t<Plan::kOwnWeights, OwnWeights<Plan>, SharedWeights<Plan>> weights(a, first_token);
 
-  const auto* const own = reinterpret_cast<const Group<kOutputs>*>(
-      weights + (Plan::kOneToken ? 0 : threadIdx.y * Plan::kWeights));
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
     if (v * Plan::kPieces >= pieces) return;
@@ -165,7 +228,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
         for (int j = 0; j < kStreams; ++j) keep_packed(residual[j][v]);
       }
       float sums[kOutputs][kElements];
-      const Group<kOutputs> post = own[i / kOutputs];
+      const Group<kOutputs> post = weights.at(0, i);
 #pragma unroll
       for (int o = 0; o < kOutputs; ++o) {
 #pragma unroll
@@ -173,7 +236,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
       }
 #pragma unroll
       for (int j = 0; j < kStreams; ++j) {
-        const Group<kOutputs> comb = own[((1 + j) * Plan::kPitch + i) / kOutputs];
+        const Group<kOutputs> comb = weights.at(1 + j, i);
 #pragma unroll
         for (int e = 0; e < kElements; ++e) {
           const float value = residual[j][v][e];
@@ -184,7 +247,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
 #pragma unroll
       for (int o = 0; o < kOutputs; ++o) {
         if (i + o >= kStreams) break;
-        store_pieces<Plan::kPiece>(vector_at(a.out, i + o, v), step * (Plan::kOneToken ? 1 : a.out.hidden),
+        store_pieces<Plan::kPiece>(vector_at(a.out, i + o, v), step * (kOneToken ? 1 : a.out.hidden),
                                    round_to<T>(sums[o]), pieces - v * Plan::kPieces);
       }
     }
@@ -234,7 +297,8 @@ void launch(const Tensors& t, cudaStream_t stream) {
                                .comb_to = t.comb.strides[2],
                                .division = division};
   const dim3 block(static_cast<unsigned>(division.threads), static_cast<unsigned>(division.tokens));
-  const size_t shared = static_cast<size_t>(division.tokens) * Plan::kWeights * sizeof(float);
+  const size_t shared =
+      Plan::kOwnWeights ? 0 : static_cast<size_t>(division.tokens) * Plan::kWeights * sizeof(float);
   streams_kernel<T, Plan><<<grid_of(division), block, shared, stream>>>(arguments);
   cuda_check_launch("streams_kernel");
 }
@@ -247,6 +311,29 @@ bool has_pieces(const ConstTensorView& view, int64_t bytes) {
          is_aligned_across(view, 0, hidden, bytes);
 }
 
+// Whether the weights of a token are five aligned float4: one of post, four of comb.
+bool has_aligned_weights(const Tensors& t) {
+  return t.post.strides[1] == 1 && is_aligned_across(t.post, 0, 1, 16) && t.comb.strides[2] == 1 &&
+         t.comb.strides[1] == 4 && is_aligned_across(t.comb, 0, 1, 16);
+}
+
+// Whether x, the streams and the outputs fit into the L2 together. Then what is loaded should be the first to leave it:
+// the L2 is full of what was written before, and each modified line that makes room is written to memory in the time of
+// this kernel. On an H200 with half of the L2 modified, 512 tokens of 4 streams of 4096 bf16 cause 8 MB of such writes
+// rather than 13, and take 3 % less time. 1024 tokens, too many to fit, gain nothing; 2048 lose 4 %, 8192 lose 6 %.
+bool fits_l2(const Tensors& t) {
+  // Asked once: it decides on speed alone, and the GPUs of a host are alike.
+  static const int64_t kBytes = [] {
+    int device = 0;
+    int bytes = 0;
+    cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+    cuda_check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
+    return int64_t{bytes};
+  }();
+  const auto element = static_cast<int64_t>(size_of(t.x.dtype));
+  return (t.x.size() + t.residual.size() + t.out.size()) * element <= kBytes;
+}
+
 template <class T, int kStreams>
 void choose_layout(const Tensors& t, cudaStream_t stream) {
   // Pieces of several elements only if a token gives work to a warp: a block has one token then.
@@ -255,6 +342,12 @@ void choose_layout(const Tensors& t, cudaStream_t stream) {
     return t.x.shape[1] * static_cast<int64_t>(sizeof(T)) >= kWarp && has_pieces(t.x, bytes) &&
            has_pieces(t.residual, bytes) && has_pieces(t.out, bytes);
   };
+  if constexpr (kStreams == 4) {
+    if (all_have_pieces(16) && has_aligned_weights(t)) {
+      return fits_l2(t) ? launch<T, Plan<T, kStreams, 16, true, true>>(t, stream)
+                        : launch<T, Plan<T, kStreams, 16, true>>(t, stream);
+    }
+  }
   if (all_have_pieces(16)) return launch<T, Plan<T, kStreams, 16>>(t, stream);
   if constexpr (sizeof(T) < 4) {
     if (all_have_pieces(4)) return launch<T, Plan<T, kStreams, 4>>(t, stream);
