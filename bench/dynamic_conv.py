@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What dynamic_conv and its gradient are timed beside on a GPU; scripts/gpu_peers.py reads OPS."""
+import importlib
+
 import torch
 from torch.nn.functional import pad
 
@@ -37,12 +39,12 @@ OPS = {
         "problems": PROBLEMS,
         "inputs": inputs,
         "formula": dynamic_conv,
-        "source": "dynamic_conv_seed.fwd",
+        "source": lambda: importlib.import_module("dynamic_conv_seed").fwd,
     },
     "dynamic_conv_grad": {
         "problems": PROBLEMS,
         "inputs": inputs_grad,
         "formula": dynamic_conv_grad,
-        "source": "dynamic_conv_seed.bwd",
+        "source": lambda: importlib.import_module("dynamic_conv_seed").bwd,
     },
 }

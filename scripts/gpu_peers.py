@@ -7,14 +7,15 @@ usage: gpu_peers.py OUT.json [PEERS_DIR]
 Each bench/<op>.py declares OPS: by the name of each op of the family
 
     problems       [(dtype, dims)] as on a case line, ("bf16", {"n": 4096, "h": 1280}); the sweep has to time them, too
-    inputs         inputs(dtype of torch, **dims): the inputs on the GPU, in the order of the op's table
+    inputs         inputs(dtype of torch, **dims): the inputs on the GPU, in the order of the op's table, and what else
+                   formula takes
     formula        formula(*inputs) in plain PyTorch; given to torch.compile, and with float64 inputs the reference
-    source         "module.function" of PEERS_DIR with the source's kernels, called as formula is; optional
+    source         source(): a function with the source's kernels, from a module of PEERS_DIR, called as formula is;
+                   optional
     source_dtypes  the dtypes that it serves; all when left out
 
 Medians with a cold L2, timed as our own paths are. The error of each output is normwise against float64.
 """
-import importlib
 import importlib.util
 import json
 import pathlib
@@ -45,8 +46,7 @@ def compiled(op):
 
 
 def source(op):
-    module, function = op["source"].rsplit(".", 1)
-    return getattr(importlib.import_module(module), function)
+    return op["source"]()
 
 
 def peers(op, dtype, has_sources):
@@ -92,7 +92,8 @@ class Timer:
 def measure(timer, name, op, dtype, dims, has_sources):
     torch.manual_seed(0)
     inputs = op["inputs"](DTYPES[dtype], **dims)
-    want = as_tuple(op["formula"](*(tensor.double() for tensor in inputs)))
+    exact = (value.double() if isinstance(value, torch.Tensor) else value for value in inputs)
+    want = as_tuple(op["formula"](*exact))
     for peer, function_of in peers(op, dtype, has_sources).items():
         row = {"op": name, "dims": dims, "dtype": dtype, "peer": peer}
         try:

@@ -60,7 +60,7 @@ struct Case {
   Dims dims;
   Regime data = Regime::kNormal;
   Layout layout = Layout::kDense;
-  State state;
+  State state{};
   uint64_t seed = 0;
 
   std::string to_string() const;

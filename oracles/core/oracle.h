@@ -25,6 +25,9 @@ struct Expected {
   double variance;  // of got - value, if each rounding error were uniform between its limits; for the rms law
   // Right paths may differ without limit: one of them overflows on the way and another does not. Anything is right.
   bool is_open = false;
+  // Wrong answers that are closer than this to the value look like rounding on this data, and the certificate does not
+  // ask about them. For ops whose sums cancel; 0 where a unit in the last place is noise enough.
+  double noise = 0;
 };
 
 struct Question {

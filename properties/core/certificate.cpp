@@ -15,12 +15,12 @@ double round_to(DType dtype, double value) {
   return visit(dtype, [&]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// More than one ulp away from the right value, after rounding: no right path could have stored it.
+// More than one ulp and more than the noise away from the right value, after rounding: no right path would have stored it.
 bool is_visible(const Expected& expected, double rounded, DType dtype) {
   if (expected.is_open || !std::isfinite(expected.value)) return false;
-  if (!std::isfinite(rounded)) return std::abs(expected.value) <= max_finite(dtype) / 2;
-  return std::abs(rounded - expected.value) >
-         ulp_at(dtype, std::max(std::abs(rounded), std::abs(expected.value)));
+  if (!std::isfinite(rounded)) return std::abs(expected.value) + expected.noise <= max_finite(dtype) / 2;
+  const double ulp = ulp_at(dtype, std::max(std::abs(rounded), std::abs(expected.value)));
+  return std::abs(rounded - expected.value) > std::max(ulp, expected.noise);
 }
 
 // A wrong answer: fills `values` for the compared elements [begin, begin + values.size()).

@@ -34,6 +34,17 @@ TEST(IsRight, NanAsksForNanWhateverTheBound) {
   EXPECT_FALSE(is_right(value(1, kNan), 1, kF32));
 }
 
+TEST(IsRight, EverythingIsRightWhereRightPathsDifferWithoutLimit) {
+  const Expected open{.value = 0, .bound = 0, .variance = 0, .is_open = true};
+  for (double got : {0.0, 5.0, kInfinity, -kInfinity, kNan}) EXPECT_TRUE(is_right(open, got, kF32));
+  Comparison c;
+  c.add(open, 5, 0, kF32);
+  c.add(open, kNan, 1, kF32);
+  EXPECT_EQ(c.wrong, 0);
+  EXPECT_EQ(c.finite, 0);
+  EXPECT_EQ(c.max_error_over_bound, 0);
+}
+
 TEST(IsRight, InfinitiesMatchBySign) {
   EXPECT_TRUE(is_right(value(kInfinity), kInfinity, kF32));
   EXPECT_TRUE(is_right(value(-kInfinity), -kInfinity, kF32));

@@ -23,6 +23,16 @@ Json tensors_json(const std::vector<TensorInfo>& tensors) {
   return list;
 }
 
+// {"cheri_conv_norm_apply": ["rows=4,threads=256", ...]}: what `state=forced:` takes.
+Json tunables_json(const Path& path) {
+  Json tunables = Json::object();
+  for (const Tunable* tunable : path.tunables) {
+    Json& configs = tunables[tunable->name] = Json::array();
+    for (const Config& config : tunable->configs) configs.push_back(config.to_string());
+  }
+  return tunables;
+}
+
 Json op_json(const Op& op) {
   Json dims = Json::array();
   for (const DimInfo& dim : op.dims) {
@@ -67,10 +77,16 @@ int run_list(const Registry& registry, const Options& options) {
                                    {"device", where},
                                    {"dtypes", dtype_names(path)},
                                    {"deterministic", path.deterministic},
-                                   {"summary", path.summary}});
+                                   {"summary", path.summary},
+                                   {"tunables", tunables_json(path)}});
     if (!options.json) {
       fmt::print("  {:<10} {:<16} {:<16} {}\n", path.name,
                  fmt::format("{}", fmt::join(dtype_names(path), " ")), where, path.summary);
+      for (const Tunable* tunable : path.tunables) {
+        std::vector<std::string> configs;
+        for (const Config& config : tunable->configs) configs.push_back(config.to_string());
+        fmt::print("    tunes {}: {}\n", tunable->name, fmt::join(configs, " "));
+      }
     }
   }
   if (options.json) fmt::print("{}\n", ops.dump(2));

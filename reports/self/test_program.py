@@ -128,6 +128,33 @@ class Failures(ProgramTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("expected", result.stdout)
 
+    def test_a_state_is_a_sequence_of_steps(self):
+        case = "cheri_conv_norm/cpu/f32/n=2/l=9/c=5/dilation=2/state="
+        for state in ("second_call", "retuned+after:f16,n=2,l=9,c=5,dilation=3+cache_loaded", "dirty_workspace+warm"):
+            result = assay("replay", case + state)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.assertIn(f"state={state}/", result.stdout)
+        result = assay("replay", case + "graph_replay")
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("skipped: a cpu has no streams and no graphs", result.stdout)
+
+    def test_every_configuration_that_list_names_can_be_forced(self):
+        op, = json.loads(assay("list", "cheri_conv_norm/cpu", "--json").stdout)
+        (tunable, configs), = op["paths"][0]["tunables"].items()
+        self.assertGreater(len(configs), 1)
+        for config in configs:
+            self.assertIn(config, assay("list", "cheri_conv_norm/cpu").stdout)
+            state = f"forced:{tunable}:{config}"
+            result = assay("replay", f"cheri_conv_norm/cpu/f32/n=2/l=40/c=16/dilation=2/state={state}")
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_a_residue_of_the_first_call_is_gone_in_the_second(self):
+        case = "cheri_conv_norm_grad/specimen.updates_in_trials/f32/n=2/l=9/c=5/dilation=2/state="
+        result = assay("replay", case + "first_call")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("in an untuned call in a new context", result.stdout)
+        self.assertEqual(assay("replay", case + "second_call").returncode, 0)
+
     def test_a_failure_leaves_a_capsule_that_replays(self):
         self.assertEqual(assay("replay", WRONG, "--out", self.dir).returncode, 1)
         (capsule,) = (self.dir / "capsules").iterdir()
@@ -229,6 +256,9 @@ class BadInput(ProgramTest):
             ("no dimension 'q'", "replay", "dynamic_conv/cpu/f32/b=1/t=1/d=1/w=1/q=2"),
             ("data=odd", "replay", CASE.replace("normal", "odd")),
             ("seed=-1", "replay", CASE.replace("seed=7", "seed=-1")),
+            ("state=third_call is not one of", "replay", CASE.replace("first_call", "third_call")),
+            ("forced:<tunable>:<config>", "replay", CASE.replace("first_call", "forced:tries")),
+            ("'w' is missing", "replay", CASE.replace("first_call", "after:f32,b=1,t=1,d=1")),
             ("missing.json", "report", "missing.json"),
             ("missing.safetensors", "replay", "missing.safetensors"),
         ]:

@@ -35,7 +35,8 @@ class Dense {
   Extents shape_;
 };
 
-// Adds the products of one element of an output. The inputs are in the order of the op's table.
+// Adds the exact value of one element of an output, as products or as a number of many bits. The inputs are in the order
+// of the op's table.
 using Terms = void (*)(const std::vector<Dense>& inputs, const Dims& dims, const Extents& at, ExactSum& sum);
 
 struct Audit {

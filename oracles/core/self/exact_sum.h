@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sum of products without any rounding, by MPFR: what the oracles are audited against.
+// A sum of products without any rounding, by MPFR, or any other number of 640 bits: what the oracles are audited against.
 #pragma once
 
 #include <mpfr.h>
 
 #include <cmath>
+
+#include "oracles/core/self/real.h"
 
 namespace assay::test {
 
@@ -26,6 +28,8 @@ class ExactSum {
     mpfr_mul_d(product_, product_, b, MPFR_RNDN);
     mpfr_add(sum_, sum_, product_, MPFR_RNDN);
   }
+
+  void add(const Real& value) { mpfr_add(sum_, sum_, value.get(), MPFR_RNDN); }
 
   double magnitude() const { return magnitude_; }  // sum of |a*b|, rounded
   double nearest() const { return mpfr_get_d(sum_, MPFR_RNDN); }

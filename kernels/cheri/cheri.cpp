@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cheri/cheri.h"
+
+#include <span>
+#include <utility>
+
+#include "kernels/cheri/block.h"
+#include "kernels/cheri/conv_norm_tunables.h"
+#include "kernels/cheri/cpu_tunables.h"
+#include "kernels/core/build.h"
+
+namespace assay::cheri {
+namespace {
+
+struct Operand {
+  std::string_view name;
+  ConstTensorView view;
+  Extents shape;
+};
+
+void require_valid(const ConstTensorView& x, int64_t dilation, std::span<const Operand> inputs,
+                   std::span<const Operand> outputs) {
+  if (x.dtype == DType::kF64) throw usage_error("x has dtype f64; the Cheri ops serve f32, f16 and bf16");
+  if (dilation < 1) throw usage_error("dilation={} is not positive", dilation);
+  const auto require_common = [&](const Operand& operand) {
+    require_dtype(operand.name, operand.view, x.dtype);
+    require_shape(operand.name, operand.view, operand.shape);
+  };
+  for (const Operand& input : inputs) {
+    require_common(input);
+    require_input(input.name, input.view);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Operand& output = outputs[i];
+    require_common(output);
+    require_output(output.name, output.view);
+    for (const Operand& input : inputs) require_disjoint(output.name, output.view, input.name, input.view);
+    for (const Operand& other : outputs.first(i)) {
+      require_disjoint(output.name, output.view, other.name, other.view);
+    }
+  }
+}
+
+// C of x (N, L, C).
+int64_t channels_of(const ConstTensorView& x) {
+  if (x.shape.rank() != 3) throw usage_error("x has shape {}, expected (N, L, C)", x.shape.to_string());
+  return x.shape[2];
+}
+
+ConvNormTensors conv_norm_tensors(const Call& call) {
+  return {call.inputs[0], call.inputs[1], call.outputs[0]};
+}
+ConvNormGradTensors conv_norm_grad_tensors(const Call& call) {
+  return {call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0], call.outputs[1]};
+}
+BlockTensors block_tensors(const Call& call) {
+  return {call.inputs[0], call.inputs[1], call.inputs[2], call.inputs[3], call.outputs[0]};
+}
+Run run_of(const Call& call) {
+  return {.dilation = call.dims["dilation"],
+          .context = context_of(call),
+          .stream = call.stream,
+          .versions = call.versions};
+}
+
+int64_t positions(const Dims& dims) {
+  return dims["n"] * dims["l"] * dims["c"];
+}
+
+Cost conv_norm_cost(const Dims& dims, DType storage) {
+  const auto size = static_cast<int64_t>(size_of(storage));
+  return {.bytes = (2 * positions(dims) + 3 * dims["c"]) * size, .flops = 11 * positions(dims)};
+}
+
+Cost conv_norm_grad_cost(const Dims& dims, DType storage) {
+  const auto size = static_cast<int64_t>(size_of(storage));
+  return {.bytes = (3 * positions(dims) + 6 * dims["c"]) * size, .flops = 33 * positions(dims)};
+}
+
+Cost block_cost(const Dims& dims, DType storage) {
+  const auto size = static_cast<int64_t>(size_of(storage));
+  const int64_t c = dims["c"], hidden = dims["hidden"];
+  return {.bytes = (2 * positions(dims) + 3 * c + 2 * c * hidden) * size,
+          .flops = positions(dims) * (11 + 4 * hidden)};
+}
+
+std::vector<DimInfo> common_dims() {
+  return {{"n", 0, int64_t{1} << 40, {}, "examples"},
+          {"l", 0, int64_t{1} << 40, {32, 64, 128, 512}, "positions"},
+          {"c", 0, int64_t{1} << 40, {4, 8, 16, 32, 64, 128}, "channels"},
+          {"dilation", 1, int64_t{1} << 40, {16, 32, 64, 128, 256}, "distance of the taps"}};
+}
+
+Path cpu_path(std::function<void(const Call&)> run, std::string_view summary, const Tunable& tunable) {
+  Path path = f32_path("cpu", DeviceKind::kCpu, std::move(run), summary);
+  path.tunables = {&tunable};
+  return path;
+}
+
+Path cuda_path(std::string_view name, std::function<void(const Call&)> run, std::string_view summary,
+               const Tunable& tunable) {
+  Path path = f32_path(name, DeviceKind::kCuda, std::move(run), summary);
+  path.tunables = {&tunable};
+  return path;
+}
+
+Op conv_norm_op() {
+  Op op{
+      .name = "cheri_conv_norm",
+      .formula =
+          "y = (conv - mean) * rstd over each example, conv[n,l,c] = sum_k w[k,c] * x[n,l+(k-1)*dilation,c]",
+      .dims = common_dims(),
+      .inputs = {{"x", "n l c", {}, "activations"}, {"w", "3 c", {}, "taps of each channel"}},
+      .outputs = {{"y", "n l c", {}, "normalised convolution"}},
+      .cost = conv_norm_cost,
+      .paths = {}};
+  op.paths.push_back(cpu_path([](const Call& call) { conv_norm_cpu(conv_norm_tensors(call), run_of(call)); },
+                              "SIMD, threads over examples or parts of them", conv_norm_cpu_tunable()));
+  if constexpr (kHasCuda) {
+    op.paths.push_back(cuda_path(
+        "cuda.two_pass", [](const Call& call) { conv_norm_two_pass(conv_norm_tensors(call), run_of(call)); },
+        "sums over each example, then normalisation; any size", conv_norm_two_pass_tunable()));
+    op.paths.push_back(cuda_path(
+        "cuda.cluster", [](const Call& call) { conv_norm_cluster(conv_norm_tensors(call), run_of(call)); },
+        "a thread-block cluster holds an example and reads it once", conv_norm_cluster_tunable()));
+  }
+  return op;
+}
+
+Op conv_norm_grad_op() {
+  Op op{.name = "cheri_conv_norm_grad",
+        .formula =
+            "dconv = rstd * (dy - mean(dy) - y * mean(dy * y)); dx = its convolution backwards; dw[k,c] = "
+            "sum_nl "
+            "dconv[n,l,c] * x[n,l+(k-1)*dilation,c]",
+        .dims = common_dims(),
+        .inputs = {{"dy", "n l c", {}, "gradient of the loss by y"},
+                   {"x", "n l c", {}, "activations"},
+                   {"w", "3 c", {}, "taps of each channel"}},
+        .outputs = {{"dx", "n l c", {}, "gradient by x"}, {"dw", "3 c", {}, "gradient by w"}},
+        .cost = conv_norm_grad_cost,
+        .paths = {}};
+  op.paths.push_back(
+      cpu_path([](const Call& call) { conv_norm_grad_cpu(conv_norm_grad_tensors(call), run_of(call)); },
+               "SIMD, threads over examples or parts of them", conv_norm_grad_cpu_tunable()));
+  if constexpr (kHasCuda) {
+    op.paths.push_back(cuda_path(
+        "cuda.two_pass",
+        [](const Call& call) { conv_norm_grad_two_pass(conv_norm_grad_tensors(call), run_of(call)); },
+        "sums over each example, then both gradients; any size", conv_norm_grad_two_pass_tunable()));
+    op.paths.push_back(cuda_path(
+        "cuda.cluster",
+        [](const Call& call) { conv_norm_grad_cluster(conv_norm_grad_tensors(call), run_of(call)); },
+        "a thread-block cluster works on an example", conv_norm_grad_cluster_tunable()));
+  }
+  return op;
+}
+
+Factor fused_factor(DType storage) {
+  return storage == DType::kF16 ? Factor::kF16 : Factor::kBF16;
+}
+
+Recipe block_fused_recipe(const Dims&, DType storage) {
+  return {storage, DType::kF32, DType::kF32, fused_factor(storage), DType::kF32};
+}
+
+Recipe block_train_recipe(const Dims&, DType storage) {
+  return {storage, DType::kF32, DType::kF32, Factor::kStored, storage};
+}
+
+Op block_op() {
+  Op op{.name = "cheri_block",
+        .formula = "out = x + 0.15 * w2 gelu_tanh(w1 conv_norm(x))",
+        .dims = common_dims(),
+        .inputs = {{"x", "n l c", {}, "activations"},
+                   {"w", "3 c", {}, "taps of each channel"},
+                   {"w1", "hidden c", {}, "weights of the expansion"},
+                   {"w2", "c hidden", {}, "weights of the contraction"}},
+        .outputs = {{"out", "n l c", {}, "activations of the next block"}},
+        .cost = block_cost,
+        .paths = {}};
+  op.dims.push_back({"hidden", 0, int64_t{1} << 40, {16, 32, 64, 128, 256}, "width of the perceptron"});
+  op.paths.push_back(cpu_path([](const Call& call) { block_cpu(block_tensors(call), run_of(call)); },
+                              "SIMD, both products in tiles of rows; factors in f32", block_cpu_tunable()));
+  if constexpr (kHasCuda) {
+    const auto add = [&](std::string_view name, std::vector<DType> dtypes, auto recipe, auto unsupported,
+                         auto run, std::string_view summary, std::vector<const Tunable*> tunables) {
+      op.paths.push_back({.name = name,
+                          .device = DeviceKind::kCuda,
+                          .dtypes = std::move(dtypes),
+                          .deterministic = true,
+                          .recipe = recipe,
+                          .unsupported = unsupported,
+                          .run = run,
+                          .summary = summary,
+                          .tunables = std::move(tunables)});
+    };
+    const std::vector<DType> all{DType::kF32, DType::kF16, DType::kBF16};
+    const auto serves_any = [](const Dims&, DType) -> std::optional<std::string> { return std::nullopt; };
+    const auto serves_fused = [](const Dims& dims, DType) {
+      return block_fused_unsupported(dims["c"], dims["hidden"]);
+    };
+    add("cuda.train", all, block_train_recipe, serves_any,
+        [](const Call& call) { block_train(block_tensors(call), run_of(call)); },
+        "conv_norm, then cuBLASLt; all steps in the storage dtype", {&conv_norm_two_pass_tunable()});
+    add("cuda.fused", all, block_fused_recipe, serves_fused,
+        [](const Call& call) { block_fused(block_tensors(call), fused_factor(call.dtype), run_of(call)); },
+        "one kernel after the statistics; factors in bf16, or f16 for f16 storage", {&block_fused_tunable()});
+    add(
+        "cuda.fused_bf16x3", {DType::kF32},
+        [](const Dims&, DType storage) {
+          return Recipe{storage, DType::kF32, DType::kF32, Factor::kBF16x3, DType::kF32};
+        },
+        serves_fused,
+        [](const Call& call) { block_fused(block_tensors(call), Factor::kBF16x3, run_of(call)); },
+        "the same kernel with factors in two parts", {&block_fused_tunable()});
+    add(
+        "auto", all,
+        [](const Dims& dims, DType storage) {
+          const bool is_fused = !block_fused_unsupported(dims["c"], dims["hidden"]);
+          return is_fused ? block_fused_recipe(dims, storage) : block_train_recipe(dims, storage);
+        },
+        serves_any, [](const Call& call) { block_auto(block_tensors(call), false, run_of(call)); },
+        "cuda.fused where it serves the size, else cuda.train; without gradients",
+        {&block_fused_tunable(), &conv_norm_two_pass_tunable()});
+  }
+  return op;
+}
+
+}  // namespace
+
+void require_valid(const ConvNormTensors& t, int64_t dilation) {
+  const Extents taps{3, channels_of(t.x)};
+  const Operand inputs[] = {{"x", t.x, t.x.shape}, {"w", t.w, taps}};
+  const Operand outputs[] = {{"y", t.y, t.x.shape}};
+  require_valid(t.x, dilation, inputs, outputs);
+}
+
+void require_valid(const ConvNormGradTensors& t, int64_t dilation) {
+  const Extents taps{3, channels_of(t.x)};
+  const Operand inputs[] = {{"dy", t.dy, t.x.shape}, {"x", t.x, t.x.shape}, {"w", t.w, taps}};
+  const Operand outputs[] = {{"dx", t.dx, t.x.shape}, {"dw", t.dw, taps}};
+  require_valid(t.x, dilation, inputs, outputs);
+}
+
+void require_valid(const BlockTensors& t, int64_t dilation) {
+  const int64_t c = channels_of(t.x);
+  if (t.w1.shape.rank() != 2)
+    throw usage_error("w1 has shape {}, expected (hidden, C)", t.w1.shape.to_string());
+  const int64_t hidden = t.w1.shape[0];
+  const Operand inputs[] = {
+      {"x", t.x, t.x.shape}, {"w", t.w, {3, c}}, {"w1", t.w1, {hidden, c}}, {"w2", t.w2, {c, hidden}}};
+  const Operand outputs[] = {{"out", t.out, t.x.shape}};
+  require_valid(t.x, dilation, inputs, outputs);
+}
+
+const std::vector<Op>& ops() {
+  static const std::vector<Op> all{conv_norm_op(), conv_norm_grad_op(), block_op()};
+  return all;
+}
+
+}  // namespace assay::cheri

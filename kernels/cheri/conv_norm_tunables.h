@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configurations that the CUDA paths of conv_norm and its gradient choose among.
+#pragma once
+
+#include "kernels/core/op.h"
+
+namespace assay::cheri {
+
+const Tunable& conv_norm_two_pass_tunable();
+const Tunable& conv_norm_grad_two_pass_tunable();
+const Tunable& conv_norm_cluster_tunable();
+const Tunable& conv_norm_grad_cluster_tunable();
+
+}  // namespace assay::cheri

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CPU paths of the Cheri ops share apart from vectors: how an example lies in memory, the statistics of runs of
+// it and how they are merged, and what an example is normalised with. Nothing here depends on the instruction set.
+//
+// An example is a run of L*C elements, position after position. A tensor whose examples do not lie so is packed first.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <type_traits>
+
+#include "kernels/core/op.h"
+#include "kernels/core/tensor.h"
+
+namespace assay::cheri {
+
+// Lanes of the widest vector.
+inline constexpr int64_t kMostLanes = 16;
+
+// Elements whose deviations are summed about one of them; a sum about a value of the run loses at most a factor of
+// their number, which f64 has to spare.
+inline constexpr int64_t kRun = 4096;
+
+// Elements whose statistics one thread takes. Where chunks begin decides the order of all sums over an example.
+inline constexpr int64_t kChunk = 16 * kRun;
+
+struct Geometry {
+  Geometry(const Extents& shape, int64_t dilation)
+      : examples(shape[0]),
+        positions(shape[1]),
+        channels(shape[2]),
+        size(positions * channels),
+        shift(dilation >= positions ? size : dilation * channels),
+        chunks((size + kChunk - 1) / kChunk),
+        period(period_of(channels, size)) {}
+
+  // A multiple of C, so that the taps repeat, and of all lanes unless it would be longer than an example or long.
+  static int64_t period_of(int64_t channels, int64_t size) {
+    constexpr int64_t kLeast = 256, kLong = 2048;
+    if (channels > kLong || size == 0) return channels;
+    const int64_t whole = std::lcm(channels, kMostLanes);
+    if (whole > std::min(kLong, size)) return channels;
+    return whole * std::min((kLeast + whole - 1) / whole, size / whole);
+  }
+
+  Dims dims(int64_t dilation) const {
+    return {{"n", examples}, {"l", positions}, {"c", channels}, {"dilation", dilation}};
+  }
+
+  int64_t examples;
+  int64_t positions;
+  int64_t channels;
+  int64_t size;    // elements of an example
+  int64_t shift;   // elements between an element and its neighbours; `size` if there are none
+  int64_t chunks;  // of an example
+  int64_t period;  // of the taps, in elements
+};
+
+// Statistics of a run of values. What computes them is compiled once, for one instruction set: where it is inlined, a
+// product and a sum may become one operation, and the bits would depend on who calls it.
+struct Moments {
+  double count = 0;
+  double mean = 0;
+  double squares = 0;  // sum of the squared deviations from the mean
+
+  // `sum` and `sum_squares` are those of the deviations from `about`.
+  static Moments of(int64_t count, double about, double sum, double sum_squares);
+  // The statistics of both runs [Chan, Golub, LeVeque 1979].
+  void add(const Moments& other);
+};
+
+// Statistics of a run of values and of what is multiplied by them.
+struct GradMoments {
+  // `sum_product` is that of dy times the deviations from `about`.
+  static GradMoments of(const Moments& conv, double about, double sum_dy, double sum_product,
+                        float largest_dy);
+  void add(const GradMoments& other);
+  // Whether dy has an infinity or a NaN. `product` is not what the formula makes of it then: the deviations of the parts
+  // were from other means.
+  bool is_spoiled() const { return !std::isfinite(dy); }
+
+  Moments conv;
+  double dy = 0;       // sum
+  double product = 0;  // sum of dy times the deviations from the mean
+  float largest_dy = 0;
+};
+
+// A power of two that brings values of this size near 1 where sums of two of them, or their last bits, would leave the
+// range of f32.
+inline float scale_of(double size) {
+  if (size > 0x1p90) return 0x1p-32f;
+  return size < 0x1p-80 ? 0x1p64f : 1.0f;
+}
+
+// A number as the sum of two of f32; an infinity as itself and 0.
+struct Split {
+  explicit Split(double value)
+      : high(static_cast<float>(value)),
+        low(std::isinf(value) ? 0 : static_cast<float>(value - static_cast<double>(high))) {}
+  Split() = default;
+  float high = 0;
+  float low = 0;
+};
+
+// y = ((conv * scale - mean.high) - mean.low) * rstd: the first difference is exact where it cancels, and so the mean
+// adds no error, however large it is.
+struct Norm {
+  Norm() = default;
+  explicit Norm(const Moments& moments);
+
+  float scale = 1;
+  Split mean;      // times scale
+  float rstd = 0;  // divided by scale
+};
+
+// dconv = (((dy * scale - mean_dy.high) - mean_dy.low) - y * slope) * rstd
+struct GradNorm {
+  GradNorm() = default;
+  explicit GradNorm(const GradMoments& moments);
+
+  Norm norm;
+  float scale = 1;
+  Split mean_dy;    // times scale
+  float slope = 0;  // the mean of dy * y, times scale
+  float rstd = 0;   // divided by scale
+};
+
+// Where the elements of a tensor (N, L, C) lie.
+template <class T>
+struct Examples {
+  template <class View>
+  explicit Examples(const View& view)
+      : data(view.template as<std::remove_const_t<T>>()),
+        channels(view.shape[2]),
+        stride_n(view.strides[0]),
+        stride_l(view.strides[1]),
+        stride_c(view.strides[2]),
+        is_dense((stride_c == 1 || channels == 1) && (stride_l == channels || view.shape[1] == 1)) {}
+
+  T* data;
+  int64_t channels;
+  int64_t stride_n, stride_l, stride_c;
+  bool is_dense;  // each example for itself
+
+  T* operator[](int64_t n) const { return data + n * stride_n; }
+
+  // fn(element here, position in the run) for the elements [begin, end) of an example.
+  template <class Fn>
+  void for_each(int64_t begin, int64_t end, Fn&& fn) const {
+    for (int64_t at = begin; at < end;) {
+      const int64_t c = at % channels;
+      const int64_t here = at / channels * stride_l + c * stride_c;
+      const int64_t count = std::min(channels - c, end - at);
+      for (int64_t i = 0; i < count; ++i) fn(here + i * stride_c, at + i - begin);
+      at += count;
+    }
+  }
+
+  void pack(int64_t n, int64_t begin, int64_t end, std::remove_const_t<T>* to) const {
+    const T* from = (*this)[n];
+    for_each(begin, end, [&](int64_t here, int64_t i) { to[i] = from[here]; });
+  }
+  void unpack(int64_t n, int64_t begin, int64_t end, const T* from) const {
+    T* to = (*this)[n];
+    for_each(begin, end, [&](int64_t here, int64_t i) { to[here] = from[i]; });
+  }
+};
+
+// Bytes in which pack_examples() can put a tensor: none if nothing is to be packed.
+int64_t packed_bytes(const ConstTensorView& view);
+
+// The tensor itself if its examples lie densely, else a copy in `memory`.
+ConstTensorView pack_examples(const ConstTensorView& view, void* memory);
+
+// Taps as f32, side by side and repeated: tap k of element i of an example stands at k * pitch + i % period, and so do
+// those of the elements after it, as many as a vector has.
+struct Taps {
+  static int64_t pitch(const Geometry& geometry) { return geometry.period + kMostLanes; }
+  static int64_t bytes(const Geometry& geometry) { return 3 * pitch(geometry) * int64_t{sizeof(float)}; }
+};
+void repeat_taps(const ConstTensorView& w, const Geometry& geometry, float* taps);
+
+}  // namespace assay::cheri

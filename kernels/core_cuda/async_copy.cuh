@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies from global to shared memory that take no registers on the way, as many as a thread likes to have under way.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core_cuda/packed.cuh"
+
+namespace assay {
+
+// Copies kBytes: 2, 4, 8 or 16. Pieces of 2 bytes, which the hardware does not copy on its own, are there at once.
+template <int kBytes>
+__device__ void copy_async(void* shared, const void* global) {
+  if constexpr (kBytes == 2) {
+    *static_cast<unsigned short*>(shared) = __ldg(static_cast<const unsigned short*>(global));
+  } else {
+    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    if constexpr (kBytes == 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(kBytes)
+                   : "memory");
+    }
+  }
+}
+
+// What the calling thread has copied is there, for this thread.
+__device__ inline void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// Asks for memory to be brought to the L2 cache (from compute capability 9.0 on; elsewhere nothing happens). Address
+// and size are multiples of 16 bytes.
+__device__ inline void prefetch_to_l2(const void* global, uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#endif
+}
+
+}  // namespace assay

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums in double over the threads of a block, in an order that depends on the number of threads alone.
+#pragma once
+
+namespace assay {
+
+inline constexpr int kWarp = 32;  // [threads]
+
+// Over the 32 lanes of a warp that is there completely; the result is in lane 0.
+template <int kSums>
+__device__ void sum_over_warp(double (&sums)[kSums]) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i)
+      sums[i] += __shfl_down_sync(0xFFFFFFFFu, sums[i], static_cast<unsigned>(offset));
+  }
+}
+
+// Over all threads of a one-dimensional block of whole warps, 1024 threads at most; the result is in thread 0. All
+// threads call it, once for each `shared` unless they synchronise in between.
+template <int kSums>
+__device__ void sum_over_block(double (&sums)[kSums], double (&shared)[32][kSums]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  sum_over_warp(sums);
+  if (lane == 0) {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) shared[warp][i] = sums[i];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int other = 1; other < static_cast<int>(blockDim.x) / kWarp; ++other) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) sums[i] += shared[other][i];
+    }
+  }
+}
+
+// Of `count` sets of sums in memory, over all of them; one whole warp calls it, the result is in its lane 0.
+template <int kSums>
+__device__ void sum_over_memory(const double* from, long long count, double (&sums)[kSums]) {
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) sums[i] = 0;
+#pragma unroll 4
+  for (long long set = threadIdx.x % kWarp; set < count; set += kWarp) {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) sums[i] += from[set * kSums + i];
+  }
+  sum_over_warp(sums);
+}
+
+}  // namespace assay

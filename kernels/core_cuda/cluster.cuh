@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thread-block clusters: blocks that run at the same time and reach into each other's shared memory (from compute
+// capability 9.0 on; code for older devices traps, and launch_clusters refuses to run there).
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "kernels/core_cuda/cuda_check.h"
+
+namespace assay {
+
+inline constexpr int kMostClusterBlocks = 16;  // more than 8 need the kernel's consent: see launch_clusters
+inline constexpr int64_t kMostBlockShared =
+    int64_t{227} << 10;  // [bytes] of a block, what it declares statically included
+
+// The number of the calling block in its cluster.
+__device__ inline int cluster_rank() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+#else
+  __trap();
+  return 0;
+#endif
+}
+
+// All threads of all blocks arrive, then wait; what was written before arriving is there after waiting, in all blocks.
+__device__ inline void cluster_arrive() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+__device__ inline void cluster_wait() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  __syncwarp();
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// Writes to the variable of the block `rank` that lies where `own` lies in the calling one.
+__device__ inline void store_to_block(double* own, int rank, double value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(own));
+  uint32_t remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(remote), "d"(value) : "memory");
+#endif
+}
+
+// Host: how clusters of `size` blocks are launched.
+struct ClusterLaunch {
+  std::string_view name;  // of the kernel
+  int compute_capability;
+  int size;     // [blocks] of a cluster
+  int threads;  // of a block
+  int64_t shared_bytes;
+  cudaStream_t stream;
+};
+
+// Host: calls use(config) with the launch of `clusters` clusters, once the kernel may use what it needs. Throws Error
+// (unsupported) on a device without clusters.
+template <class Kernel, class Use>
+void with_cluster_config(const ClusterLaunch& launch, Kernel kernel, int64_t clusters, Use&& use) {
+  if (launch.compute_capability < 90) {
+    throw unsupported_error("thread-block clusters need compute capability 90, this device has {}",
+                            launch.compute_capability);
+  }
+  if (clusters > INT32_MAX / launch.size) {
+    throw unsupported_error("{} clusters of {} blocks in one launch", clusters, launch.size);
+  }
+  const int bytes = static_cast<int>(launch.shared_bytes);
+  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), launch.name);
+  cuda_check(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, launch.size > 8 ? 1 : 0),
+      launch.name);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(launch.size);
+  attribute.val.clusterDim.y = 1;
+  attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(clusters * launch.size));
+  config.blockDim = dim3(static_cast<unsigned>(launch.threads));
+  config.dynamicSmemBytes = static_cast<size_t>(launch.shared_bytes);
+  config.stream = launch.stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  use(config);
+}
+
+template <class... Parameters, class... Arguments>
+void launch_clusters(const ClusterLaunch& launch, void (*kernel)(Parameters...), int64_t clusters,
+                     Arguments&&... arguments) {
+  with_cluster_config(launch, kernel, clusters, [&](const cudaLaunchConfig_t& config) {
+    cuda_check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), launch.name);
+  });
+}
+
+// Host: clusters that the device runs at the same time.
+template <class... Parameters>
+int resident_clusters(const ClusterLaunch& launch, void (*kernel)(Parameters...)) {
+  int clusters = 0;
+  with_cluster_config(launch, kernel, 1, [&](const cudaLaunchConfig_t& config) {
+    cuda_check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config), launch.name);
+  });
+  return clusters;
+}
+
+}  // namespace assay

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/core_cuda/cublas.h"
+
+#include <cublasLt.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <type_traits>
+
+#include "kernels/core/error.h"
+#include "kernels/core_cuda/cuda_check.h"
+
+namespace assay {
+namespace {
+
+void cublas_check(cublasStatus_t status, std::string_view operation,
+                  std::source_location where = std::source_location::current()) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw device_error({"cuda: {} failed: {}", where}, operation, cublasLtGetStatusString(status));
+}
+
+struct Destroy {
+  void operator()(cublasLtHandle_t handle) const noexcept { cublasLtDestroy(handle); }
+  void operator()(cublasLtMatmulDesc_t desc) const noexcept { cublasLtMatmulDescDestroy(desc); }
+  void operator()(cublasLtMatrixLayout_t layout) const noexcept { cublasLtMatrixLayoutDestroy(layout); }
+  void operator()(cublasLtMatmulPreference_t preference) const noexcept {
+    cublasLtMatmulPreferenceDestroy(preference);
+  }
+};
+template <class Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return CUDA_R_64F;
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kF16:
+      return CUDA_R_16F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+  }
+  throw_bad_dtype(dtype);
+}
+
+// Column-major, as cuBLASLt sees it.
+Owned<cublasLtMatrixLayout_t> layout_of(DType dtype, int64_t rows, int64_t columns, int64_t pitch) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  cublas_check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), static_cast<uint64_t>(rows),
+                                          static_cast<uint64_t>(columns), pitch),
+               "cublasLtMatrixLayoutCreate");
+  return Owned<cublasLtMatrixLayout_t>(layout);
+}
+
+// The problem transposed: d^T (columns, rows) = b (inner, columns)^T * a^T (inner, rows), column-major.
+struct Problem {
+  Owned<cublasLtMatmulDesc_t> desc;
+  Owned<cublasLtMatrixLayout_t> a, b, d;
+
+  Problem(const RowProduct& product, int64_t rows)
+      : a(layout_of(product.dtype, product.inner, rows, product.a_pitch)),
+        b(layout_of(product.dtype, product.inner, product.columns, product.b_pitch)),
+        d(layout_of(product.dtype, product.columns, rows, product.d_pitch)) {
+    cublasLtMatmulDesc_t created = nullptr;
+    cublas_check(cublasLtMatmulDescCreate(&created, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                 "cublasLtMatmulDescCreate");
+    desc.reset(created);
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    cublas_check(
+        cublasLtMatmulDescSetAttribute(created, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)),
+        "cublasLtMatmulDescSetAttribute");
+  }
+};
+
+// A handle of a device, and the algorithms chosen with it: made once in a process, since a choice takes longer than a
+// small product.
+class Products {
+ public:
+  static Products& of_device(int index) {
+    static std::mutex mutex;
+    static std::map<int, Products> all;
+    const std::lock_guard lock(mutex);
+    return all[index];
+  }
+
+  cublasLtHandle_t handle() {
+    const std::lock_guard lock(mutex_);
+    if (!handle_) {
+      cublasLtHandle_t created = nullptr;
+      cublas_check(cublasLtCreate(&created), "cublasLtCreate");
+      handle_.reset(created);
+    }
+    return handle_.get();
+  }
+
+  cublasLtMatmulHeuristicResult_t algorithm(const RowProduct& p) {
+    const cublasLtHandle_t lt = handle();
+    const std::lock_guard lock(mutex_);
+    const Key key{p.dtype, p.columns, p.inner, p.a_pitch, p.b_pitch, p.d_pitch, p.usual_rows};
+    if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
+    cublasLtMatmulPreference_t created = nullptr;
+    cublas_check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
+    const Owned<cublasLtMatmulPreference_t> preference(created);
+    const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      cublas_check(cublasLtMatmulPreferenceSetAttribute(created, attribute, &value, sizeof(value)),
+                   "cublasLtMatmulPreferenceSetAttribute");
+    };
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{32} << 20);
+    // Partial sums of one element are not added up by several blocks, in whatever order they finish.
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
+    const Problem problem(p, p.usual_rows);
+    cublasLtMatmulHeuristicResult_t result{};
+    int count = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(lt, problem.desc.get(), problem.b.get(), problem.a.get(),
+                                       problem.d.get(), problem.d.get(), created, 1, &result, &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
+      throw unsupported_error("cuBLASLt has no algorithm for {} rows of {} by {} {}", p.usual_rows, p.inner,
+                              p.columns, name_of(p.dtype));
+    }
+    cublas_check(status, "cublasLtMatmulAlgoGetHeuristic");
+    return chosen_.emplace(key, result).first->second;
+  }
+
+ private:
+  using Key = std::tuple<DType, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+
+  std::mutex mutex_;
+  Owned<cublasLtHandle_t> handle_;
+  std::map<Key, cublasLtMatmulHeuristicResult_t> chosen_;
+};
+
+}  // namespace
+
+void multiply_rows(const RowProduct& product, int64_t rows, const void* a, const void* b, void* d,
+                   Context& context, void* stream) {
+  if (rows == 0) return;
+  Products& products = Products::of_device(context.device().info().index);
+  const cublasLtMatmulHeuristicResult_t chosen = products.algorithm(product);
+  const Problem problem(product, rows);
+  const auto bytes = static_cast<int64_t>(chosen.workspaceSize);
+  const Workspace::Lease workspace = context.workspace().lease(bytes, stream);
+  const float one = 1, zero = 0;
+  cublas_check(cublasLtMatmul(products.handle(), problem.desc.get(), &one, b, problem.b.get(), a,
+                              problem.a.get(), &zero, d, problem.d.get(), d, problem.d.get(), &chosen.algo,
+                              workspace.data(), chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
+               "cublasLtMatmul");
+}
+
+}  // namespace assay

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Barriers in shared memory on which some threads of a block wait for others. A barrier completes its phase number 0, 1, ...
+// each time that as many threads have arrived as it was made for.
+#pragma once
+
+#include <cstdint>
+
+namespace assay {
+
+// By one thread, followed by __syncthreads().
+__device__ inline void make_barrier(uint32_t barrier, int threads) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+__device__ inline void arrive(uint32_t barrier) {
+  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
+}
+
+// Until the phase with this parity is complete. The phase before the first one has parity 1 and is complete.
+__device__ inline void wait_for_phase(uint32_t barrier, uint32_t parity) {
+  uint32_t is_complete;
+  do {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
+        : "=r"(is_complete)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+#else
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
+        : "=r"(is_complete)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+#endif
+  } while (is_complete == 0);
+}
+
+}  // namespace assay

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+#include <memory>
+
+#include "kernels/cheri/cheri.h"
+#include "oracles/cheri/factors.h"
+#include "oracles/cheri/statistics.h"
+
+namespace assay::cheri::oracle {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kAccumulate = 0x1p-23;  // q: tensor cores truncate
+constexpr int kRows = 4;                 // of y, multiplied at once
+
+// The hidden layer of one row, as the factor of the second product. One number for each hidden value but for the last two.
+struct Hidden {
+  int64_t n = -1, l = -1;
+  bool is_nan = false;
+  bool is_open = false;
+  std::vector<double> value;         // g
+  std::vector<double> slope;         // of gelu at z
+  std::vector<double> error;         // inherited from z
+  std::vector<double> own;           // limit of storing g and of its product, by the weight's magnitude
+  std::vector<double> own_variance;  // of the same
+  std::vector<double> from_y;        // variance that comes from y through z
+  std::vector<double> variance;      // of all but that
+  double magnitude = 0;              // sum of |g|
+  double repeats = 1;
+
+  void clear(size_t size) {
+    for (auto* values : {&value, &slope, &error, &own, &own_variance, &from_y, &variance})
+      values->assign(size, 0);
+  }
+};
+
+// y of several rows as the factor of the first product. Arrays (columns, kRows): one column of all rows stands together.
+struct Batch {
+  explicit Batch(size_t columns) : y(columns * kRows), limit(columns * kRows), variance(columns * kRows) {}
+
+  std::vector<double> y;
+  std::vector<double> limit;     // by the weight's magnitude
+  std::vector<double> variance;  // by the weight's square
+  // Of each row.
+  double norm[kRows] = {}, magnitude[kRows] = {};  // of y
+  double shared[kRows] = {},
+         shared_variance[kRows] = {};  // norm of the errors that y shares, and their variance
+  double repeats[kRows] = {};
+  bool is_doubtful[kRows] = {};  // some y may be 0
+};
+
+class Block {
+ public:
+  Block(const Question& question, Fault fault)
+      : question_(question),
+        fault_(fault),
+        format_(question.recipe),
+        taps_(question, question.inputs[1], fault),
+        w1_(question.inputs[2], format_, false),
+        w2_(question.inputs[3], format_, true),
+        statistics_(all_statistics(question.inputs[0], taps_, fault)) {
+    require_f32_recipe(question.recipe);
+    scale_ = fault == Fault::kNoScale ? 1 : fault == Fault::kScaleTwice ? kScale * kScale : kScale;
+    if (fault == Fault::kNothing && question.inputs[0].size() > 0 && w1_.rows > 0) coherence_ = coherence();
+  }
+
+  void answer(std::span<const int64_t> elements, std::span<Expected> expected) const {
+    std::vector<Hidden> rows(kRows);
+    for (size_t begin = 0; begin < elements.size();) {
+      // The next elements that lie in kRows rows.
+      int count = 0;
+      size_t end = begin;
+      for (int64_t last = -1; end < elements.size(); ++end) {
+        const int64_t row = elements[end] / taps_.channels;
+        if (row == last) continue;
+        if (count == kRows) break;
+        rows[static_cast<size_t>(count)].n = row / taps_.length;
+        rows[static_cast<size_t>(count++)].l = row % taps_.length;
+        last = row;
+      }
+      hide(std::span(rows).first(static_cast<size_t>(count)));
+      auto row = rows.begin();
+      for (; begin < end; ++begin) {
+        const int64_t position = elements[begin] / taps_.channels;
+        while (row->n * taps_.length + row->l != position) ++row;
+        expected[begin] = out(*row, elements[begin] % taps_.channels);
+      }
+    }
+  }
+
+ private:
+  // The errors of z that come from one y are in all hidden values, and add up in out if the weights have equal signs.
+  // Their variance in out, by that of independent errors: the mean over some elements.
+  double coherence() const {
+    constexpr int64_t kSampled = 8;  // rows, and channels of each
+    const int64_t rows = static_cast<int64_t>(statistics_.size()) * taps_.length;
+    double together = 0, apart = 0;
+    for (int64_t i = 0; i < std::min(rows, kSampled); ++i) {
+      std::vector<Hidden> row(1);
+      const int64_t position = i * rows / std::min(rows, kSampled);
+      row[0].n = position / taps_.length;
+      row[0].l = position % taps_.length;
+      hide(row);
+      if (row[0].is_nan || row[0].is_open) continue;
+      std::vector<double> variances;
+      for (int64_t c = 0; c < taps_.channels; ++c) {
+        variances.push_back(
+            factors(statistics_[static_cast<size_t>(row[0].n)], row[0].n, row[0].l, c).variance);
+      }
+      for (int64_t j = 0; j < std::min(taps_.channels, kSampled); ++j) {
+        const double* w2 = w2_.row(j * taps_.channels / std::min(taps_.channels, kSampled));
+        std::vector<double> gradient(variances.size());  // of out by y
+        for (int64_t h = 0; h < w1_.rows; ++h) {
+          const double factor = w2[h] * row[0].slope[static_cast<size_t>(h)];
+          const double* w1 = w1_.row(h);
+          for (size_t c = 0; c < gradient.size(); ++c) {
+            gradient[c] += factor * w1[c];
+            apart += factor * factor * w1[c] * w1[c] * variances[c];
+          }
+        }
+        for (size_t c = 0; c < gradient.size(); ++c) together += gradient[c] * gradient[c] * variances[c];
+      }
+    }
+    return std::isfinite(together) && apart > 0 ? std::max(1.0, together / apart) : 1;
+  }
+
+  void hide(std::span<Hidden> rows) const {
+    Batch batch(static_cast<size_t>(taps_.channels));
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const Statistics& s = statistics_[static_cast<size_t>(rows[r].n)];
+      rows[r].is_nan = s.is_nan;
+      rows[r].is_open = s.is_open;
+      rows[r].clear(static_cast<size_t>(w1_.rows));
+      gather(s, rows[r], r, batch);
+    }
+    for (int64_t h = 0; h < w1_.rows; ++h) expand(batch, h, rows);
+    for (Hidden& row : rows) {
+      std::vector<double> magnitudes;
+      row.magnitude = 0;
+      for (double g : row.value) {
+        magnitudes.push_back(std::abs(g));
+        row.magnitude += std::abs(g);
+      }
+      if (std::isfinite(row.magnitude)) row.repeats = std::max(w2_.repeats, most_repeats(magnitudes));
+    }
+  }
+
+  void gather(const Statistics& s, const Hidden& row, size_t r, Batch& batch) const {
+    const auto channels = static_cast<size_t>(taps_.channels);
+    std::vector<double> magnitudes(channels);
+    double squares = 0, shared_squares = 0;
+    for (size_t c = 0; c < channels; ++c) {
+      const Factors f = factors(s, row.n, row.l, static_cast<int64_t>(c));
+      batch.y[c * kRows + r] = f.value;
+      batch.limit[c * kRows + r] = f.limit;
+      batch.variance[c * kRows + r] = f.variance;
+      batch.is_doubtful[r] |= std::abs(f.value) <= f.error;
+      batch.magnitude[r] += std::abs(f.value);
+      batch.shared_variance[r] += f.shared_variance;
+      squares += f.value * f.value;
+      shared_squares += f.shared * f.shared;
+      magnitudes[c] = std::abs(f.value);
+    }
+    batch.norm[r] = std::sqrt(squares);
+    batch.shared[r] = std::sqrt(shared_squares);
+    batch.repeats[r] = row.is_nan ? 1 : std::max(w1_.repeats, most_repeats(magnitudes));
+  }
+
+  // z and g of one hidden value in all rows.
+  void expand(const Batch& batch, int64_t h, std::span<Hidden> rows) const {
+    double z[kRows] = {}, worst[kRows] = {}, squares[kRows] = {};
+    const double* w = w1_.row(h);
+    for (size_t c = 0; c < static_cast<size_t>(taps_.channels); ++c) {
+      const double weight = w[c], magnitude = std::abs(weight), square = weight * weight;
+      for (size_t r = 0; r < kRows; ++r) {
+        z[r] += weight * batch.y[c * kRows + r];
+        worst[r] += magnitude * batch.limit[c * kRows + r];
+        squares[r] += square * batch.variance[c * kRows + r];
+      }
+    }
+    const double length = w1_.norms[static_cast<size_t>(h)];
+    const double terms = static_cast<double>(taps_.channels * format_.products);
+    const double unit = kAccumulate * kAccumulate * terms;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const double magnitude = length * batch.norm[r];  // at least the sum of |w1 * y|
+      if (std::isfinite(length) && magnitude >= kOverflow) rows[r].is_open = true;
+      const double squared_limits = 3 * squares[r] + unit * magnitude * magnitude;
+      const double likely =
+          batch.shared[r] * length + limit_of_sum(HUGE_VAL, squared_limits, batch.repeats[r]);
+      const double underflow = kUnderflow * terms + w1_.absolute * batch.magnitude[r];
+      const double error = std::min(worst[r], likely) + (magnitude > 0 ? underflow : 0);
+      const double variance =
+          squares[r] + length * length * batch.shared_variance[r] + unit / 9 * z[r] * z[r];
+      activate(rows[r], static_cast<size_t>(h), z[r], error, variance, batch.is_doubtful[r]);
+    }
+  }
+
+  // y of one element as a factor of the first product, and what multiplies the weight in the limits of z.
+  struct Factors {
+    double value, error, shared, limit, variance, shared_variance;
+  };
+  Factors factors(const Statistics& s, int64_t n, int64_t l, int64_t c) const {
+    const Elements x(question_.inputs[0]);
+    const Normalised y =
+        normalise(s, taps_.at([&](int64_t at, int64_t channel) { return x(n, at, channel); }, l, c));
+    Factors f{.value = y.value,
+              .error = y.error,
+              .shared = y.error - y.own,
+              .limit = 0,
+              .variance = 0,
+              .shared_variance = y.variance - y.own_variance};
+    const double rounding = format_.rounding(y.value, y.error);
+    const Product product = product_of(y.value, y.error + rounding, w1_, taps_.channels);
+    f.error += rounding;
+    f.limit = y.error + rounding + product.limit;
+    f.variance = y.own_variance + rounding * rounding / 3 + product.variance;
+    return f;
+  }
+
+  // What multiplying a factor with a weight adds, by the weight's magnitude: its representation, what a split leaves
+  // out, and the sum of n such products.
+  struct Product {
+    double limit, variance;
+  };
+  Product product_of(double value, double error, const Weights& weights, int64_t n) const {
+    const double magnitude = std::abs(value) + error;
+    if (magnitude == 0) return {0, 0};
+    const auto terms = static_cast<double>(n * format_.products);
+    double relative = weights.relative + gamma(terms, kAccumulate);
+    double variance =
+        weights.relative * weights.relative / 3 * weights.certain + kAccumulate * kAccumulate / 18 * terms;
+    if (format_.is_split) {
+      relative += 3 * 0x1p-16 * (1 + 0x1p-7);
+      variance += 7.0 / 9 * 0x1p-32 * weights.certain;
+    }
+    const double underflow = format_.is_split ? smallest_subnormal(DType::kBF16) : 0;  // of the low parts
+    return {relative * magnitude + underflow, variance * magnitude * magnitude + underflow * underflow / 3};
+  }
+
+  // z becomes gelu(z), stored between the steps if the recipe says so.
+  void activate(Hidden& row, size_t h, double z, double error, double variance, bool is_doubtful) const {
+    if (row.is_nan) return;
+    if (!std::isfinite(z)) {
+      // An infinite weight. Splitting it makes a NaN of it; so do other paths where y may be 0.
+      row.is_open |= format_.is_split || is_doubtful;
+      row.value[h] = gelu_of(z);
+      return;
+    }
+    if (error == 0 && z == 0) return;
+    const double stored =
+        format_.intermediate == DType::kF32 ? 0 : ulp_at(format_.intermediate, std::abs(z) + error) / 2;
+    const double overflow = format_.overflow(false);
+    if (std::abs(z) + error + stored >= overflow) {
+      row.is_open |= std::abs(z) - error < overflow;
+      row.value[h] = gelu_of(std::copysign(HUGE_VAL, z));
+      return;
+    }
+    const double g = gelu_of(z);
+    const double inherited =
+        gelu_error(z, error + stored) + 8 * kUnit * std::abs(g) + 4 * kUnit * std::abs(z);
+    const double rounding = format_.rounding(g, inherited);
+    if (std::abs(g) + inherited >= format_.overflow(true)) {
+      row.is_open |= std::abs(g) - inherited < format_.overflow(true);
+      row.value[h] = std::copysign(HUGE_VAL, g);
+      return;
+    }
+    const double slope = gelu_slope(z);
+    const Product product = product_of(g, inherited + rounding, w2_, w2_.columns);
+    row.value[h] = g;
+    row.slope[h] = slope;
+    row.error[h] = inherited;
+    row.own[h] = rounding + product.limit;
+    row.own_variance[h] = rounding * rounding / 3 + product.variance;
+    row.from_y[h] = slope * slope * variance;
+    row.variance[h] =
+        row.own_variance[h] + slope * slope * stored * stored / 3 + kUnit * kUnit * (3 * g * g + z * z);
+  }
+
+  double gelu_of(double z) const { return fault_ == Fault::kNoGelu ? z : gelu(z); }
+
+  // out = x + scale * sum_h w2[c,h] * g[h]
+  Expected out(const Hidden& row, int64_t c) const {
+    const DType storage = question_.recipe.storage;
+    const double x = Elements(question_.inputs[0])(row.n, row.l, c);
+    const auto hidden = static_cast<size_t>(w2_.columns);
+    if (hidden == 0) return stored(x, 0, 0, storage);
+    if (row.is_nan) return stored(kNan, 0, 0, storage);
+    if (row.is_open) return open();
+    const double* w = w2_.row(c);
+    double sum = 0, magnitudes = 0;  // of w2 * g
+    double inherited = 0, inherited_variance = 0, own = 0, own_variance = 0;
+    for (size_t h = 0; h < hidden; ++h) {
+      const double g = row.value[h], magnitude = std::abs(w[h]), square = w[h] * w[h];
+      // An infinite weight makes an infinity of a g of either sign, and a NaN of one that is stored as 0.
+      if (!std::isfinite(w[h]) && std::abs(g) <= row.error[h] + row.own[h]) return open();
+      sum += w[h] * g;
+      magnitudes += magnitude * std::abs(g);
+      inherited += magnitude * row.error[h];
+      inherited_variance += square * (row.variance[h] + coherence_ * row.from_y[h]);
+      own += magnitude * row.own[h];
+      own_variance += square * row.own_variance[h];
+    }
+    if (!std::isfinite(sum)) return format_.is_split ? open() : stored(x + scale_ * sum, 0, 0, storage);
+    if (magnitudes >= kOverflow) return open();
+    const double terms = static_cast<double>(w2_.columns * format_.products);
+    const double unit = kAccumulate * kAccumulate * terms;
+    const double squared_limits = 3 * own_variance + unit * magnitudes * magnitudes;
+    double error =
+        inherited + limit_of_sum(own, squared_limits, row.repeats) + (own > 0 ? terms * kUnderflow : 0);
+    // A folded weight may underflow in its own format, whose numbers are not scaled any more.
+    if (own > 0) error += w2_.absolute / scale_ * row.magnitude;
+    double variance = inherited_variance + unit / 9 * sum * sum;
+    if (format_.intermediate != DType::kF32 && (sum != 0 || error != 0)) {
+      const double overflow = format_.overflow(false);
+      if (std::abs(sum) + error >= overflow) {
+        if (std::abs(sum) - error < overflow) return open();
+        return stored(x + std::copysign(HUGE_VAL, sum), 0, 0, storage);
+      }
+      const double ulp = ulp_at(format_.intermediate, std::abs(sum) + error);
+      error += ulp / 2;
+      variance += ulp * ulp / 12;
+    }
+    const double scaled_error = scale_ * error;
+    const double added = scale_ * sum;
+    const double value = x + added;
+    if (added == 0 && scaled_error == 0) return stored(x, 0, 0, storage);
+    // Scaling, its constant, and the addition.
+    const double error_at_end = scaled_error + 3 * kUnit * (std::abs(added) + scaled_error) +
+                                kUnit * (std::abs(value) + scaled_error) + kUnderflow;
+    const double variance_at_end =
+        scale_ * scale_ * variance + kUnit * kUnit * (added * added + value * value / 3);
+    if (std::abs(added) + scaled_error >= kOverflow) return open();
+    return stored(value, error_at_end, variance_at_end, storage);
+  }
+
+  const Question& question_;
+  Fault fault_;
+  Format format_;
+  Taps taps_;
+  Weights w1_, w2_;
+  std::vector<Statistics> statistics_;
+  double scale_;
+  double coherence_ = 1;
+};
+
+}  // namespace
+
+Solve block(Fault fault) {
+  return [fault](const Question& question, int) -> Answer {
+    return [solved = std::make_shared<const Block>(question, fault)](std::span<const int64_t> elements,
+                                                                     std::span<Expected> expected) {
+      solved->answer(elements, expected);
+    };
+  };
+}
+
+}  // namespace assay::cheri::oracle

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "oracles/cheri/statistics.h"
+
+namespace assay::cheri::oracle {
+
+Solve conv_norm(Fault fault) {
+  return [fault](const Question& question, int) -> Answer {
+    require_f32_recipe(question.recipe);
+    const Taps taps(question, question.inputs[1], fault);
+    auto statistics = all_statistics(question.inputs[0], taps, fault);
+    return [&question, taps, statistics = std::move(statistics)](std::span<const int64_t> elements,
+                                                                 std::span<Expected> expected) {
+      const Elements x(question.inputs[0]);
+      for (size_t i = 0; i < elements.size(); ++i) {
+        const int64_t c = elements[i] % taps.channels;
+        const int64_t l = elements[i] / taps.channels % taps.length;
+        const int64_t n = elements[i] / taps.count();
+        const Statistics& s = statistics[static_cast<size_t>(n)];
+        const ConvValue conv = taps.at([&](int64_t at, int64_t channel) { return x(n, at, channel); }, l, c);
+        const Normalised y = normalise(s, conv);
+        expected[i] =
+            s.is_open && !s.is_nan ? open() : stored(y.value, y.error, y.variance, question.recipe.storage);
+      }
+    };
+  };
+}
+
+}  // namespace assay::cheri::oracle

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/cheri/factors.h"
+
+namespace assay::cheri::oracle {
+namespace {
+
+constexpr double kSlope = 1.5957691216057308;  // 2 sqrt(2/pi)
+constexpr double kCubic = 0.044715;
+
+}  // namespace
+
+Format::Format(const Recipe& recipe) : intermediate(recipe.intermediate) {
+  switch (recipe.factor) {
+    case Factor::kStored:
+      return;
+    case Factor::kF16:
+      factor = DType::kF16;
+      return;
+    case Factor::kBF16:
+      factor = DType::kBF16;
+      return;
+    case Factor::kBF16x3:
+      is_split = true;
+      products = 3;
+      return;
+    case Factor::kTF32:
+      break;
+  }
+  throw Error("the bound is not derived for {}", recipe.to_string());
+}
+
+double Format::rounding(double z, double error) const {
+  const double largest = std::abs(z) + error;
+  if (largest == 0 || !std::isfinite(largest)) return 0;
+  double sum = 0;
+  if (intermediate != DType::kF32) sum += ulp_at(intermediate, largest) / 2;
+  if (factor && *factor != intermediate) sum += ulp_at(*factor, largest) / 2;
+  return sum;
+}
+
+double Format::overflow(bool is_factor) const {
+  const auto threshold = [](DType dtype) { return max_finite(dtype) + ulp_at(dtype, max_finite(dtype)) / 2; };
+  const double least = threshold(intermediate);
+  return is_factor && factor ? std::min(least, threshold(*factor)) : least;
+}
+
+Weights::Weights(const ConstTensorView& view, const Format& format, bool is_folded)
+    : values(Elements(view).matrix()), rows(view.shape[0]), columns(view.shape[1]) {
+  relative = is_folded ? 2 * kUnit : 0;
+  absolute = format.is_split ? smallest_subnormal(DType::kBF16) / 2 : 0;
+  if (format.factor && (is_folded || *format.factor != view.dtype)) {
+    relative += unit_roundoff(*format.factor);
+    absolute = smallest_subnormal(*format.factor) / 2;
+  }
+  if (view.size() < 1024) certain = 3;
+  for (int64_t i = 0; i < rows; ++i) {
+    std::vector<double> row(values.begin() + i * columns, values.begin() + (i + 1) * columns);
+    double squares = 0;
+    for (double& value : row) {
+      squares += value * value;
+      value = std::abs(value);
+    }
+    norms.push_back(std::sqrt(squares));
+    if (columns > 0 && std::isfinite(squares)) repeats = std::max(repeats, most_repeats(row));
+  }
+}
+
+double gelu(double z) {
+  return z / (1 + std::exp(-kSlope * (z + kCubic * z * z * z)));
+}
+
+double gelu_slope(double z) {
+  const double s = 1 / (1 + std::exp(-kSlope * (z + kCubic * z * z * z)));
+  const double slope = s + z * s * (1 - s) * kSlope * (1 + 3 * kCubic * z * z);
+  return std::isfinite(slope) ? slope : z > 0 ? 1 : 0;
+}
+
+// From -infinity to infinity, the slope falls from 0 to -0.129 at z = -1.419, rises to 1.129 at z = 1.419, and falls to
+// 1: between these places it is monotone.
+double gelu_error(double z, double error) {
+  if (error == 0) return 0;
+  if (z + error >= 1.41 && z - error <= 1.43) return 1.13 * error;
+  double most = std::max(std::abs(gelu_slope(z - error)), std::abs(gelu_slope(z + error)));
+  if (z + error >= -1.43 && z - error <= -1.41) most = std::max(most, 0.13);
+  return most * error;
+}
+
+}  // namespace assay::cheri::oracle

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/cheri/statistics.h"
+
+#include <functional>
+#include <limits>
+
+#include "kernels/cheri/cheri.h"
+#include "kernels/core/parallel.h"
+
+namespace assay::cheri::oracle {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kLambda = 7;         // exceeded with probability 2 exp(-lambda^2/2) = 5e-11
+constexpr double kRstdRoundings = 3;  // variance to f32, eps added, root and quotient: half, half, one, one
+
+}  // namespace
+
+double limit_of_sum(double worst, double squares, double repeats) {
+  return std::min(worst, kLambda * std::sqrt(repeats * squares));
+}
+
+double additions_in_f64(double n, double repeats) {
+  return std::min(n, kLambda * std::sqrt(repeats * n));
+}
+
+double most_repeats(std::vector<double>& values) {
+  std::ranges::sort(values, std::greater<>());
+  size_t most = 1;
+  for (size_t begin = 0; begin < values.size();) {
+    size_t end = begin + 1;
+    while (end < values.size() && values[end] == values[begin]) ++end;
+    most = std::max(most, end - begin);
+    begin = end;
+  }
+  return static_cast<double>(most);
+}
+
+std::vector<double> Elements::example(int64_t n) const {
+  std::vector<double> values(static_cast<size_t>(view_.shape[1] * view_.shape[2]));
+  visit(view_.dtype, [&]<class T>(std::type_identity<T>) {
+    const T* first = static_cast<const T*>(view_.data) + n * view_.strides[0];
+    size_t i = 0;
+    for (int64_t l = 0; l < view_.shape[1]; ++l) {
+      for (int64_t c = 0; c < view_.shape[2]; ++c) {
+        values[i++] = to_double(first[l * view_.strides[1] + c * view_.strides[2]]);
+      }
+    }
+  });
+  return values;
+}
+
+std::vector<double> Elements::matrix() const {
+  std::vector<double> values;
+  values.reserve(static_cast<size_t>(view_.size()));
+  for (int64_t i = 0; i < view_.shape[0]; ++i) {
+    for (int64_t j = 0; j < view_.shape[1]; ++j) {
+      values.push_back(at(i * view_.strides[0] + j * view_.strides[1]));
+    }
+  }
+  return values;
+}
+
+ConvValue SumOfThree::result() const {
+  ConvValue conv{.value = value_, .magnitude = magnitude_, .grain = grain_};
+  const bool is_exact = count_ == 0 || (grain_ >= -149 && magnitude_ <= power_of_two(grain_ + 24));
+  if (is_exact) return conv;
+  const int n = count_;
+  conv.error =
+      gamma(n, kUnit) * magnitude_ + n * kUnderflow * (1 + gamma(n, kUnit)) + n * kUnit64 * magnitude_;
+  double squares = 0;  // of the products
+  double longest = 0;  // of a sum of two of three products
+  for (int i = 0; i < n; ++i) {
+    squares += products_[i] * products_[i];
+    longest = std::max(longest, std::abs(value_ - products_[i]));
+  }
+  const double sums = (n >= 2 ? value_ * value_ : 0) + (n == 3 ? longest * longest : 0);
+  conv.variance = (kUnit * kUnit * (squares + sums) + n * kUnderflow * kUnderflow) / 3;
+  return conv;
+}
+
+Taps::Taps(const Question& question, const ConstTensorView& w, Fault fault)
+    : length(question.dims["l"]), channels(question.dims["c"]), dilation(question.dims["dilation"]) {
+  weights = Elements(w).matrix();
+  // One or two normalised values are 0 or +-1, nearly whatever the convolution is.
+  if (count() <= 2) return;
+  if (fault == Fault::kDilationTooLarge) ++dilation;
+  if (fault == Fault::kDilationTooSmall && dilation > 1) --dilation;
+  if (fault == Fault::kFirstTapDropped) first = 1;
+}
+
+std::vector<ConvValue> convolve(const std::vector<double>& example, const Taps& taps) {
+  std::vector<ConvValue> values(example.size());
+  const auto x = [&](int64_t l, int64_t c) { return example[static_cast<size_t>(l * taps.channels + c)]; };
+  size_t i = 0;
+  for (int64_t l = 0; l < taps.length; ++l) {
+    for (int64_t c = 0; c < taps.channels; ++c) values[i++] = taps.at(x, l, c);
+  }
+  return values;
+}
+
+Statistics statistics_of(const std::vector<ConvValue>& values, Fault fault) {
+  const auto count = static_cast<double>(values.size());
+  Statistics result;
+  const double reference = values.front().value;
+  double lowest = reference, highest = reference;
+  double sum = 0;
+  double errors = 0, squared_errors = 0, variances = 0;
+  for (const ConvValue& conv : values) {
+    if (!std::isfinite(conv.value) || std::abs(conv.value) - conv.error >= kOverflow) result.is_nan = true;
+    if (conv.magnitude + conv.error >= kOverflow) result.is_open = true;
+    lowest = std::min(lowest, conv.value);
+    highest = std::max(highest, conv.value);
+    sum += conv.value - reference;
+    errors += conv.error;
+    squared_errors += conv.error * conv.error;
+    variances += conv.variance;
+  }
+  if (result.is_nan) {
+    result.mean = result.rstd = kNan;
+    return result;
+  }
+  const double range = highest - lowest;
+  double rest = 0;
+  result.mean = reference + sum / count;
+  for (const ConvValue& conv : values) rest += conv.value - result.mean;
+  result.mean = range == 0 ? reference : result.mean + rest / count;
+
+  double squares = 0;                         // of d
+  double products = 0, squared_products = 0;  // of d and the error
+  double product_variances = 0;
+  std::vector<double> limits;  // of |d| in the rounded values
+  for (const ConvValue& conv : values) {
+    const double d = std::abs(conv.value - result.mean);
+    squares += d * d;
+    products += d * conv.error;
+    squared_products += d * conv.error * d * conv.error;
+    product_variances += d * d * conv.variance;
+    limits.push_back(d + conv.error);
+  }
+  const double variance = squares / count;
+  const double left_out_below = fault == Fault::kNoEpsilon         ? 1
+                                : fault == Fault::kNoEpsilonInTiny ? kEpsilon / 4
+                                                                   : 0;
+  const double epsilon = values.size() > 2 && variance < left_out_below ? 0 : kEpsilon;
+  result.rstd = 1 / std::sqrt(variance + epsilon);
+  result.is_single = values.size() == 1;
+  if (fault != Fault::kNothing || result.is_single) return result;
+
+  result.repeats = most_repeats(limits);
+  const double r = result.repeats;
+  const double largest =
+      range + 2 * limits.front();  // at least any deviation, from the mean or from another value
+  result.reach = largest * result.rstd;
+  const double u = kUnit, in_f64 = additions_in_f64(count + 4, r) * kUnit64;
+  if (largest > 0) {
+    const double mean = std::abs(result.mean);
+    result.held_error = in_f64 * (mean + 2 * largest) + 4 * u * u * mean;
+  }
+  result.mean_error = limit_of_sum(errors, squared_errors, r) / count + result.held_error;
+  result.mean_variance = r * variances / count / count + result.held_error * result.held_error / 3;
+
+  const double variance_error = limit_of_sum(2 * products, 4 * squared_products, r) / count +
+                                squared_errors / count +
+                                4 * in_f64 * largest * (largest + std::abs(result.mean) * u);
+  const double least = std::max(variance - variance_error, 0.0) + kEpsilon;
+  const double from_variance = std::sqrt((variance + kEpsilon) / least) - 1;
+  result.rstd_error = (1 + from_variance) * (1 + gamma(kRstdRoundings, u)) - 1;
+  const double relative = std::sqrt(r * product_variances) / count / (variance + kEpsilon);
+  result.rstd_variance = relative * relative + kRstdRoundings * u * u / 3;
+  return result;
+}
+
+std::vector<Statistics> all_statistics(const ConstTensorView& x, const Taps& taps, Fault fault) {
+  std::vector<Statistics> all;
+  if (x.size() == 0) return all;
+  all.resize(static_cast<size_t>(x.shape[0]));
+  const Elements elements(x);
+  const int64_t grain = std::max<int64_t>(1, 4096 / taps.count());
+  parallel_for(x.shape[0], grain, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      all[static_cast<size_t>(n)] = statistics_of(convolve(elements.example(n), taps), fault);
+    }
+  });
+  return all;
+}
+
+Normalised normalise(const Statistics& s, const ConvValue& conv) {
+  Normalised y{.value = (conv.value - s.mean) * s.rstd};
+  if (s.is_single && !s.is_nan) return y;  // conv - conv
+  const double rstd = s.rstd * (1 + s.rstd_error);
+  const double magnitude = std::abs(y.value) * (1 + s.rstd_error) + rstd * (conv.error + s.mean_error);
+  const double underflow = magnitude > 0 && magnitude < 0x1p-124 ? kUnderflow : 0;
+  y.local = gamma(3, kUnit) * magnitude + underflow;
+  y.own = rstd * conv.error + y.local;
+  y.error = y.own + rstd * s.mean_error + std::abs(y.value) * s.rstd_error;
+  const double square = y.value * y.value;
+  y.own_variance = s.rstd * s.rstd * conv.variance + kUnit * kUnit * square + underflow * underflow / 3;
+  y.variance = y.own_variance + s.rstd * s.rstd * s.mean_variance + square * s.rstd_variance;
+  return y;
+}
+
+Expected stored(double value, double error, double variance, DType storage) {
+  if (!std::isfinite(value)) return {.value = value, .bound = 0, .variance = 0};
+  const double noise = kLambda * std::sqrt(variance);
+  if (std::abs(value) <= 0x1p-24 * error) value = 0;  // less than what the oracle itself can tell from 0
+  error *= 1 + 0x1p-20;                               // second order, and the oracle's own error
+  if (storage != DType::kF32) {
+    const double ulp = ulp_at(storage, std::abs(value) + error);
+    const bool is_representable = error == 0 && std::fmod(value, ulp) == 0;
+    if (!is_representable) {
+      error += ulp / 2;
+      variance += ulp * ulp / 12;
+    }
+  }
+  return {.value = value, .bound = error, .variance = variance, .is_open = false, .noise = noise};
+}
+
+void require_f32_recipe(const Recipe& recipe) {
+  if (recipe.product != DType::kF32 || recipe.accumulate != DType::kF32)
+    throw Error("the bound is derived for products and sums in f32, not {}", recipe.to_string());
+}
+
+}  // namespace assay::cheri::oracle

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the oracles of the Cheri ops share: convolution, statistics of an example and normalised values, each with the
+// error that a right path may make. The derivation stands in oracles/cheri/cheri.h, whose symbols are used here.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "oracles/core/oracle.h"
+
+namespace assay::cheri::oracle {
+
+inline constexpr double kUnit = 0x1p-24;             // u, the unit roundoff of f32
+inline constexpr double kUnit64 = 0x1p-53;           // v, that of f64
+inline constexpr double kUnderflow = 0x1p-150;       // half the smallest f32
+inline constexpr int64_t kTapGroup = 32;             // most terms of dw that are added in f32
+inline constexpr double kOverflow = 0x1.ffffffp127;  // the smallest real that f32 rounds to infinity
+
+// What a counterfeit gets wrong; kNothing for the oracle itself.
+enum class Fault : uint8_t {
+  kNothing,
+  kDilationTooLarge,
+  kDilationTooSmall,
+  kFirstTapDropped,
+  kNoEpsilon,
+  kNoEpsilonInTiny,
+  kMeanKept,  // mean(dy) is not subtracted
+  kNoGelu,
+  kScaleTwice,
+  kNoScale,
+};
+
+// n*unit / (1 - n*unit), for n roundings; infinite if there are too many to say anything.
+inline double gamma(double n, double unit) {
+  return n * unit < 1 ? n * unit / (1 - n * unit) : HUGE_VAL;
+}
+
+// The limit of a sum of errors: `worst` if all of them agree, `squares` is the sum of their squared limits.
+double limit_of_sum(double worst, double squares, double repeats);
+// How many of n additions in f64 count.
+double additions_in_f64(double n, double repeats);
+
+// How often the most frequent of the values occurs; reorders them.
+double most_repeats(std::vector<double>& values);
+
+// 2^exponent for a normal number.
+inline double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
+
+// The exponent of the lowest set bit of a finite value other than 0 that is normal in f64.
+inline int lowest_exponent(double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const uint64_t significand = (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
+  return static_cast<int>((bits >> 52) & 0x7FF) - 1023 - 52 + std::countr_zero(significand);
+}
+
+// One tensor (N, L, C) or (rows, columns), element by element.
+class Elements {
+ public:
+  explicit Elements(const ConstTensorView& view) : view_(view) {}
+  double operator()(int64_t n, int64_t l, int64_t c) const {
+    return at(n * view_.strides[0] + l * view_.strides[1] + c * view_.strides[2]);
+  }
+  std::vector<double> example(int64_t n) const;  // (L, C), dense
+  std::vector<double> matrix() const;            // of a tensor with two dimensions, dense
+
+ private:
+  double at(int64_t offset) const {
+    return visit(view_.dtype, [&]<class T>(std::type_identity<T>) {
+      return to_double(static_cast<const T*>(view_.data)[offset]);
+    });
+  }
+  const ConstTensorView& view_;
+};
+
+// A sum of at most three products in f32.
+struct ConvValue {
+  double value = 0;
+  double error = 0;      // delta
+  double variance = 0;   // of the error
+  double magnitude = 0;  // S
+  int grain = 0;         // all products are multiples of 2^grain; meaningless if the magnitude is 0
+};
+
+class SumOfThree {
+ public:
+  void add(double a, double b) {
+    const double product = a * b;
+    value_ += product;
+    if (product == 0 || !std::isfinite(product)) return;
+    products_[count_++] = product;
+    magnitude_ += std::abs(product);
+    grain_ = std::min(grain_, lowest_exponent(a) + lowest_exponent(b));
+  }
+  ConvValue result() const;
+
+ private:
+  double value_ = 0, magnitude_ = 0;
+  double products_[3] = {};
+  int count_ = 0;
+  int grain_ = 1000;
+};
+
+struct Taps {
+  Taps(const Question& question, const ConstTensorView& w, Fault fault);
+
+  // The convolution of x(l, c).
+  template <class X>
+  ConvValue at(const X& x, int64_t l, int64_t c) const {
+    SumOfThree sum;
+    for (int k = first; k < 3; ++k) {
+      const int64_t source = l + (k - 1) * dilation;
+      if (source >= 0 && source < length) sum.add(weight(k, c), x(source, c));
+    }
+    return sum.result();
+  }
+  double weight(int k, int64_t c) const { return weights[static_cast<size_t>(k * channels + c)]; }
+  int64_t count() const { return length * channels; }
+
+  int64_t length, channels, dilation;
+  int first = 0;                // tap that is not dropped
+  std::vector<double> weights;  // (3, C)
+};
+
+// Of one example. All errors are limits in the sense of cheri.h.
+struct Statistics {
+  double mean = 0;
+  double rstd = 0;
+  bool is_nan = false;   // the example has an infinity or a NaN
+  bool is_open = false;  // a sum may overflow in f32 or not
+  bool is_single = false;
+  double held_error = 0;  // of the mean of the rounded values
+  double mean_error = 0;  // of the mean, with the errors of the values
+  double rstd_error = 0;  // relative, with the roundings of rstd itself
+  double mean_variance = 0;
+  double rstd_variance = 0;  // of the relative error
+  double reach = 0;          // no two values of y are further apart
+  double repeats = 1;        // r
+};
+
+// `values` holds conv of all elements of an example.
+Statistics statistics_of(const std::vector<ConvValue>& values, Fault fault);
+std::vector<ConvValue> convolve(const std::vector<double>& example, const Taps& taps);
+
+// Of all examples of x, or none if x is empty.
+std::vector<Statistics> all_statistics(const ConstTensorView& x, const Taps& taps, Fault fault);
+
+struct Normalised {
+  double value = 0;
+  double local = 0;         // error of the operations after the convolution
+  double own = 0;           // with that of the convolution: error of this element alone
+  double error = 0;         // with what all elements of the example share
+  double own_variance = 0;  // of `own`
+  double variance = 0;      // of `error`
+};
+Normalised normalise(const Statistics& statistics, const ConvValue& conv);
+
+// A value with its error and variance in f32, rounded to storage; f32 needs no rounding more.
+Expected stored(double value, double error, double variance, DType storage);
+
+inline Expected open() {
+  return {.value = 0, .bound = HUGE_VAL, .variance = 0, .is_open = true};
+}
+
+void require_f32_recipe(const Recipe& recipe);
+
+Solve conv_norm(Fault fault);
+Solve conv_norm_grad(Fault fault);
+Solve block(Fault fault);
+
+}  // namespace assay::cheri::oracle

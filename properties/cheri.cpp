@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of the Cheri ops: relations between outputs that hold to the bit for every path, because sums over an example
+// have an order that depends on the shape alone. They need no oracle, so no error of the oracle can hide in them.
+#include "kernels/cheri/cheri.h"
+
+#include <cmath>
+#include <limits>
+
+#include "properties/core/common_laws.h"
+
+namespace assay::cheri {
+namespace {
+
+// Every dilation that reaches beyond the example on both sides leaves the middle tap alone.
+Violation dilation_beyond_length(const Trial& trial) {
+  const Values inputs = draw(trial);
+  const auto with_dilation = [&](int64_t dilation) {
+    Values changed = inputs;
+    changed.dims.set("dilation", dilation);
+    return compute(trial, changed);
+  };
+  const int64_t length = trial.size("l");
+  return differs(trial, with_dilation(length + trial.choice(1000)), with_dilation(length));
+}
+
+// An infinity makes NaNs of its own example and of nothing else.
+Check infinity_stays_in_its_example(std::string_view input) {
+  return [input](const Trial& trial) -> Violation {
+    const size_t of = trial.input(input);
+    const int64_t n = trial.choice(trial.size("n")), l = trial.choice(trial.size("l"), 1);
+    const int64_t c = trial.choice(trial.size("c"), 2);
+    const Values inputs = draw(trial);
+    const Values spoiled = changed(
+        inputs,
+        [&](size_t tensor, const Extents& i) {
+          return tensor == of && i == Extents{n, l, c};
+        },
+        [](size_t, const Extents&) { return std::numeric_limits<double>::infinity(); });
+    const Values got = compute(trial, spoiled);
+    const Values want = compute(trial, inputs);
+    for (size_t i = 0; i < got.elements[0].size(); ++i) {
+      const Extents index = index_of(static_cast<int64_t>(i), got.shapes[0]);
+      const double is = got.elements[0][i];
+      if (index[0] == n ? std::isnan(is) : is == want.elements[0][i]) continue;
+      return fmt::format("{}{} is {}, with an infinite {} at [{}, {}, {}]: {}", trial.op.outputs[0].name,
+                         index.to_string(), is, input, n, l, c, trial.which.to_string());
+    }
+    return std::nullopt;
+  };
+}
+
+// dx and dw change their sign with dy.
+Violation sign_of_dy(const Trial& trial) {
+  const Values inputs = draw(trial);
+  const size_t dy = trial.input("dy");
+  const Values negated = changed(
+      inputs, [&](size_t tensor, const Extents&) { return tensor == dy; },
+      [&](size_t tensor, const Extents& index) { return -inputs.at(tensor, index); });
+  Values got = compute(trial, negated);
+  for (auto& tensor : got.elements) {
+    for (double& value : tensor) value = -value;
+  }
+  return differs(trial, positive_zeros(got), positive_zeros(compute(trial, inputs)));
+}
+
+// A perceptron of zeros adds nothing, not even a sign to a zero.
+Check zero_weights_copy_x(std::string_view weights) {
+  return [weights](const Trial& trial) -> Violation {
+    const size_t zeroed = trial.input(weights), x = trial.input("x");
+    const Values inputs = changed(
+        draw(trial),
+        [&](size_t tensor, const Extents& i) {
+          return tensor == zeroed || (tensor == x && (i[1] + i[2]) % 3 == 0);
+        },
+        [&](size_t tensor, const Extents& i) { return tensor == zeroed || i[1] % 2 == 0 ? 0.0 : -0.0; });
+    const Values want = build(trial.op.outputs, trial.which.dims,
+                              [&](size_t, const Extents& index) { return inputs.at(x, index); });
+    return differs(trial, compute(trial, inputs), want);
+  };
+}
+
+}  // namespace
+
+std::vector<Law> laws() {
+  std::vector<Law> all;
+  const auto add = [&](std::string_view op, std::string_view name, std::string_view statement, Check check) {
+    const Dims largest = {{"n", 5}, {"l", 70}, {"c", 40}, {"dilation", 80}, {"hidden", 64}};
+    all.push_back(make_law(op, largest, name, statement, std::move(check)));
+  };
+  for (std::string_view op : {"cheri_conv_norm", "cheri_block"}) {
+    add(op, "example_independence", "an example alone gives the same bits", independence("n"));
+    add(op, "example_permutation", "permuted examples give the permuted bits", permutation("n"));
+  }
+  for (std::string_view op : {"cheri_conv_norm", "cheri_conv_norm_grad", "cheri_block"}) {
+    add(op, "dilation_beyond_length", "all dilations that are at least L give the same bits",
+        dilation_beyond_length);
+    add(op, "infinity_stays_in_its_example", "an infinity in x makes its example NaN, and nothing else",
+        infinity_stays_in_its_example("x"));
+    add(op, "layout_independence", "the same elements give the same bits wherever they lie",
+        layout_independence());
+  }
+  add("cheri_conv_norm_grad", "scaling_of_dy", "dy times a power of two gives dx and dw times it",
+      scaling({{"dy", 1}}));
+  add("cheri_conv_norm_grad", "sign_of_dy", "-dy gives -dx and -dw", sign_of_dy);
+  add("cheri_block", "zero_w1_copies_x", "with w1 = 0, out has the bits of x", zero_weights_copy_x("w1"));
+  add("cheri_block", "zero_w2_copies_x", "with w2 = 0, out has the bits of x", zero_weights_copy_x("w2"));
+  return all;
+}
+
+}  // namespace assay::cheri

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/specimens/cheri_tuning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cheri/cheri.h"
+#include "properties/core/planted.h"
+
+namespace assay::cheri {
+namespace {
+
+// Three configurations that do the same: what is tried is not the point here, but that it is tried.
+const Tunable& tries() {
+  static const Tunable tunable{
+      .name = "specimen_tries", .version = 1, .configs = {{{"try", 0}}, {{"try", 1}}, {{"try", 2}}}};
+  return tunable;
+}
+
+struct Sizes {
+  int64_t examples, rows, channels, dilation;
+  explicit Sizes(const Call& call)
+      : examples(call.dims["n"]),
+        rows(call.dims["l"]),
+        channels(call.dims["c"]),
+        dilation(call.dims["dilation"]) {}
+  int64_t count() const { return rows * channels; }
+  // Whether tap k of row l lies inside the example.
+  bool is_inside(int64_t l, int64_t k) const {
+    return k == 0 ? l >= dilation : k != 2 || dilation < rows - l;
+  }
+};
+
+template <class T>
+float load(const Elements<T>& tensor, int64_t i, int64_t j, int64_t k = 0) {
+  return static_cast<float>(to_double(tensor(i, j, k)));
+}
+
+// conv (N, L, C), dense.
+template <class T>
+void convolve(const Call& call, size_t x_input, float* conv) {
+  const Sizes s(call);
+  const Elements<T> x(call.inputs[x_input]), w(call.inputs[x_input + 1]);
+  for (int64_t n = 0; n < s.examples; ++n) {
+    for (int64_t l = 0; l < s.rows; ++l) {
+      for (int64_t c = 0; c < s.channels; ++c) {
+        float sum = 0;
+        for (int64_t k = 0; k < 3; ++k) {
+          if (s.is_inside(l, k)) sum += load(x, n, l + (k - 1) * s.dilation, c) * load(w, k, c);
+        }
+        conv[(n * s.rows + l) * s.channels + c] = sum;
+      }
+    }
+  }
+}
+
+// mean, rstd of each example.
+void statistics(const Sizes& s, const float* conv, double* mean, double* rstd) {
+  for (int64_t n = 0; n < s.examples; ++n) {
+    const std::span example(conv + n * s.count(), static_cast<size_t>(s.count()));
+    double sum = 0, squares = 0;
+    for (float c : example) sum += c;
+    mean[n] = sum / static_cast<double>(s.count());
+    for (float c : example) squares += (c - mean[n]) * (c - mean[n]);
+    rstd[n] = 1 / std::sqrt(squares / static_cast<double>(s.count()) + kEpsilon);
+  }
+}
+
+template <class T>
+void normalise(const Call& call, const float* conv, const double* mean, const double* rstd) {
+  const Sizes s(call);
+  const Elements<T> y(call.outputs[0]);
+  for (int64_t n = 0; n < s.examples; ++n) {
+    for (int64_t l = 0; l < s.rows; ++l) {
+      for (int64_t c = 0; c < s.channels; ++c) {
+        const double value = (conv[(n * s.rows + l) * s.channels + c] - mean[n]) * rstd[n];
+        y(n, l, c) = from_double<T>(static_cast<float>(value));
+      }
+    }
+  }
+}
+
+// Working memory of a call: conv, then statistics.
+struct Scratch {
+  Workspace::Lease conv_lease, statistics_lease;
+  float* conv;
+  double* mean;
+  double* rstd;
+
+  explicit Scratch(const Call& call) {
+    const Sizes s(call);
+    conv_lease =
+        call.context->workspace().lease(std::max<int64_t>(4 * s.examples * s.count(), 4), call.stream);
+    statistics_lease = call.context->workspace().lease(std::max<int64_t>(16 * s.examples, 16), call.stream);
+    conv = conv_lease.as<float>();
+    mean = statistics_lease.as<double>();
+    rstd = mean + s.examples;
+  }
+  Buffer conv_buffer(Role role, const Sizes& s) const {
+    return {"conv", role, conv, 4 * s.examples * s.count()};
+  }
+};
+
+// The launch that turns conv into dconv in place and takes dw from it, tuned as if conv were scratch: each trial works on
+// what the trial before has left, and the real call on what the last one has.
+template <class T>
+void updates_in_trials(const Call& call) {
+  const Sizes s(call);
+  const Scratch scratch(call);
+  const Elements<T> dy(call.inputs[0]), x(call.inputs[1]), w(call.inputs[2]);
+  const Elements<T> dx(call.outputs[0]), dw(call.outputs[1]);
+  convolve<T>(call, 1, scratch.conv);
+  statistics(s, scratch.conv, scratch.mean, scratch.rstd);
+  const auto differentiate = [&](float* conv) {
+    for (int64_t n = 0; n < s.examples; ++n) {
+      float* const of = conv + n * s.count();
+      double sum = 0, weighted = 0;
+      const auto y = [&](int64_t i) { return (of[i] - scratch.mean[n]) * scratch.rstd[n]; };
+      const auto dy_at = [&](int64_t i) { return load(dy, n, i / s.channels, i % s.channels); };
+      for (int64_t i = 0; i < s.count(); ++i) {
+        sum += dy_at(i);
+        weighted += dy_at(i) * y(i);
+      }
+      const auto count = static_cast<double>(s.count());
+      for (int64_t i = 0; i < s.count(); ++i) {
+        of[i] = static_cast<float>(scratch.rstd[n] * (dy_at(i) - sum / count - y(i) * weighted / count));
+      }
+    }
+  };
+  call.context->tuner().run({.tunable = &tries(),
+                             .key = tuning_key(call),
+                             .unfit = {},
+                             .buffers = {scratch.conv_buffer(Role::kScratch, s)},
+                             .run = [&](const Config&, std::span<void* const> data) {
+                               differentiate(static_cast<float*>(data[0]));
+                             }});
+  const auto dconv = [&](int64_t n, int64_t l, int64_t c) {
+    return scratch.conv[(n * s.rows + l) * s.channels + c];
+  };
+  for (int64_t c = 0; c < s.channels; ++c) {
+    for (int64_t k = 0; k < 3; ++k) {
+      double sum = 0;
+      for (int64_t n = 0; n < s.examples; ++n) {
+        for (int64_t l = 0; l < s.rows; ++l) {
+          if (s.is_inside(l, k)) sum += double{dconv(n, l, c)} * load(x, n, l + (k - 1) * s.dilation, c);
+        }
+      }
+      dw(k, c) = from_double<T>(static_cast<float>(sum));
+    }
+    for (int64_t n = 0; n < s.examples; ++n) {
+      for (int64_t l = 0; l < s.rows; ++l) {
+        float sum = 0;
+        for (int64_t k = 0; k < 3; ++k) {
+          if (s.is_inside(l, 2 - k)) sum += dconv(n, l + (1 - k) * s.dilation, c) * load(w, k, c);
+        }
+        dx(n, l, c) = from_double<T>(sum);
+      }
+    }
+  }
+}
+
+// Sums of each example in accumulators that are zero before the first trial only.
+template <class T>
+void accumulates(const Call& call, Role declared) {
+  const Sizes s(call);
+  const Scratch scratch(call);
+  convolve<T>(call, 0, scratch.conv);
+  std::fill_n(scratch.mean, s.examples, 0.0);
+  call.context->tuner().run({.tunable = &tries(),
+                             .key = tuning_key(call),
+                             .unfit = {},
+                             .buffers = {{"sums", declared, scratch.mean, 8 * s.examples}},
+                             .run = [&](const Config&, std::span<void* const> data) {
+                               double* const sums = static_cast<double*>(data[0]);
+                               for (int64_t i = 0; i < s.examples * s.count(); ++i)
+                                 sums[i / s.count()] += scratch.conv[i];
+                             }});
+  for (int64_t n = 0; n < s.examples; ++n) {
+    const double mean = scratch.mean[n] / static_cast<double>(s.count());
+    double squares = 0;
+    for (int64_t i = 0; i < s.count(); ++i) {
+      const double d = scratch.conv[n * s.count() + i] - mean;
+      squares += d * d;
+    }
+    scratch.mean[n] = mean;
+    scratch.rstd[n] = 1 / std::sqrt(squares / static_cast<double>(s.count()) + kEpsilon);
+  }
+  normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
+}
+
+// A number that is decided when a key is first seen, and kept.
+int64_t planned(const Call& call, const std::string& key, int64_t decision) {
+  const auto held = call.context->derived().get("plan " + key, 8, {1}, call.stream,
+                                                [&](void* data) { std::memcpy(data, &decision, 8); });
+  int64_t kept = 0;
+  std::memcpy(&kept, held.data(), 8);
+  return kept;
+}
+
+// The halo of a tile is planned from the dilation, under a key without it: taps beyond the halo are taken for padding.
+template <class T>
+void plans_without_dilation(const Call& call) {
+  const Sizes s(call);
+  int64_t fitting = 1;
+  while (fitting < s.dilation && fitting < s.rows) fitting *= 2;
+  const int64_t halo =
+      planned(call, fmt::format("{} {} {} {}", s.examples, s.rows, s.channels, name_of(call.dtype)), fitting);
+  const Scratch scratch(call);
+  Call shortened = call;
+  if (s.dilation > halo)
+    shortened.dims.set("dilation", std::max<int64_t>(s.rows, 1));  // no outer tap is inside
+  convolve<T>(shortened, 0, scratch.conv);
+  statistics(s, scratch.conv, scratch.mean, scratch.rstd);
+  normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
+}
+
+// The elements in 16 bytes are planned from the dtype, under a key without it; the loop for the tail begins where it does
+// for the dtype at hand.
+template <class T>
+void plans_without_dtype(const Call& call) {
+  const Sizes s(call);
+  const int64_t right = 16 / int64_t{sizeof(T)};
+  const int64_t piece =
+      planned(call, fmt::format("{} {} {} {}", s.examples, s.rows, s.channels, s.dilation), right);
+  const Scratch scratch(call);
+  convolve<T>(call, 0, scratch.conv);
+  for (int64_t i = 0; i < s.examples * s.count(); ++i) {
+    const int64_t c = i % s.channels;
+    if (c >= s.channels / piece * piece && c < s.channels / right * right) scratch.conv[i] = 0;
+  }
+  statistics(s, scratch.conv, scratch.mean, scratch.rstd);
+  normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
+}
+
+// The block of the production path, on copies of w1 and w2 that are kept by address: new values there go unnoticed.
+void keeps_weights_by_address(const Call& call) {
+  Call on_copies = call;
+  std::vector<DerivedTensors::Held> held;
+  for (size_t i : {2u, 3u}) {
+    const ConstTensorView& view = call.inputs[i];
+    const int64_t bytes = std::max<int64_t>(view.size() * static_cast<int64_t>(size_of(view.dtype)), 1);
+    held.push_back(call.context->derived().get(
+        fmt::format("weight {} {} {}", i, view.shape.to_string(), view.strides.to_string()), bytes,
+        {reinterpret_cast<uintptr_t>(view.data)}, call.stream, [&](void* data) {
+          visit(view.dtype, [&]<class T>(std::type_identity<T>) {
+            const Elements<T> from(view);
+            for (int64_t k = 0; k < view.size(); ++k) {
+              const Extents index = index_of(k, view.shape);
+              static_cast<T*>(data)[k] = from(index[0], index[1]);
+            }
+          });
+        }));
+    on_copies.inputs[i].data = held.back().data();
+    on_copies.inputs[i].strides = dense_strides(view.shape);
+  }
+  on_copies.versions.clear();
+  ops()[2].path("cpu").run(on_copies);
+}
+
+template <class Generic>
+assay::Run on_dtype(Generic generic) {
+  return [generic](const Call& call) {
+    visit(call.dtype, [&]<class T>(std::type_identity<T> type) { generic(call, type); });
+  };
+}
+
+}  // namespace
+
+std::vector<Specimen> tuning_specimens() {
+  std::vector<Specimen> all;
+  const auto add = [&](size_t op, const FaultInfo& info, assay::Run run, bool is_tuned) {
+    all.push_back(make_specimen(ops()[op], info, std::move(run)));
+    if (is_tuned) all.back().path.tunables = {&tries()};
+  };
+  add(1,
+      {"specimen.updates_in_trials",
+       "conv is overwritten by dconv in a launch that is tuned without restoring it, as in the source"},
+      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { updates_in_trials<T>(call); }), true);
+  add(0, {"specimen.accumulates_in_trials", "sums are not zeroed between trials"},
+      on_dtype(
+          []<class T>(const Call& call, std::type_identity<T>) { accumulates<T>(call, Role::kScratch); }),
+      true);
+  add(0, {"specimen.accumulator_declared_written", "sums that are added to are declared as written"},
+      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { accumulates<T>(call, Role::kWrite); }),
+      true);
+  add(0,
+      {"specimen.key_without_dilation", "a plan that depends on the dilation is kept under a key without it"},
+      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { plans_without_dilation<T>(call); }),
+      false);
+  add(0, {"specimen.key_without_dtype", "a plan that depends on the dtype is kept under a key without it"},
+      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { plans_without_dtype<T>(call); }),
+      false);
+  add(2, {"specimen.stale_weights", "cast weights are kept by the address of the weights"},
+      keeps_weights_by_address, false);
+  return all;
+}
+
+}  // namespace assay::cheri

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Implementations of the Cheri ops whose arithmetic is right and whose memory of earlier calls is wrong: in their
+// tuning, in their plans, in their cast weights.
+#pragma once
+
+#include <vector>
+
+#include "properties/core/specimen.h"
+
+namespace assay::cheri {
+
+std::vector<Specimen> tuning_specimens();
+
+}  // namespace assay::cheri
