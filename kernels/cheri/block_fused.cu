@@ -59,7 +59,8 @@ __global__ void __launch_bounds__(256) pack_kernel(const PackArguments<typename 
   const int64_t at = is_w1 ? i : i - count;
   const int64_t block = at / 16;  // two blocks: those of a step
   const int row = static_cast<int>(at % 8), side = static_cast<int>(at / 8 % 2);
-  // w1: steps along the channels, one after the other, for each 8 hidden units. w2: all channels for each step along hidden.
+  // w1: steps along the channels, one after the other, for each 8 hidden units. w2: all channels for each step along
+  // hidden.
   constexpr int64_t kInner = Plan::kColumns / (1 << 3);
   const int64_t outer = is_w1 ? block / Plan::kSteps : block / kInner;
   const int inner = static_cast<int>(is_w1 ? block % Plan::kSteps : block % kInner);

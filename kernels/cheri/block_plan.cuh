@@ -59,8 +59,9 @@ __host__ __device__ constexpr int channel_at(int k) {
          in_block % 2;
 }
 
-// Division of numbers below 2^31 by a constant of the launch: x / d = x * m >> 32 + s with m = ceil(2^(32 + s) / d), where
-// 2^s < d <= 2^(s + 1). m * d exceeds 2^(32 + s) by less than d <= 2^(s + 1), so that the quotient is right for x < 2^31.
+// Division of numbers below 2^31 by a constant of the launch: x / d = x * m >> 32 + s with m = ceil(2^(32 + s) / d),
+// where 2^s < d <= 2^(s + 1). m * d exceeds 2^(32 + s) by less than d <= 2^(s + 1), so that the quotient is right for
+// x < 2^31.
 struct Divisor {
   uint32_t value, multiplier, shift;
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Cheri block after its statistics, for tiles of 64 positions.
 //
-// Producers, some warpgroups of a block, convolve and normalise (block_factors.cuh): their results go, as factors, to a ring
-// of stages in shared memory. Consumers, the other warpgroups, take them through both products: the accumulators of the first one become, through the
-// GELU, the fragments of the second one, without leaving their registers, and meet x again in the end. Weights lie in shared
-// memory: all of them, if they fit, and consumers never wait for each other; else two chunks of hidden units, of which one
-// is on its way while the other one is used.
+// Producers, some warpgroups of a block, convolve and normalise (block_factors.cuh): their results go, as factors, to
+// a ring of stages in shared memory. Consumers, the other warpgroups, take them through both products: the
+// accumulators of the first one become, through the GELU, the fragments of the second one, without leaving their
+// registers, and meet x again in the end. Weights lie in shared memory: all of them, if they fit, and consumers never
+// wait for each other; else two chunks of hidden units, of which one is on its way while the other one is used.
 //
-// Columns. A lane has in its fragments, of each block of 4 * kVector channels, the kVector neighbouring ones that it can load
-// and store at once. Which channel a column of a product stands for is free as long as the weights agree: channel_at().
+// Columns. A lane has in its fragments, of each block of 4 * kVector channels, the kVector neighbouring ones that it
+// can load and store at once. Which channel a column of a product stands for is free as long as the weights agree:
+// channel_at().
 //
 // Rows. Positions of an example are taken in an order in which those that lie d apart come close together, so that the
 // taps of a tile are mostly rows of the same tile, whatever the dilation: RowOrder.
@@ -113,20 +114,6 @@ __device__ void multiply_w2(float (&sums)[Plan::kColumns / Plan::kPart][Plan::kP
   }
 }
 
-// Volatile: all loads before all stores, as written. The assembler would otherwise wait for each load, and store what became
-// of it, before it issues the next.
-__device__ inline void load_in_order(uint32_t (&words)[4], const void* from) {
-  asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "l"(from)
-               : "memory");
-}
-__device__ inline void store_in_order(void* to, const uint32_t (&words)[4]) {
-  asm volatile("st.volatile.global.v4.u32 [%4], {%0,%1,%2,%3};" ::"r"(words[0]), "r"(words[1]), "r"(words[2]),
-               "r"(words[3]), "l"(to)
-               : "memory");
-}
-
 // x of one of the lane's rows.
 template <class Plan>
 struct Residual {
@@ -137,7 +124,7 @@ struct Residual {
 #pragma unroll
     for (int v = 0; v < Plan::kVectors; ++v) {
       const int column = first + v * 4 * Plan::kVector;
-      if (row.x >= 0 && column < a.channels) load_in_order(vectors[v].words, a.x + row.x + column);
+      load_vector(vectors[v], a.x + row.x + column, row.x >= 0 && column < a.channels);
     }
   }
 };
@@ -158,8 +145,8 @@ __device__ void store_row(const BlockArguments<typename Plan::T>& a, const RowOf
       const float sum = sums[block * 8 / Plan::kPart][block * 8 % Plan::kPart / 2 + half * 2 + i % 2];
       values[i] = sum == 0 ? x.vectors[v][i] : x.vectors[v][i] + sum;
     }
-    const auto rounded = round_to<typename Plan::T>(values);
-    if (row.x >= 0 && column < a.channels) store_in_order(a.out + row.out + column, rounded.words);
+    store_pieces<16>(a.out + row.out + column, 0, round_to<typename Plan::T>(values),
+                     row.x >= 0 && column < a.channels ? 1 : 0);
   }
 }
 
@@ -254,7 +241,7 @@ __device__ void consume(const BlockArguments<typename Plan::T>& a, const Layout<
     for (auto& part : sums) keep_in_place(part);
 #endif
     x[1].load(a, second_row);
-      store_row<Plan>(a, first_row, 0, x[0], sums);
+    store_row<Plan>(a, first_row, 0, x[0], sums);
     store_row<Plan>(a, second_row, 1, x[1], sums);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Cheri block as training computes it: conv_norm, two products by cuBLASLt, and elementwise kernels between them, all in
-// the storage dtype. Rows go in slabs whose hidden activations stay in the L2 cache from one step to the next.
+// The Cheri block as training computes it: conv_norm, two products by cuBLASLt, and elementwise kernels between them,
+// all in the storage dtype. Rows go in slabs whose hidden activations stay in the L2 cache from one step to the next.
 #include <algorithm>
 #include <cstdint>
 

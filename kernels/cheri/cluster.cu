@@ -28,8 +28,8 @@ __device__ uint4 packed(const float (&values)[4]) {
           __float_as_uint(values[3])};
 }
 
-template <class T, int kPiece, int kMinBlocks>
-__global__ void __launch_bounds__(kClusterThreads, kMinBlocks) cluster_kernel(const Arguments<T> a) {
+template <class T, int kPiece>
+__global__ void __launch_bounds__(kClusterThreads, 3) cluster_kernel(const Arguments<T> a) {
   constexpr int kLanes = 16 / int{sizeof(T)};
   using Vector = Bits<T, kLanes>;
   extern __shared__ uint4 held[];
@@ -197,7 +197,7 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Plan& plan, const C
                              .threads = a.cut.threads(),
                              .shared_bytes = plan.bytes,
                              .stream = static_cast<cudaStream_t>(run.stream)};
-  auto* const kernel = config["blocks"] == 2 ? cluster_kernel<T, kPiece, 2> : cluster_kernel<T, kPiece, 3>;
+  auto* const kernel = cluster_kernel<T, kPiece>;
   launch_clusters(launch, kernel,
                   config["next"] > 0 ? at_once(a.cut.examples, launch, kernel) : a.cut.examples, a);
 }
@@ -206,9 +206,7 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Plan& plan, const C
 
 const Tunable& conv_norm_cluster_tunable() {
   static const Tunable tunable{
-      .name = "cheri_conv_norm_cluster",
-      .version = 1,
-      .configs = {{{"blocks", 3}, {"next", 0}}, {{"blocks", 3}, {"next", 1}}, {{"blocks", 2}, {"next", 0}}}};
+      .name = "cheri_conv_norm_cluster", .version = 1, .configs = {{{"next", 0}}, {{"next", 1}}}};
   return tunable;
 }
 

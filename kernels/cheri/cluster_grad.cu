@@ -25,8 +25,9 @@ struct Arguments {
       ahead_dy;  // [bytes] of the cluster's next example that are brought to the L2 cache in advance
 };
 
-template <class T, int kPiece, Hold kHold, int kAhead>
+template <class T, int kPiece, Hold kHold>
 __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const Arguments<T> a) {
+  constexpr int kAhead = kHold == kXAndDy ? 2 : 4;  // rows: shared memory answers sooner
   using Held = Slots<T, kGradLanes>;
   constexpr bool kMasked = kPiece < kGradLanes * int{sizeof(T)};
   extern __shared__ uint4 held[];
@@ -151,8 +152,7 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Plan<T>& plan, 
                        .rounds = plan.spread.rounds,
                        .ahead_x = config["next"] >= 1 ? bytes_in_one_piece(t.x) : 0,
                        .ahead_dy = config["next"] >= 2 ? bytes_in_one_piece(t.dy) : 0};
-  auto* const kernel = config["ahead"] == 2 ? cluster_grad_kernel<T, kPiece, kHold, 2>
-                                            : cluster_grad_kernel<T, kPiece, kHold, 4>;
+  auto* const kernel = cluster_grad_kernel<T, kPiece, kHold>;
   const ClusterLaunch launch{.name = "cluster_grad_kernel",
                              .compute_capability = capability,
                              .size = a.size,
@@ -169,13 +169,10 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Plan<T>& plan, 
 const Tunable& conv_norm_grad_cluster_tunable() {
   static const Tunable tunable{.name = "cheri_conv_norm_grad_cluster",
                                .version = 1,
-                               .configs = {{{"hold", kX}, {"ahead", 4}, {"next", 0}},
-                                           {{"hold", kX}, {"ahead", 4}, {"next", 1}},
-                                           {{"hold", kX}, {"ahead", 4}, {"next", 2}},
-                                           {{"hold", kXAndDy}, {"ahead", 2}, {"next", 0}},
-                                           {{"hold", kXAndDy}, {"ahead", 2}, {"next", 2}},
-                                           {{"hold", kNothing}, {"ahead", 4}, {"next", 0}},
-                                           {{"hold", kNothing}, {"ahead", 4}, {"next", 2}}}};
+                               .configs = {{{"hold", kX}, {"next", 0}},
+                                           {{"hold", kX}, {"next", 1}},
+                                           {{"hold", kXAndDy}, {"next", 2}},
+                                           {{"hold", kNothing}, {"next", 0}}}};
   return tunable;
 }
 

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kWarp) norms_kernel(const Arguments<T> a, Norm
   }
 }
 
-template <class T, int kPiece, int kAhead>
+template <class T, int kPiece>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 4 : 3) normalise_kernel(const Arguments<T> a) {
   constexpr int kLanes = 16 / int{sizeof(T)};
   __shared__ Norm shared;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 4 : 3) normalise_ke
       y_next.store(round_to<T>(values));
       y_next.next();
     };
-    march<kAhead, T, kLanes>(strip, x, NoRows{}, normalise);
+    march<4, T, kLanes>(strip, x, NoRows{}, normalise);
     __syncthreads();
   }
 }
@@ -156,7 +156,7 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Config& config, std
   sums_kernel<T, kPiece><<<grid_of(a.cut.examples * a.parts.count), block_of(a.cut), 0, stream>>>(a);
   cuda_check_launch("sums_kernel");
   a.cut = cut(t.x.shape, run.dilation, kLanes, static_cast<int>(config["threads"]), config["rows"]);
-  auto* const kernel = config["ahead"] == 2 ? normalise_kernel<T, kPiece, 2> : normalise_kernel<T, kPiece, 4>;
+  auto* const kernel = normalise_kernel<T, kPiece>;
   launch_dependent(can, "normalise_kernel", kernel, grid_of(a.cut.examples * a.cut.units()), block_of(a.cut),
                    0, stream, a);
 }
@@ -166,12 +166,10 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Config& config, std
 const Tunable& conv_norm_two_pass_tunable() {
   static const Tunable tunable{.name = "cheri_conv_norm_two_pass",
                                .version = 1,
-                               .configs = {{{"threads", 256}, {"rows", 16}, {"ahead", 4}},
-                                           {{"threads", 256}, {"rows", 8}, {"ahead", 4}},
-                                           {{"threads", 256}, {"rows", 12}, {"ahead", 4}},
-                                           {{"threads", 128}, {"rows", 8}, {"ahead", 4}},
-                                           {{"threads", 128}, {"rows", 32}, {"ahead", 4}},
-                                           {{"threads", 256}, {"rows", 8}, {"ahead", 2}}}};
+                               .configs = {{{"threads", 256}, {"rows", 12}},
+                                           {{"threads", 256}, {"rows", 16}},
+                                           {{"threads", 256}, {"rows", 8}},
+                                           {{"threads", 128}, {"rows", 32}}}};
   return tunable;
 }
 

@@ -9,8 +9,9 @@
 
 namespace assay {
 
-// d (rows, columns) = a (rows, inner) * b (columns, inner) transposed, all of one dtype, f32 sums, one rounding; without
-// tf32. Rows of each matrix lie one after the other, `pitch` elements apart, and begin at multiples of 256 bytes.
+// d (rows, columns) = a (rows, inner) * b (columns, inner) transposed, all of one dtype, f32 sums, one rounding;
+// without tf32. Rows of each matrix lie one after the other, `pitch` elements apart, and begin at multiples of 256
+// bytes.
 struct RowProduct {
   DType dtype;
   int64_t columns, inner;             // > 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barriers in shared memory on which some threads of a block wait for others. A barrier completes its phase number 0, 1, ...
-// each time that as many threads have arrived as it was made for.
+// Barriers in shared memory on which some threads of a block wait for others. A barrier completes its phase number 0,
+// 1, ... each time that as many threads have arrived as it was made for.
 #pragma once
 
 #include <cstdint>

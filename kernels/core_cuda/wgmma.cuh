@@ -3,8 +3,8 @@
 //
 // Four warps of a warpgroup, the first one's number a multiple of four, issue each of these together. Work between
 // wgmma_begin() and wgmma_commit() is one group; registers that it reads or writes may not be touched before
-// wgmma_wait() has said that it is complete. What ordinary stores or cp.async put into shared memory becomes visible to it
-// by fence_async_proxy() of the writing thread, followed by a barrier.
+// wgmma_wait() has said that it is complete. What ordinary stores or cp.async put into shared memory becomes visible
+// to it by fence_async_proxy() of the writing thread, followed by a barrier.
 //
 // Fragments are those of mma.m16n8k16 (mma.cuh); warp w of the group has rows 16w .. 16w + 15.
 #pragma once
@@ -26,8 +26,8 @@ namespace assay {
 
 #if ASSAY_HAS_WGMMA
 
-// A factor in shared memory, without swizzle: blocks of 8 rows by 16 bytes, each of them 128 contiguous bytes. The summed
-// dimension runs along the 16 bytes.
+// A factor in shared memory, without swizzle: blocks of 8 rows by 16 bytes, each of them 128 contiguous bytes. The
+// summed dimension runs along the 16 bytes.
 struct SharedFactor {
   uint32_t address;    // of its first block
   uint32_t next_k;     // [bytes] from a block to the one with the next 8 of the summed dimension

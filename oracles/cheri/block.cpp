@@ -276,7 +276,7 @@ class Block {
         row.own_variance[h] + slope * slope * stored * stored / 3 + kUnit * kUnit * (3 * g * g + z * z);
   }
 
-  double gelu_of(double z) const { return fault_ == Fault::kNoGelu ? z : gelu(z); }
+  double gelu_of(double z) const { return fault_ == Fault::kNoGelu && z < 0 ? z : gelu(z); }
 
   // out = x + scale * sum_h w2[c,h] * g[h]
   Expected out(const Hidden& row, int64_t c) const {
