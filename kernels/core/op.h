@@ -119,7 +119,7 @@ struct Call {
   void* stream = nullptr;      // a cudaStream_t for CUDA paths; the work is enqueued there and not waited for
   Context* context = nullptr;  // of the path's device; needed by paths that keep something between calls
   // One for each input, or none. Equal versions other than 0 promise equal values (kernels/core/context.h).
-  std::vector<uint64_t> versions;
+  std::vector<uint64_t> versions{};
 };
 
 // One way to compute an op.
