@@ -18,8 +18,9 @@ rc::Gen<T> one_of(std::vector<T> values) {
                       [values = std::move(values)](int64_t i) { return values[static_cast<size_t>(i)]; });
 }
 
-// Mostly a small size or one next to an edge, now and then the smallest, which may be 0.
-rc::Gen<int64_t> arbitrary_size(const DimInfo& dim) {
+// Mostly a small size or one next to an edge, now and then the smallest, which may be 0; often a multiple of what every
+// path serves, if the dimension has such.
+rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
   const int64_t one = std::max<int64_t>(dim.min, 1);
   const int64_t largest_small = is_short(dim) ? dim.max : one + kSmall;
@@ -31,9 +32,13 @@ rc::Gen<int64_t> arbitrary_size(const DimInfo& dim) {
   std::ranges::sort(sizes);
   const auto repeated = std::ranges::unique(sizes);
   sizes.erase(repeated.begin(), repeated.end());
+  std::vector<int64_t> multiples{one};
+  for (int64_t count = 1; count <= 5 && is_summed(op, dim); ++count)
+    multiples.push_back(count * dim.edges.front());
   return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
                                           {12, rc::gen::inRange(one, largest_small + 1)},
-                                          {dim.edges.empty() ? 0 : 12, one_of(std::move(sizes))}});
+                                          {dim.edges.empty() ? 0 : 12, one_of(std::move(sizes))},
+                                          {is_summed(op, dim) ? 25 : 0, one_of(std::move(multiples))}});
 }
 
 // Gives the outermost dimension of every tensor the size that a layout asks for, as far as it may have it.
@@ -236,8 +241,8 @@ rc::Gen<Case> arbitrary_case(const Op& op, const Path& path) {
     for (const DimInfo& dim : op.dims) keys.push_back(dim.key);
     const std::string_view kept = *one_of(keys);
     Dims other_sizes;
-    for (const DimInfo& dim : op.dims) other_sizes.set(std::string(dim.key), *arbitrary_size(dim));
-    for (const DimInfo& dim : op.dims) result.dims.set(std::string(dim.key), *arbitrary_size(dim));
+    for (const DimInfo& dim : op.dims) other_sizes.set(std::string(dim.key), *arbitrary_size(op, dim));
+    for (const DimInfo& dim : op.dims) result.dims.set(std::string(dim.key), *arbitrary_size(op, dim));
     make_legal(result.layout, op, result.dims);
     limit(op, kept, result.dims);
     if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
