@@ -13,6 +13,7 @@
 #include "kernels/cheri/statistics.h"
 #include "kernels/core/specialise.h"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay::cheri {
 namespace {
@@ -151,9 +152,7 @@ struct Fit {
 template <class Plan>
 void enqueue(const BlockArguments<typename Plan::T>& a, const Fit& fit, const Run& run) {
   auto* const kernel = fit.is_resident ? block_kernel<Plan, true> : block_kernel<Plan, false>;
-  cuda_check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(fit.bytes)),
-      "cudaFuncSetAttribute");
+  allow_all_shared_memory(kernel);
   // One block has all registers of a multiprocessor, or about all of its shared memory.
   const int64_t units = run.context.device().info().units;
   const int64_t wanted = (a.tiles + Plan::kConsumers - 1) / Plan::kConsumers;

@@ -57,6 +57,9 @@ BlockTensors block_tensors(const Call& call) {
   return {call.inputs[0], call.inputs[1], call.inputs[2], call.inputs[3], call.outputs[0]};
 }
 Run run_of(const Call& call) {
+  if (!call.versions.empty() && call.versions.size() != call.inputs.size()) {
+    throw usage_error("{} versions for {} inputs", call.versions.size(), call.inputs.size());
+  }
   return {.dilation = call.dims["dilation"],
           .context = context_of(call),
           .stream = call.stream,

@@ -42,6 +42,8 @@ void parse_after(std::string_view argument, Step& step) {
 
 Step parse_step(std::string_view word) {
   const size_t colon = word.find(':');
+  if (word == kFirstCall)
+    throw usage_error("state: first_call means that nothing happened before; it stands alone");
   Step step{.kind = parse_name("state", word.substr(0, colon), all_steps())};
   const bool has_argument = step.kind == kForced || step.kind == kAfter;
   if (has_argument != (colon != std::string_view::npos)) {

@@ -11,6 +11,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay {
 
@@ -75,11 +76,8 @@ void with_cluster_config(const ClusterLaunch& launch, Kernel kernel, int64_t clu
   if (clusters > INT32_MAX / launch.size) {
     throw unsupported_error("{} clusters of {} blocks in one launch", clusters, launch.size);
   }
-  const int bytes = static_cast<int>(launch.shared_bytes);
-  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), launch.name);
-  cuda_check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, launch.size > 8 ? 1 : 0),
-      launch.name);
+  allow_all_shared_memory(kernel);
+  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), launch.name);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim.x = static_cast<unsigned>(launch.size);

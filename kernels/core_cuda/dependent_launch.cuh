@@ -13,7 +13,8 @@
 namespace assay {
 
 // Device: from here on, what the kernel before wrote is there. Whoever was launched as dependent calls it before it
-// touches anything that an earlier kernel may write or read.
+// touches anything that an earlier dependent kernel, or the one before, may write. What was there before that chain began
+// may be read at once: its first kernel is an ordinary launch, which has waited.
 __device__ inline void wait_for_kernel_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

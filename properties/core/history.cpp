@@ -48,7 +48,11 @@ std::optional<std::string> inapplicable(const Step& step, const Op& op, const Pa
       if (std::ranges::count(path.dtypes, step.dtype) == 0) {
         return fmt::format("after: {} does not serve {}", path.name, name_of(step.dtype));
       }
-      require_dims(op, step.dims);
+      try {
+        require_dims(op, step.dims);
+      } catch (const Error& error) {
+        throw usage_error("{}: {}", step.to_string(), error.what());
+      }
       return std::nullopt;
     case StepKind::kOtherStream:
     case StepKind::kGraphReplay:
@@ -129,6 +133,7 @@ class History {
         problem_.draw_inputs(other_seed(), 1);
         return call(problem_);
       case StepKind::kGraphReplay: {
+        problem_.release_graph();  // a replay prepares nothing for a capture
         auto wrong = call_on_other_data();
         problem_.capture();
         return wrong;
@@ -158,9 +163,21 @@ class History {
     other.state = {};
     if (problem_.path().unsupported && problem_.path().unsupported(other.dims, other.dtype))
       return std::nullopt;
-    Problem before(problem_.op(), problem_.path(), other, problem_.device(), problem_.context());
-    before.draw_inputs(other_seed());
-    return call(before);
+    // Only the judged problem has to fit and to be served.
+    std::optional<Problem> before;
+    try {
+      before.emplace(problem_.op(), problem_.path(), other, problem_.device(), problem_.context());
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kDevice) throw;
+      return std::nullopt;
+    }
+    before->draw_inputs(other_seed());
+    try {
+      return call(*before);
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kUnsupported) throw;
+      return std::nullopt;
+    }
   }
 
   std::optional<std::string> call(Problem& problem) {
@@ -201,13 +218,12 @@ std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs) 
   History history(problem, inputs);
   const std::vector<Step>& steps = problem.which().state.steps;
   problem.poison_outputs(Poison::kNan);
-  for (const Step& step : steps) {
-    if (auto wrong = history.perform(step)) return wrong;
-  }
+  std::optional<std::string> wrong;
+  for (size_t i = 0; i < steps.size() && !wrong; ++i) wrong = history.perform(steps[i]);
   history.set_inputs();
   const bool holds_results = !steps.empty() && steps.back().kind == StepKind::kSecondCall;
   if (!holds_results) problem.poison_outputs(Poison::kNan);
-  return std::nullopt;
+  return wrong;
 }
 
 TensorBytes outputs_of_untuned_call(Problem& problem) {

@@ -17,7 +17,7 @@ std::optional<std::string> inapplicable(const State& state, const Op& op, const 
 // the last step is second_call, whose results they hold. Throws what the path throws. Returns the first step whose call
 // gave another result than the same call, untuned, in a new context, or nothing; a path that does not call itself deterministic
 // is not compared.
-std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs = nullptr);
+[[nodiscard]] std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs = nullptr);
 
 // The outputs of a direct call on the same inputs in a context of its own, with the first configuration that fits. The problem's outputs are overwritten.
 TensorBytes outputs_of_untuned_call(Problem& problem);

@@ -150,16 +150,16 @@ struct Runs {
   TensorBytes got;
   TensorBytes again;
   std::optional<std::string> broken;  // rules 3, 4, 6 and 7
+  int64_t trials_after_loading = 0;   // where the last step loads choices
 };
 
 // Rule 6: the state must not show.
 std::optional<std::string> find_history(Problem& problem, const Runs& runs) {
   const Path& path = problem.path();
   const State& state = problem.which().state;
-  const bool was_loaded = !state.steps.empty() && state.steps.back().kind == StepKind::kCacheLoaded;
-  if (was_loaded && problem.context()->tuner().trials() > 0) {
+  if (runs.trials_after_loading > 0) {
     return fmt::format("{} configurations were tried again after their choice had been loaded",
-                       problem.context()->tuner().trials());
+                       runs.trials_after_loading);
   }
   const bool has_history = !state.steps.empty() || !path.tunables.empty();
   if (!has_history || !path.deterministic) return std::nullopt;
@@ -190,6 +190,9 @@ Runs run_twice(Problem& problem, const TensorBytes* inputs) {
   std::vector<uint64_t> input_hashes;
   for (const GuardedTensor& input : problem.input_tensors()) input_hashes.push_back(input.hash());
   const std::vector<Step>& steps = problem.which().state.steps;
+  const Tuner& tuner = problem.context()->tuner();
+  const bool has_loaded =
+      !steps.empty() && steps.back().kind == StepKind::kCacheLoaded && tuner.choices() > 0;
   if (!steps.empty() && steps.back().kind == StepKind::kSecondCall) runs.previous = problem.outputs();
   problem.run();
   runs.got = problem.outputs();
@@ -199,6 +202,7 @@ Runs run_twice(Problem& problem, const TensorBytes* inputs) {
   problem.run();
   runs.again = problem.outputs();
   runs.broken = find_trespass(problem, input_hashes, Poison::kFinite);
+  if (has_loaded) runs.trials_after_loading = tuner.trials();
   if (!runs.broken) runs.broken = find_wrong_role(problem);
   if (!runs.broken) runs.broken = find_history(problem, runs);
   return runs;

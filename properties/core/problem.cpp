@@ -146,6 +146,10 @@ void Problem::capture() {
   context_of_graph_ = context_;
 }
 
+void Problem::release_graph() {
+  replay_ = {};
+}
+
 void Problem::set_context(std::shared_ptr<Context> context) {
   context_ = std::move(context);
 }

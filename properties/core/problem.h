@@ -47,6 +47,7 @@ class Problem {
   void run_on_other_stream();
   // From now on enqueue() and run() replay a graph of the call, on whatever the inputs hold then.
   void capture();
+  void release_graph();  // back to direct calls
 
   const std::shared_ptr<Context>& context() const { return context_; }
   void set_context(std::shared_ptr<Context> context);  // later calls use it; a captured graph keeps its own

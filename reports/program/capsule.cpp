@@ -27,7 +27,7 @@ TensorBytes drawn_inputs(const Subject& subject, const Case& which) {
 void add_outputs_if_any(TensorFile& file, const Subject& subject, const Case& which, Device& device) {
   try {
     Problem problem(*subject.op, *subject.path, which, device);
-    prepare(problem);
+    if (prepare(problem)) return;  // no judged call was made
     problem.run();
     add_outputs(file, problem);
   } catch (const std::exception&) {

@@ -64,7 +64,7 @@ int run_exec(const Registry& registry, const Options& options) {
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
   const auto device = open_device_for(*subject.path, options.device);
   Problem problem(*subject.op, *subject.path, which, *device);
-  prepare(problem, &inputs);
+  if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", *wrong);
   problem.run();
   TensorFile file;
   file.metadata = {{"case", which.to_string()}};

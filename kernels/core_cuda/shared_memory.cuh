@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Permission for a kernel to use all shared memory that a block can have.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "kernels/core_cuda/cuda_check.h"
+
+namespace assay {
+
+// Host: every launch of a kernel asks for the same, so that threads that launch it for problems of different sizes do not
+// take the permission from each other.
+template <class... Parameters>
+void allow_all_shared_memory(void (*kernel)(Parameters...)) {
+  int device = 0;
+  cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  int most = 0;
+  cuda_check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+             "cudaDeviceGetAttribute");
+  cudaFuncAttributes attributes{};
+  cuda_check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  most - static_cast<int>(attributes.sharedSizeBytes)),
+             "cudaFuncSetAttribute");
+}
+
+}  // namespace assay
