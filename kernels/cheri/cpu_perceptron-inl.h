@@ -34,7 +34,7 @@ constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 14 : 6;
 constexpr int64_t kWidth = kPanel * kLanes;
 static_assert(kPiece % kWidth == 0, "a panel lies in one piece");
 
-int64_t tile_floats(int64_t rows, int64_t columns) {
+inline int64_t tile_floats(int64_t rows, int64_t columns) {
   return (columns + kPiece - 1) / kPiece * rows * kPitch;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/render/html_details.h"
 
+#include <cmath>
 #include <map>
 
 #include "reports/render/render.h"
@@ -32,7 +33,7 @@ Json detail_row(const OutputNumerics& output) {
   if (seen.worst) {
     row.push_back(format_count(seen.worst->element));
     for (double value : {seen.worst->got, seen.worst->want, seen.worst->bound})
-      row.push_back(fmt::format("{:.9g}", value));
+      row.push_back(std::isnan(value) ? "nan" : fmt::format("{:.9g}", value));  // the sign is not kept
   }
   return row;
 }
