@@ -154,10 +154,11 @@ def main():
     lines = [f"# What the source of the Cheri block claims, on {torch.cuda.get_device_name()}", "",
              f"`scripts/gpu_claims.py`; PyTorch {torch.__version__}; largest absolute errors against float64.", "",
              "| the source says | the source does | Assay |", "|---|---|---|"]
-    for measure in (first_call, agreement, speed, hidden_multiple):
-        lines += ["| " + " | ".join(row) + " |" for row in measure(seed, peer)]
+    for measure in (first_call, agreement, hidden_multiple, speed):
+        for row in measure(seed, peer):
+            lines.append("| " + " | ".join(row) + " |")
+            print(lines[-1], flush=True)
     pathlib.Path(sys.argv[1]).write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
 
 
 if __name__ == "__main__":

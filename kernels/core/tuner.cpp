@@ -159,11 +159,10 @@ Config Tuner::chosen(const Launch& launch, const std::vector<Config>& fitting) {
         launch.tunable->name);
   }
   const auto winner = fastest(launch, fitting);
-  if (!winner) return fitting.front();
-  choice->config = winner->first;
+  choice->config = winner ? winner->first : fitting.front();
   choice->version = launch.tunable->version;
-  choice->seconds = winner->second;
-  return winner->first;
+  choice->seconds = winner ? std::optional(winner->second) : std::nullopt;
+  return *choice->config;
 }
 
 std::optional<std::pair<Config, double>> Tuner::fastest(const Launch& launch,
@@ -246,12 +245,12 @@ void Tuner::save(const std::filesystem::path& file) const {
                                      {"choices", nlohmann::ordered_json::array()}};
   for (const auto& [name, choice] : copy_of_choices()) {
     const std::lock_guard lock(choice->mutex);
-    if (!choice->config) continue;
+    if (!choice->config || !choice->seconds) continue;
     document["choices"].push_back({{"tunable", name.first},
                                    {"version", choice->version},
                                    {"key", name.second},
                                    {"config", choice->config->to_string()},
-                                   {"seconds", choice->seconds}});
+                                   {"seconds", *choice->seconds}});
   }
   const std::filesystem::path unfinished = file.string() + ".unfinished";
   std::ofstream out(unfinished);

@@ -79,8 +79,8 @@ class Tuner {
 
   // Runs the launch with the forced configuration, the chosen one, or after trials with the fastest one that fits.
   // Throws Error (unsupported) if none fits or the forced one does not, Error (usage) if trials would have to run while
-  // the stream is being captured into a graph. If memory for trials is short, runs the first that fits and keeps no
-  // choice.
+  // the stream is being captured into a graph. If memory for trials is short, the first that fits is chosen, but not
+  // saved.
   void run(const Launch& launch);
 
   // From now on every launch of the tunable uses this configuration, until it is given no value.
@@ -110,8 +110,8 @@ class Tuner {
   struct Choice {
     std::mutex mutex;  // held while trials run
     std::optional<Config> config;
-    int version = 0;     // of the tunable
-    double seconds = 0;  // of its fastest trial
+    int version = 0;                // of the tunable
+    std::optional<double> seconds;  // of its fastest trial; none if there was no memory for trials
   };
 
   using Choices =

@@ -161,6 +161,7 @@ class BadDevice final : public Device {
   std::function<void()> capture(const std::function<void()>&) override { return {}; }
   bool is_capturing(void*) const override { return captures_; }
   void flush_cache() override {}
+  void start_capture() { captures_ = true; }
 
  private:
   bool captures_;
@@ -187,6 +188,24 @@ TEST(Tuner, WithoutMemoryForTrialsRunsTheFirstThatFits) {
   tuner.run(adder.launch());
   EXPECT_THAT(adder.ran, ElementsAre("wait=3"));
   EXPECT_EQ(tuner.trials(), 0);
+  // It was not timed, so nobody else should trust it.
+  const auto file = temporary("untimed.json");
+  tuner.save(file);
+  Tuner other(cpu());
+  EXPECT_THAT(other.load(file, kKnown), IsEmpty());
+  EXPECT_EQ(other.choices(), 0);
+  std::filesystem::remove(file);
+}
+
+// A capture after a call finds a choice, even where that call could not try any.
+TEST(Tuner, ACallWithoutMemoryForTrialsMayBeCaptured) {
+  BadDevice device(false, true);
+  Tuner tuner(device);
+  Adder adder;
+  tuner.run(adder.launch());
+  device.start_capture();
+  tuner.run(adder.launch());
+  EXPECT_THAT(adder.ran, ElementsAre("wait=3", "wait=3"));
 }
 
 TEST(Tuner, ThreadsShareOneChoice) {
