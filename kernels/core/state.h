@@ -50,6 +50,7 @@ struct Step {
 struct State {
   std::vector<Step> steps;  // none: first_call
 
+  bool ends_with(StepKind kind) const { return !steps.empty() && steps.back().kind == kind; }
   std::string to_string() const;
   bool operator==(const State&) const = default;
 };

@@ -26,12 +26,6 @@ std::vector<void*> addresses(const std::vector<Buffer>& buffers) {
   return data;
 }
 
-const Config* find_config(const Tunable& tunable, std::string_view text) {
-  const auto found =
-      std::ranges::find_if(tunable.configs, [&](const Config& c) { return c.to_string() == text; });
-  return found == tunable.configs.end() ? nullptr : &*found;
-}
-
 // The configurations that can run here, and why the others cannot.
 struct Pruned {
   std::vector<Config> fitting;
@@ -83,6 +77,12 @@ class TrialBuffers {
 };
 
 }  // namespace
+
+const Config* find_config(const Tunable& tunable, std::string_view text) {
+  const auto found =
+      std::ranges::find_if(tunable.configs, [&](const Config& c) { return c.to_string() == text; });
+  return found == tunable.configs.end() ? nullptr : &*found;
+}
 
 std::string_view name_of(Role role) {
   switch (role) {

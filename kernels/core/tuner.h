@@ -40,6 +40,9 @@
 
 namespace assay {
 
+// The configuration that prints as `text`, or nullptr.
+const Config* find_config(const Tunable& tunable, std::string_view text);
+
 enum class Role : uint8_t {
   kRead,        // only read
   kWrite,       // overwritten, whatever it held

@@ -162,10 +162,6 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
   return step;
 }
 
-}  // namespace
-
-namespace {
-
 bool is_axis_of(const std::vector<TensorInfo>& tensors, std::string_view key) {
   return std::ranges::any_of(tensors, [&](const TensorInfo& tensor) {
     const std::vector<std::string_view> axes = axes_of(tensor);

@@ -14,20 +14,10 @@ namespace {
 constexpr uint64_t kPreviousCall = 0x5EED;  // what the seed of a previous call's data differs by
 constexpr unsigned char kNanByte = 0xFF;    // a NaN in every dtype; -1 in every integer
 
-const Tunable* find_tunable(const Path& path, const Step& step) {
-  for (const Tunable* tunable : path.tunables) {
-    if (tunable->name == step.tunable) return tunable;
-  }
-  return nullptr;
-}
-
 const Config* find_config(const Path& path, const Step& step) {
-  const Tunable* tunable = find_tunable(path, step);
-  if (tunable == nullptr) return nullptr;
-  for (const Config& config : tunable->configs) {
-    if (config.to_string() == step.config) return &config;
-  }
-  return nullptr;
+  const auto tunable =
+      std::ranges::find_if(path.tunables, [&](const Tunable* t) { return t->name == step.tunable; });
+  return tunable == path.tunables.end() ? nullptr : assay::find_config(**tunable, step.config);
 }
 
 std::optional<std::string> inapplicable(const Step& step, const Op& op, const Path& path) {
@@ -221,8 +211,7 @@ std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs) 
   std::optional<std::string> wrong;
   for (size_t i = 0; i < steps.size() && !wrong; ++i) wrong = history.perform(steps[i]);
   history.set_inputs();
-  const bool holds_results = !steps.empty() && steps.back().kind == StepKind::kSecondCall;
-  if (!holds_results) problem.poison_outputs(Poison::kNan);
+  if (!problem.which().state.ends_with(StepKind::kSecondCall)) problem.poison_outputs(Poison::kNan);
   return wrong;
 }
 

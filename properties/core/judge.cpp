@@ -189,11 +189,10 @@ Runs run_twice(Problem& problem, const TensorBytes* inputs) {
   if (runs.broken) return runs;
   std::vector<uint64_t> input_hashes;
   for (const GuardedTensor& input : problem.input_tensors()) input_hashes.push_back(input.hash());
-  const std::vector<Step>& steps = problem.which().state.steps;
+  const State& state = problem.which().state;
   const Tuner& tuner = problem.context()->tuner();
-  const bool has_loaded =
-      !steps.empty() && steps.back().kind == StepKind::kCacheLoaded && tuner.choices() > 0;
-  if (!steps.empty() && steps.back().kind == StepKind::kSecondCall) runs.previous = problem.outputs();
+  const bool has_loaded = state.ends_with(StepKind::kCacheLoaded) && tuner.choices() > 0;
+  if (state.ends_with(StepKind::kSecondCall)) runs.previous = problem.outputs();
   problem.run();
   runs.got = problem.outputs();
   runs.broken = find_trespass(problem, input_hashes, Poison::kNan);
