@@ -83,8 +83,9 @@ void Comparison::merge(const Comparison& other) {
   sum_square_variance += other.sum_square_variance;
 }
 
-double Comparison::rel_l2() const {
+std::optional<double> Comparison::rel_l2() const {
   if (sum_square_error == 0) return 0;
+  if (sum_square_value == 0) return std::nullopt;
   return std::sqrt(sum_square_error / sum_square_value);
 }
 

@@ -50,8 +50,9 @@ struct Comparison {
   void add(const Expected& expected, double got, int64_t element, DType dtype);
   void merge(const Comparison& other);
 
-  double rel_l2() const;  // [1] normwise error; 0 if both norms are 0
-  double bias() const;    // mean of got - value
+  // [1] normwise error; nothing if there is an error and the exact values are all 0.
+  std::optional<double> rel_l2() const;
+  double bias() const;  // mean of got - value
   double rms() const;
   double predicted_rms() const;  // sqrt of the mean variance
 };

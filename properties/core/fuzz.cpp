@@ -30,6 +30,18 @@ Judged shrink(const Subject& subject, Device& device, rc::Shrinkable<Case> faili
   return simplest;
 }
 
+// One that the path serves, if there is such among three draws: a path that needs multiples of 16 shall be judged about
+// as often as the others, and still be asked for other sizes.
+rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Path& path) {
+  rc::Shrinkable<Case> drawn = generator(random, rc::kNominalSize);
+  for (int again = 0; again < 2; ++again) {
+    const Case which = drawn.value();
+    if (!path.unsupported || !path.unsupported(which.dims, which.dtype)) break;
+    drawn = generator(random.split(), rc::kNominalSize);
+  }
+  return drawn;
+}
+
 }  // namespace
 
 void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
@@ -46,7 +58,7 @@ void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
   for (int64_t i = 0; (options.budget || i < options.cases) && !is_over_budget(); ++i) {
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
-    const rc::Shrinkable<Case> drawn = generator(of_case, rc::kNominalSize);
+    const rc::Shrinkable<Case> drawn = draw(generator, of_case, path);
     Verdict verdict = judge(subject, drawn.value(), device);
     Judged judged{.which = drawn.value(), .verdict = {}, .shrunk_from = {}};
     if (is_failure(verdict.kind) && verdict.kind != VerdictKind::kCrashed) {

@@ -103,6 +103,14 @@ TEST(Comparison, CountsWhatItSaw) {
   EXPECT_EQ(c.worst->element, 12);
 }
 
+TEST(Comparison, HasNoNormwiseErrorWhereOnlyTheExactValuesAreZero) {
+  Comparison c;
+  c.add(value(0, 1), 0, 0, kF32);
+  EXPECT_EQ(c.rel_l2(), 0);
+  c.add(value(0, 1), 0.5, 1, kF32);
+  EXPECT_EQ(c.rel_l2(), std::nullopt);
+}
+
 TEST(Comparison, OfNothingIsZero) {
   const Comparison c;
   EXPECT_EQ(c.rel_l2(), 0);

@@ -49,6 +49,20 @@ TEST(Fuzz, ProductionPathsPass) {
   }
 }
 
+TEST(Fuzz, MostlyDrawsWhatThePathServes) {
+  Subject subject = production();
+  Path picky = *subject.path;
+  picky.unsupported = [](const Dims& dims, DType) {
+    return dims["d"] % 2 == 0 ? std::nullopt : std::optional<std::string>("d is odd");
+  };
+  subject.path = &picky;
+  const auto all = fuzz_all(subject, {});
+  const auto refused = std::ranges::count_if(
+      all, [](const Judged& judged) { return judged.verdict.kind == VerdictKind::kUnsupported; });
+  EXPECT_LT(refused, 50);  // of 200; drawn once, it is about half
+  EXPECT_GT(refused, 0);
+}
+
 TEST(Fuzz, SameSeedSameCases) {
   FuzzOptions options;
   options.cases = 30;

@@ -7,6 +7,7 @@
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
+#include "reports/render/text.h"
 
 namespace assay {
 namespace {
@@ -15,10 +16,10 @@ void print_numerics(const Verdict& verdict) {
   for (const OutputNumerics& output : verdict.outputs) {
     const Comparison& c = output.comparison;
     fmt::print(
-        "  {:<8} {} of {} elements compared, {} wrong; error/bound {:.3g}, {:.3g} ulp, rel_l2 {:.3g}, max "
+        "  {:<8} {} of {} elements compared, {} wrong; error/bound {:.3g}, {:.3g} ulp, rel_l2 {}, max "
         "{:.3g}\n",
-        output.name, c.count, output.elements, c.wrong, c.max_error_over_bound, c.max_ulp, c.rel_l2(),
-        c.max_abs);
+        output.name, c.count, output.elements, c.wrong, c.max_error_over_bound, c.max_ulp,
+        format_number(c.rel_l2()), c.max_abs);
   }
 }
 

@@ -115,7 +115,7 @@ Json to_json(const OutputNumerics& output) {
   put_number(json, "rms_over_predicted", seen.rms() / seen.predicted_rms());
   if (output.allowed_rms) put_number(json, "allowed_rms", *output.allowed_rms);
   put_number(json, "max_ulp", seen.max_ulp);
-  put_number(json, "rel_l2", seen.rel_l2());
+  if (const auto normwise = seen.rel_l2()) put_number(json, "rel_l2", *normwise);
   put_number(json, "max_abs", seen.max_abs);
   put_number(json, "bias", seen.bias());
   put_number(json, "rms", seen.rms());

@@ -61,6 +61,7 @@ th { font-size: 12px; font-weight: 600; color: var(--muted); white-space: nowrap
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(376px, 1fr)); gap: 26px 32px; }
 .cards.narrow { grid-template-columns: repeat(auto-fill, minmax(230px, 1fr)); gap: 20px 24px; }
 .card { min-width: 0; break-inside: avoid; }
+.card h3 { overflow-wrap: anywhere; }
 .card table { margin: 4px 0 6px; font-size: 13px; }
 .card td, .card th { padding: 1px 10px 1px 0; border: 0; white-space: nowrap; }
 .card td:last-child { padding-right: 0; }

@@ -25,7 +25,7 @@ std::string properties(const CaseRecord& item) {
     const std::string name = escape_markup(output.name);
     text += property(name + ".max_error_over_bound", fmt::format("{}", seen.max_error_over_bound));
     text += property(name + ".max_ulp", fmt::format("{}", seen.max_ulp));
-    text += property(name + ".rel_l2", fmt::format("{}", seen.rel_l2()));
+    if (const auto normwise = seen.rel_l2()) text += property(name + ".rel_l2", fmt::format("{}", *normwise));
   }
   if (item.perf) text += perf_properties(*item.perf);
   if (item.perf_warm) text += perf_properties(*item.perf_warm);

@@ -16,7 +16,7 @@ struct Numbers {
   double max_error_over_bound = 0;
   std::optional<double> rms_over_allowed;  // absent where the rms law applies to none of the outputs
   double max_ulp = 0;
-  double rel_l2 = 0;
+  std::optional<double> rel_l2;  // absent where no output has one
 };
 std::optional<double> rms_over_allowed(const OutputNumerics& output);
 std::optional<Numbers> numbers_of(const CaseRecord& item);  // nothing if no element was compared

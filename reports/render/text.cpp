@@ -95,16 +95,16 @@ std::string clipped(std::string text, size_t bytes) {
   return text += kEllipsis;
 }
 
-std::string format_number(double value) {
-  const double magnitude = std::abs(value);
-  if (value == 0 || !std::isfinite(value) || (magnitude >= 99.95 && magnitude < 1e6))
-    return fmt::format("{:.0f}", value);
-  return fmt::format("{:#.3g}", value);
+std::string format_number(std::optional<double> value) {
+  if (!value) return "–";
+  const double magnitude = std::abs(*value);
+  if (magnitude == 0 || !std::isfinite(magnitude) || (magnitude >= 99.95 && magnitude < 1e6))
+    return fmt::format("{:.0f}", *value);
+  return fmt::format("{:#.3g}", *value);
 }
 
 std::string format_ratio(std::optional<double> ratio) {
-  if (!ratio) return "–";
-  const bool rounds_to_1 = *ratio < 1 && *ratio >= 0.9995;
+  const bool rounds_to_1 = ratio && *ratio < 1 && *ratio >= 0.9995;
   return rounds_to_1 ? "0.999" : format_number(*ratio);
 }
 

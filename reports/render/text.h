@@ -18,8 +18,9 @@ std::string escape_markup(std::string_view text);
 // At most `bytes` bytes, an ellipsis at the end if something was cut off; never cuts a character in two.
 std::string clipped(std::string text, size_t bytes);
 
-// Three significant digits.
-std::string format_number(double value);                   // "0.873", "12300", "3.1e-08", "inf"
+// Three significant digits: "0.873", "12300", "3.1e-08", "inf". A dash if there is none.
+std::string format_number(std::optional<double> value);
+
 std::string format_time(double ns);                        // "1.23 ms"
 std::string format_rate(double bytes_per_s);               // "4250 GB/s"
 std::string format_bytes(int64_t bytes);                   // "141 GB": decimal units, as in rates
