@@ -11,9 +11,11 @@
 namespace assay::cheri {
 namespace {
 
-constexpr int kThreads = 256;          // of a block at most
-constexpr int64_t kLongestStrip = 12;  // [rows]
-constexpr int64_t kMostParts = 1024;   // of an example: each block of the second pass adds all of them up
+constexpr int kThreads = 256;  // of a block of the second pass at most
+// Of the first pass: many small blocks, of which some wait for memory while others compute.
+constexpr int kSumThreads = 128;
+constexpr int kSumRows = 8;           // of a strip at most
+constexpr int64_t kMostParts = 1024;  // of an example: each block of the second pass adds all of them up
 constexpr int64_t kMostBlocks = INT32_MAX;
 
 // A part is the work of one block of the first pass: some groups of strips in one tile.
@@ -38,38 +40,110 @@ struct Arguments {
   Parts parts;   // of the first pass
 };
 
+// 16 bytes that are not worth their place in the L1 cache.
+template <class T, int kLanes>
+__device__ void load_past_l1(Bits<T, kLanes>& bits, const T* from) {
+  static_assert(Bits<T, kLanes>::kBytes == 16, "one instruction loads them");
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(bits.words[0]), "=r"(bits.words[1]), "=r"(bits.words[2]), "=r"(bits.words[3])
+               : "l"(from));
+}
+
+// The taps of a vector of channels, each loaded at once where they lie together: a block of the first pass is short
+// enough to feel the difference.
+template <class T, int kLanes>
+struct Taps {
+  float values[3][kLanes];
+
+  __device__ Taps(const Strided<const T>& w, const Lane& lane) {
+    const T* const first = w.data + lane.channel * w.channel;
+    const bool is_vector =
+        lane.valid == kLanes && w.channel == 1 &&
+        (reinterpret_cast<uintptr_t>(first) | static_cast<uintptr_t>(w.row) * sizeof(T)) % 16 == 0;
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      Bits<T, kLanes> bits{};
+      if (is_vector) {
+        load_pieces<16>(bits, first + k * w.row, kLanes);
+      } else {
+        load_pieces<int{sizeof(T)}>(bits, first + k * w.row, w.channel, lane.valid);
+      }
+#pragma unroll
+      for (int e = 0; e < kLanes; ++e) values[k][e] = bits[e];
+    }
+  }
+};
+
+// A strip and the row at either end of it, all on their way at once.
+template <int kPiece, class T, int kLanes>
+struct StripRows {
+  Strip strip;
+  Bits<T, kLanes> rows[kSumRows + 2]{};  // rows[i] is row i - 1 of the strip
+
+  __device__ StripRows(const Arguments<T>& a, const Lane& lane, int64_t example, int64_t group)
+      : strip(strip_of(a.cut, lane, group)) {
+    if (strip.count == 0) return;
+    auto next = Rows<kPiece, const T, kLanes>(a.x, example, lane, strip, a.cut.dilation).from(-1);
+#pragma unroll
+    for (int i = 0; i < kSumRows + 2; ++i) {
+      if (strip.holds(i - 1) && i <= strip.count + 1) {
+        if constexpr (kPiece == 16) {
+          load_past_l1(rows[i], next.at);
+        } else {
+          next.load(rows[i]);
+        }
+      }
+      next.next();
+    }
+  }
+
+  __device__ void add_to(double (&sums)[2], const Taps<T, kLanes>& w, int valid, double reference) const {
+    const auto add = [&](int row, bool has_left, bool has_right) {
+#pragma unroll
+      for (int e = 0; e < kLanes; ++e) {
+        if (kPiece < 16 && e >= valid) continue;
+        const float conv = convolve(rows[row][e], rows[row + 1][e], rows[row + 2][e], has_left, has_right,
+                                    w.values[0][e], w.values[1][e], w.values[2][e]);
+        const double deviation = conv - reference;
+        sums[kDeviations] += deviation;
+        sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
+      }
+    };
+    // Without branches between its rows, a strip of full length lets the compiler mix their instructions.
+    if (strip.count == kSumRows) {
+#pragma unroll
+      for (int row = 0; row < kSumRows; ++row)
+        add(row, row > 0 || strip.before > 0, row + 1 < kSumRows || strip.after > 0);
+    } else {
+#pragma unroll
+      for (int row = 0; row < kSumRows - 1; ++row) {
+        if (row < strip.count) add(row, strip.holds(row - 1), strip.holds(row + 1));
+      }
+    }
+  }
+};
+
 template <class T, int kPiece>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 4 : 3) sums_kernel(const Arguments<T> a) {
+__global__ void __launch_bounds__(kSumThreads, sizeof(T) == 4 ? 6 : 5) sums_kernel(const Arguments<T> a) {
   constexpr int kLanes = 16 / int{sizeof(T)};
+  using Work = StripRows<kPiece, T, kLanes>;
   __shared__ double shared[32][2];
   let_next_kernel_start();
   for (int64_t job = blockIdx.x; job < a.cut.examples * a.parts.count; job += gridDim.x) {
     const int64_t example = quotient(job, a.parts.count);
     const int64_t part = job - example * a.parts.count;
     const int64_t tile = quotient(part, a.parts.slices);
-    const int64_t begin = (part - tile * a.parts.slices) * a.parts.groups;
-    const int64_t end = min(begin + a.parts.groups, a.cut.groups);
-    const double reference = reference_of(a.cut, a.x, a.w, example);
+    int64_t group = (part - tile * a.parts.slices) * a.parts.groups;
+    const int64_t end = min(group + a.parts.groups, a.cut.groups);
     const Lane lane = lane_of_thread(a.cut, tile);
-    const Weights<kLanes> w(a.w, lane);
+    Work work(a, lane, example, group);
+    const Taps<T, kLanes> w(a.w, lane);
+    const double reference = reference_of(a.cut, a.x, a.w, example);
     double sums[2]{};
-    for (int64_t group = begin; group < end; ++group) {
-      const Strip strip = strip_of(a.cut, lane, group);
-      const Rows<kPiece, const T, kLanes> x(a.x, example, lane, strip, a.cut.dilation);
-      const auto add = [&](auto inside, int row, const auto& left, const auto& middle, const auto& right,
-                           auto&) {
-        float conv[kLanes];
-        convolve(conv, w, left, middle, right, inside || strip.holds(row - 1),
-                 inside || strip.holds(row + 1));
-#pragma unroll
-        for (int e = 0; e < kLanes; ++e) {
-          if (kPiece < 16 && e >= lane.valid) continue;
-          const double deviation = conv[e] - reference;
-          sums[kDeviations] += deviation;
-          sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
-        }
-      };
-      march<4, T, kLanes>(strip, x, NoRows{}, add);
+    for (;;) {
+      work.add_to(sums, w, lane.valid, reference);
+      if (++group >= end) break;
+      work = Work(a, lane, example, group);
     }
     sum_over_block(sums, shared);
     if (threadIdx.x == 0) reinterpret_cast<double2*>(a.sums)[job] = {sums[kDeviations], sums[kSquares]};
@@ -80,10 +154,11 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 4 : 3) sums_kernel(
 // Finishes the sums of an example in each block.
 template <class T>
 __global__ void __launch_bounds__(kWarp) norms_kernel(const Arguments<T> a, Norm* norms) {
-  wait_for_kernel_before();
+  let_next_kernel_start();
   for (int64_t example = blockIdx.x; example < a.cut.examples; example += gridDim.x) {
     double sums[2];
     const double reference = reference_of(a.cut, a.x, a.w, example);
+    wait_for_kernel_before();
     sum_over_memory(a.sums + example * a.parts.count * 2, a.parts.count, sums);
     if (threadIdx.x == 0) {
       const double count = static_cast<double>(a.cut.rows) * static_cast<double>(a.cut.channels);
@@ -149,7 +224,7 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Config& config, std
                  .w = Strided<const T>(t.w),
                  .y = Strided<T>(moved.y),
                  .sums = static_cast<double*>(data[3]),
-                 .cut = cut(t.x.shape, run.dilation, kLanes, kThreads, kLongestStrip),
+                 .cut = cut(t.x.shape, run.dilation, kLanes, kSumThreads, kSumRows),
                  .parts = {}};
   a.parts = parts_of(a.cut);
   const auto block_of = [](const Cut& cut) { return dim3(static_cast<unsigned>(cut.threads())); };
@@ -165,11 +240,11 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Config& config, std
 
 const Tunable& conv_norm_two_pass_tunable() {
   static const Tunable tunable{.name = "cheri_conv_norm_two_pass",
-                               .version = 1,
+                               .version = 2,
                                .configs = {{{"threads", 256}, {"rows", 12}},
                                            {{"threads", 256}, {"rows", 16}},
-                                           {{"threads", 256}, {"rows", 8}},
-                                           {{"threads", 128}, {"rows", 32}}}};
+                                           {{"threads", 128}, {"rows", 12}},
+                                           {{"threads", 128}, {"rows", 24}}}};
   return tunable;
 }
 
@@ -178,7 +253,7 @@ void conv_norm_two_pass(const ConvNormTensors& t, const Run& run) {
   if (t.y.size() == 0) return;
   visit_storage(t.x.dtype, [&]<class T>(std::type_identity<T>) {
     constexpr int kElement = int{sizeof(T)};
-    const Cut first = cut(t.x.shape, run.dilation, 16 / kElement, kThreads, kLongestStrip);
+    const Cut first = cut(t.x.shape, run.dilation, 16 / kElement, kSumThreads, kSumRows);
     const int64_t bytes = t.x.shape[0] * parts_of(first).count * 2 * int64_t{sizeof(double)};
     const Workspace::Lease sums = run.context.workspace().lease(bytes, run.stream);
     const bool vectors = has_vectors(t.x, 16) && has_vectors(t.y, 16);
@@ -204,7 +279,7 @@ void enqueue_norms(const ConstTensorView& x, const ConstTensorView& w, const Run
     constexpr int kElement = int{sizeof(T)};
     static_assert(sizeof(Norm) == kNormBytes);
     const auto stream = static_cast<cudaStream_t>(run.stream);
-    const Cut first = cut(x.shape, run.dilation, 16 / kElement, kThreads, kLongestStrip);
+    const Cut first = cut(x.shape, run.dilation, 16 / kElement, kSumThreads, kSumRows);
     const Parts parts = parts_of(first);
     const Workspace::Lease sums =
         run.context.workspace().lease(x.shape[0] * parts.count * 2 * int64_t{sizeof(double)}, run.stream);
