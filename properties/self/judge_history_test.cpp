@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules 6 and 7 of the judge, what happened before a call and what launches declare, each shown red on a path with
+// exactly that fault.
+#include <cmath>
+
+#include "properties/self/spoiled.h"
+
+namespace assay {
+namespace {
+
+using test::expect;
+using test::input;
+using test::judge_path;
+using test::output;
+using test::small_case;
+using test::spoiled;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// dynamic_conv with a context: what a path may keep between calls, each thing used wrongly once.
+Case in_state(std::string_view state) {
+  Case which = small_case();
+  which.state = parse_state(state);
+  return which;
+}
+
+const Tunable& halves() {
+  static const Tunable tunable{
+      .name = "test_halves", .version = 1, .configs = {{{"skip", 0}}, {{"skip", 1}}}};
+  return tunable;
+}
+
+// The production path whose output goes through a tuned launch: `finish` does to it what the test wants.
+Path tuned(std::vector<Buffer> (*buffers)(const Call&), std::function<void(const Config&, float*)> finish) {
+  Path path = spoiled([=](const Call& call) {
+    call.context->tuner().run({.tunable = &halves(),
+                               .key = tuning_key(call),
+                               .unfit = {},
+                               .buffers = buffers(call),
+                               .run = [&](const Config& config, std::span<void* const> data) {
+                                 finish(config, static_cast<float*>(data[0]));
+                               }});
+  });
+  path.tunables = {&halves()};
+  return path;
+}
+
+std::vector<Buffer> updated_output(const Call& call) {
+  return {buffer_of("out", Role::kUpdate, call.outputs[0])};
+}
+
+TEST(JudgeRule6, RightPathsPassInEveryState) {
+  const Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
+  for (std::string_view state :
+       {"first_call", "second_call", "warm", "retuned", "cache_loaded", "dirty_workspace", "weights_updated",
+        "after:bf16,b=1,t=3,d=2,w=1", "forced:test_halves:skip=0", "forced:test_halves:skip=1",
+        "warm+retuned+after:f32,b=2,t=9,d=5,w=7+cache_loaded+second_call"}) {
+    expect(judge_path(path, in_state(state)), VerdictKind::kPass, HasSubstr("90"));
+  }
+}
+
+TEST(JudgeRule6, StatesThatDoNotApplyAreSkipped) {
+  const Path plain = spoiled([](const Call&) {});
+  expect(judge_path(plain, in_state("retuned")), VerdictKind::kSkipped, HasSubstr("no configurations"));
+  expect(judge_path(plain, in_state("forced:test_halves:skip=0")), VerdictKind::kSkipped,
+         HasSubstr("forced:test_halves:skip=0"));
+  expect(judge_path(plain, in_state("graph_replay")), VerdictKind::kSkipped, HasSubstr("no graphs"));
+  expect(judge_path(plain, in_state("after:f64,b=1,t=3,d=2,w=1")), VerdictKind::kSkipped, HasSubstr("f64"));
+}
+
+TEST(JudgeRule6, ConfigurationsThatGiveOtherBitsFail) {
+  const Path path = tuned(updated_output, [](const Config& config, float* out) {
+    if (config["skip"] == 1) *out = std::nextafter(*out, 2.0f);
+  });
+  expect(judge_path(path, in_state("forced:test_halves:skip=1")), VerdictKind::kFail,
+         AllOf(HasSubstr("out[0, 0, 0]"), HasSubstr("in a new context")));
+}
+
+TEST(JudgeRule6, WhatTheWorkspaceHeldMustNotShow) {
+  const Path path = spoiled([](const Call& call) {
+    const Workspace::Lease lease = call.context->workspace().lease(4, call.stream);
+    if (std::isnan(*lease.as<float>())) *output(call) += 1;
+  });
+  expect(judge_path(path, in_state("second_call")), VerdictKind::kPass, testing::_);
+  expect(judge_path(path, in_state("dirty_workspace")), VerdictKind::kFail, HasSubstr("in a new context"));
+}
+
+TEST(JudgeRule6, StaleDerivedTensorsFail) {
+  // The first weight, kept by address: a version would tell that it has changed.
+  const Path path = spoiled([](const Call& call) {
+    const auto kept = call.context->derived().get(
+        "weight", 4, {reinterpret_cast<uintptr_t>(call.inputs[1].data)}, call.stream,
+        [&](void* data) { *static_cast<float*>(data) = *input(call, 1); });
+    if (*static_cast<float*>(kept.data()) != *input(call, 1)) *output(call) += 1;
+  });
+  expect(judge_path(path), VerdictKind::kPass, testing::_);
+  expect(judge_path(path, in_state("weights_updated")), VerdictKind::kFail, HasSubstr("in a new context"));
+}
+
+TEST(JudgeRule6, WrongStepsAreNamed) {
+  int calls = 0;
+  const Path path = spoiled([&](const Call& call) {
+    if (++calls == 2) *output(call) += 1;
+  });
+  expect(judge_path(path, in_state("warm+warm+second_call")), VerdictKind::kFail,
+         AllOf(HasSubstr("step 2"), HasSubstr("out[0, 0, 0]")));
+}
+
+TEST(JudgeRule7, WrongRolesFail) {
+  const auto with_role = [](std::vector<Buffer> (*buffers)(const Call&)) {
+    return judge_path(tuned(buffers, [](const Config&, float* out) { *out += 1; }));
+  };
+  expect(with_role([](const Call& call) -> std::vector<Buffer> {
+           return {buffer_of("out", Role::kWrite, call.outputs[0])};
+         }),
+         VerdictKind::kFail,
+         AllOf(HasSubstr("test_halves"), HasSubstr("declares out write"), HasSubstr("a second run")));
+  expect(with_role([](const Call& call) -> std::vector<Buffer> {
+           return {buffer_of("out", Role::kRead, call.outputs[0])};
+         }),
+         VerdictKind::kFail, HasSubstr("declares out read, but writes it"));
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The production paths of every op pass the judge: at every edge, in every layout, in every configuration.
+#include <set>
+#include <tuple>
+
+#include "properties/core/generate.h"
+#include "properties/core/judge.h"
+#include "properties/core/precheck.h"
+#include "properties/self/gpu.h"
+#include "properties/self/spoiled.h"
+
+namespace assay {
+namespace {
+
+using test::cpu;
+using test::judge_path;
+
+// The production paths of an op on one kind of device.
+class JudgeEveryOp : public testing::TestWithParam<std::tuple<const Op*, DeviceKind>> {
+ protected:
+  void SetUp() override {
+    if (kind() == DeviceKind::kCpu) {
+      device_ = &cpu();
+    } else {
+      const test::Gpu gpu = test::gpu();
+      if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+      device_ = gpu.device;
+    }
+  }
+  const Op& op() const { return *std::get<0>(GetParam()); }
+  DeviceKind kind() const { return std::get<1>(GetParam()); }
+
+  void expect_pass(const Dims& dims, Layout layout, DType dtype) {
+    // On a GPU such tensors take memory by the 16 GiB; `assay verify` draws a few.
+    if (layout == Layout::kInflated && kind() == DeviceKind::kCuda) return;
+    for (const Path& path : op().paths) {
+      if (path.device != kind()) continue;
+      Case which{.op = std::string(op().name), .path = std::string(path.name), .dtype = dtype, .dims = dims};
+      which.layout = layout;
+      if (precheck({&op(), &path, &registry().oracle(op().name)}, which)) continue;
+      const Verdict verdict = judge_path(path, which, nullptr, *device_);
+      EXPECT_EQ(verdict.kind, test::is_empty(op(), dims) ? VerdictKind::kSkipped : VerdictKind::kPass)
+          << which.to_string() << ": " << verdict.reason;
+      if (verdict.kind == VerdictKind::kPass) passed_.insert(path.name);
+    }
+  }
+
+  // Every configuration of every tuned path by itself; those that do not fit say so.
+  void expect_configurations_pass(const Dims& dims, DType dtype) {
+    for (const Path& path : op().paths) {
+      if (path.device != kind()) continue;
+      for (const Tunable* tunable : path.tunables) {
+        int passed = 0;
+        for (const Config& config : tunable->configs) {
+          Case which{
+              .op = std::string(op().name), .path = std::string(path.name), .dtype = dtype, .dims = dims};
+          which.state.steps.push_back(
+              {.kind = StepKind::kForced, .tunable = tunable->name, .config = config.to_string()});
+          const Verdict verdict = judge_path(path, which, nullptr, *device_);
+          if (verdict.kind == VerdictKind::kUnsupported) continue;
+          EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
+          ++passed;
+        }
+        const bool is_served = !path.unsupported || !path.unsupported(dims, dtype);
+        EXPECT_EQ(passed > 0, is_served) << path.name << ' ' << tunable->name;
+      }
+    }
+  }
+
+  // A path that refuses every case has shown nothing.
+  void expect_passes_of_every_path() const {
+    for (const Path& path : op().paths)
+      EXPECT_TRUE(path.device != kind() || passed_.contains(path.name)) << path.name;
+  }
+
+ private:
+  Device* device_ = nullptr;
+  std::set<std::string_view> passed_;  // names of paths
+};
+INSTANTIATE_TEST_SUITE_P(Ops, JudgeEveryOp,
+                         testing::Combine(testing::ValuesIn(registry().ops()),
+                                          testing::Values(DeviceKind::kCpu, DeviceKind::kCuda)),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}", std::get<0>(test.param)->name,
+                                              name_of(std::get<1>(test.param)));
+                         });
+
+// Every combination of sizes around the op's edges, with the dtypes and the layouts taking turns.
+TEST_P(JudgeEveryOp, PassesAtEveryEdge) {
+  constexpr int64_t kElements = 1 << 13;
+  const auto layouts = all_layouts();
+  const std::vector<DType>& dtypes = op().paths.front().dtypes;
+  size_t turn = 0;
+  for (const Dims& dims : test::boundary_dims(op(), kElements)) {
+    // The next layout that these dimensions allow.
+    while (!is_legal(layouts[turn % layouts.size()], op(), dims)) ++turn;
+    expect_pass(dims, layouts[turn % layouts.size()], dtypes[turn / layouts.size() % dtypes.size()]);
+    ++turn;
+  }
+  EXPECT_GT(turn, layouts.size() * dtypes.size());
+  expect_passes_of_every_path();
+}
+
+// Every layout of every dtype on few elements.
+TEST_P(JudgeEveryOp, PassesInEveryLayout) {
+  for (DType dtype : op().paths.front().dtypes) {
+    for (int64_t size : {1, 3, 1000}) {
+      for (Layout layout : all_layouts()) expect_pass(test::small_dims(op(), size), layout, dtype);
+    }
+  }
+  expect_passes_of_every_path();
+}
+
+TEST_P(JudgeEveryOp, PassesInEveryConfiguration) {
+  for (DType dtype : op().paths.front().dtypes) {
+    expect_configurations_pass(test::small_dims(op(), 3), dtype);
+    expect_configurations_pass(test::large_dims(op(), dtype, 96, 2, int64_t{1} << 18), dtype);
+  }
+}
+
+// Large outputs take a path's streaming stores, which no fuzzed case is large enough for.
+TEST_P(JudgeEveryOp, PassesOnLargeOutputsInEveryLayout) {
+  const auto large = [&](DType dtype, int64_t row, int64_t short_size) {
+    return test::large_dims(op(), dtype, row, short_size, int64_t{9} << 20);
+  };
+  for (DType dtype : op().paths.front().dtypes) {
+    expect_pass(large(dtype, 1024, 2), Layout::kDense, dtype);  // whole vectors and cache lines
+    expect_pass(large(dtype, 1030, 1), Layout::kDense, dtype);
+  }
+  const DType dtype = op().paths.front().dtypes.front();
+  for (Layout layout : {Layout::kStrided, Layout::kMisaligned, Layout::kMixed}) {
+    expect_pass(large(dtype, 1030, 2), layout, dtype);
+  }
+  expect_passes_of_every_path();
+}
+
+}  // namespace
+}  // namespace assay

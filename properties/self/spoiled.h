@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of the judge share: a small case of dynamic_conv, and its production path with something done to what
+// it computes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "properties/core/judge.h"
+#include "properties/self/support.h"
+
+namespace assay::test {
+
+inline Case small_case() {
+  return parse_case("dynamic_conv/cpu/f32/b=2/t=9/d=5/w=8/seed=3");
+}
+
+// The production path with something done after each call.
+inline Path spoiled(std::function<void(const Call&)> spoil) {
+  Path path = registry().op("dynamic_conv").path("cpu");
+  path.run = [run = path.run, spoil = std::move(spoil)](const Call& call) {
+    run(call);
+    spoil(call);
+  };
+  return path;
+}
+
+inline Verdict judge_path(const Path& path, const Case& which = small_case(), const Oracle* oracle = nullptr,
+                          Device& device = cpu()) {
+  const Registry& all = registry();
+  return judge({&all.op(which.op), &path, oracle != nullptr ? oracle : &all.oracle(which.op)}, which, device);
+}
+
+inline float* output(const Call& call) {
+  return call.outputs[0].as<float>();
+}
+inline float* input(const Call& call, size_t i) {
+  return const_cast<float*>(call.inputs[i].as<float>());
+}
+
+inline void expect(const Verdict& verdict, VerdictKind kind, const testing::Matcher<std::string>& reason) {
+  EXPECT_EQ(name_of(verdict.kind), name_of(kind)) << verdict.reason;
+  EXPECT_THAT(verdict.reason, reason);
+}
+
+}  // namespace assay::test
