@@ -1,48 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cheri/cheri.h"
 
-#include <span>
 #include <utility>
 
 #include "kernels/cheri/block.h"
 #include "kernels/cheri/conv_norm_tunables.h"
 #include "kernels/cheri/cpu_tunables.h"
 #include "kernels/core/build.h"
+#include "kernels/core/operands.h"
 
 namespace assay::cheri {
 namespace {
 
-struct Operand {
-  std::string_view name;
-  ConstTensorView view;
-  Extents shape;
-};
-
-void require_valid(const ConstTensorView& x, int64_t dilation, std::span<const Operand> inputs,
-                   std::span<const Operand> outputs) {
+// C of x (N, L, C), which the ops serve with this dtype and this dilation.
+int64_t channels_of(const ConstTensorView& x, int64_t dilation) {
   if (x.dtype == DType::kF64) throw usage_error("x has dtype f64; the Cheri ops serve f32, f16 and bf16");
   if (dilation < 1) throw usage_error("dilation={} is not positive", dilation);
-  const auto require_common = [&](const Operand& operand) {
-    require_dtype(operand.name, operand.view, x.dtype);
-    require_shape(operand.name, operand.view, operand.shape);
-  };
-  for (const Operand& input : inputs) {
-    require_common(input);
-    require_input(input.name, input.view);
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Operand& output = outputs[i];
-    require_common(output);
-    require_output(output.name, output.view);
-    for (const Operand& input : inputs) require_disjoint(output.name, output.view, input.name, input.view);
-    for (const Operand& other : outputs.first(i)) {
-      require_disjoint(output.name, output.view, other.name, other.view);
-    }
-  }
-}
-
-// C of x (N, L, C).
-int64_t channels_of(const ConstTensorView& x) {
   if (x.shape.rank() != 3) throw usage_error("x has shape {}, expected (N, L, C)", x.shape.to_string());
   return x.shape[2];
 }
@@ -233,28 +206,34 @@ Op block_op() {
 }  // namespace
 
 void require_valid(const ConvNormTensors& t, int64_t dilation) {
-  const Extents taps{3, channels_of(t.x)};
-  const Operand inputs[] = {{"x", t.x, t.x.shape}, {"w", t.w, taps}};
-  const Operand outputs[] = {{"y", t.y, t.x.shape}};
-  require_valid(t.x, dilation, inputs, outputs);
+  const Extents taps{3, channels_of(t.x, dilation)};
+  const DType dtype = t.x.dtype;
+  const Operand inputs[] = {{"x", t.x, t.x.shape, dtype}, {"w", t.w, taps, dtype}};
+  const Operand outputs[] = {{"y", t.y, t.x.shape, dtype}};
+  require_operands(inputs, outputs);
 }
 
 void require_valid(const ConvNormGradTensors& t, int64_t dilation) {
-  const Extents taps{3, channels_of(t.x)};
-  const Operand inputs[] = {{"dy", t.dy, t.x.shape}, {"x", t.x, t.x.shape}, {"w", t.w, taps}};
-  const Operand outputs[] = {{"dx", t.dx, t.x.shape}, {"dw", t.dw, taps}};
-  require_valid(t.x, dilation, inputs, outputs);
+  const Extents taps{3, channels_of(t.x, dilation)};
+  const DType dtype = t.x.dtype;
+  const Operand inputs[] = {
+      {"dy", t.dy, t.x.shape, dtype}, {"x", t.x, t.x.shape, dtype}, {"w", t.w, taps, dtype}};
+  const Operand outputs[] = {{"dx", t.dx, t.x.shape, dtype}, {"dw", t.dw, taps, dtype}};
+  require_operands(inputs, outputs);
 }
 
 void require_valid(const BlockTensors& t, int64_t dilation) {
-  const int64_t c = channels_of(t.x);
+  const int64_t c = channels_of(t.x, dilation);
   if (t.w1.shape.rank() != 2)
     throw usage_error("w1 has shape {}, expected (hidden, C)", t.w1.shape.to_string());
   const int64_t hidden = t.w1.shape[0];
-  const Operand inputs[] = {
-      {"x", t.x, t.x.shape}, {"w", t.w, {3, c}}, {"w1", t.w1, {hidden, c}}, {"w2", t.w2, {c, hidden}}};
-  const Operand outputs[] = {{"out", t.out, t.x.shape}};
-  require_valid(t.x, dilation, inputs, outputs);
+  const DType dtype = t.x.dtype;
+  const Operand inputs[] = {{"x", t.x, t.x.shape, dtype},
+                            {"w", t.w, {3, c}, dtype},
+                            {"w1", t.w1, {hidden, c}, dtype},
+                            {"w2", t.w2, {c, hidden}, dtype}};
+  const Operand outputs[] = {{"out", t.out, t.x.shape, dtype}};
+  require_operands(inputs, outputs);
 }
 
 const std::vector<Op>& ops() {

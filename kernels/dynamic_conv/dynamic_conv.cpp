@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/dynamic_conv/dynamic_conv.h"
 
-#include <span>
 #include <utility>
 
 #include "kernels/core/build.h"
+#include "kernels/core/operands.h"
 
 namespace assay::dynamic_conv {
 namespace {
 
-struct Operand {
-  std::string_view name;
-  ConstTensorView view;
-  bool has_taps = false;  // (B, T, D, W) rather than (B, T, D)
-};
-
-void require_valid(const ConstTensorView& x, const ConstTensorView& k, std::span<const Operand> inputs,
-                   std::span<const Operand> outputs) {
+// The shape of k beside x (B, T, D); both are of a dtype and a shape that the ops serve.
+Extents taps_shape(const ConstTensorView& x, const ConstTensorView& k) {
   if (x.dtype == DType::kF64) throw usage_error("x has dtype f64; dynamic_conv serves f32, f16 and bf16");
   if (x.shape.rank() != 3) throw usage_error("x has shape {}, expected (B, T, D)", x.shape.to_string());
   const int64_t w = k.shape.rank() == 4 ? k.shape[3] : 0;
@@ -25,23 +19,7 @@ void require_valid(const ConstTensorView& x, const ConstTensorView& k, std::span
   }
   Extents taps = x.shape;
   taps.push_back(w);
-  const auto require_common = [&](const Operand& operand) {
-    require_dtype(operand.name, operand.view, x.dtype);
-    require_shape(operand.name, operand.view, operand.has_taps ? taps : x.shape);
-  };
-  for (const Operand& input : inputs) {
-    require_common(input);
-    require_input(input.name, input.view);
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Operand& output = outputs[i];
-    require_common(output);
-    require_output(output.name, output.view);
-    for (const Operand& input : inputs) require_disjoint(output.name, output.view, input.name, input.view);
-    for (const Operand& other : outputs.first(i)) {
-      require_disjoint(output.name, output.view, other.name, other.view);
-    }
-  }
+  return taps;
 }
 
 ForwardTensors forward_tensors(const Call& call) {
@@ -114,15 +92,20 @@ Op backward_op() {
 }  // namespace
 
 void require_valid(const ForwardTensors& t) {
-  const Operand inputs[] = {{"x", t.x}, {"k", t.k, true}};
-  const Operand outputs[] = {{"out", t.out}};
-  require_valid(t.x, t.k, inputs, outputs);
+  const Extents taps = taps_shape(t.x, t.k);
+  const DType dtype = t.x.dtype;
+  const Operand inputs[] = {{"x", t.x, t.x.shape, dtype}, {"k", t.k, taps, dtype}};
+  const Operand outputs[] = {{"out", t.out, t.x.shape, dtype}};
+  require_operands(inputs, outputs);
 }
 
 void require_valid(const BackwardTensors& t) {
-  const Operand inputs[] = {{"dout", t.dout}, {"x", t.x}, {"k", t.k, true}};
-  const Operand outputs[] = {{"dx", t.dx}, {"dk", t.dk, true}};
-  require_valid(t.x, t.k, inputs, outputs);
+  const Extents taps = taps_shape(t.x, t.k);
+  const DType dtype = t.x.dtype;
+  const Operand inputs[] = {
+      {"dout", t.dout, t.x.shape, dtype}, {"x", t.x, t.x.shape, dtype}, {"k", t.k, taps, dtype}};
+  const Operand outputs[] = {{"dx", t.dx, t.x.shape, dtype}, {"dk", t.dk, taps, dtype}};
+  require_operands(inputs, outputs);
 }
 
 const std::vector<Op>& ops() {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/core/build.h"
+#include "kernels/core/operands.h"
 
 namespace assay::mhc_post {
 namespace {
@@ -33,22 +34,13 @@ void require_valid(const Tensors& t) {
   }
   const Extents streams{n, hc, h};
   const Extents post = t.post.shape.rank() == 3 ? Extents{n, hc, 1} : Extents{n, hc};
-  const auto require = [](std::string_view name, const ConstTensorView& view, const Extents& shape,
-                          DType dtype) {
-    require_dtype(name, view, dtype);
-    require_shape(name, view, shape);
-  };
-  const std::pair<std::string_view, const ConstTensorView&> inputs[] = {
-      {"x", t.x}, {"residual", t.residual}, {"post", t.post}, {"comb", t.comb}};
-  require("residual", t.residual, streams, t.x.dtype);
-  require("post", t.post, post, DType::kF32);
-  require("comb", t.comb, {n, hc, hc}, DType::kF32);
-  require("out", t.out, streams, t.x.dtype);
-  require_output("out", t.out);
-  for (const auto& [name, view] : inputs) {
-    require_input(name, view);
-    require_disjoint("out", t.out, name, view);
-  }
+  const DType dtype = t.x.dtype;
+  const Operand inputs[] = {{"x", t.x, t.x.shape, dtype},
+                            {"residual", t.residual, streams, dtype},
+                            {"post", t.post, post, DType::kF32},
+                            {"comb", t.comb, {n, hc, hc}, DType::kF32}};
+  const Operand outputs[] = {{"out", t.out, streams, dtype}};
+  require_operands(inputs, outputs);
 }
 
 const std::vector<Op>& ops() {
