@@ -57,8 +57,9 @@ class CpuDevice final : public Device {
     if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
     char* end = begin + length + kAlignment;
     if (aligned + length < end) munmap(aligned + length, static_cast<size_t>(end - aligned) - length);
-    // Sparse mappings keep small pages: a huge page for each touched element would cost real memory.
-    if (bytes <= info_.memory_bytes / 4) madvise(aligned, length, MADV_HUGEPAGE);
+    // Sparse mappings keep small pages, for a huge page for each touched element would cost real memory. So do small
+    // ones: clearing a huge page takes longer than all that is done with them.
+    if (bytes >= 2 * kAlignment && bytes <= info_.memory_bytes / 4) madvise(aligned, length, MADV_HUGEPAGE);
     return aligned;
   }
 

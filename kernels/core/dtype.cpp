@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core/dtype.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -12,22 +13,30 @@ namespace {
 constexpr FloatFormat kF16Format{11, -14, 15};
 constexpr FloatFormat kBF16Format{8, -126, 127};
 
+// 2^exponent, for exponents from -1074 to 1023.
+double power_of_two(int exponent) {
+  const uint64_t bits = exponent < -1022 ? uint64_t{1} << (exponent + 1074) : uint64_t(exponent + 1023) << 52;
+  return std::bit_cast<double>(bits);
+}
+
 // Exponent of the last significand bit of numbers as large as |value|, value finite.
 int last_bit_exponent(FloatFormat format, double value) {
-  const int exponent = value == 0 ? format.min_exponent : std::max(std::ilogb(value), format.min_exponent);
-  return exponent - (format.precision - 1);
+  const auto field = static_cast<int>(std::bit_cast<uint64_t>(value) >> 52 & 0x7FF);
+  return std::max(field - 1023, format.min_exponent) - (format.precision - 1);
 }
 
 // Encodes into sign | exponent | significand with 16 bits in all.
 uint16_t encode16(FloatFormat format, double value) {
-  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const int stored = format.precision - 1;  // significand bits that are stored
   const auto infinity = static_cast<uint16_t>((0x7FFF >> stored) << stored);
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) return static_cast<uint16_t>(sign | infinity | (1 << (stored - 1)));
   if (std::isinf(value)) return sign | infinity;
 
   const int last = last_bit_exponent(format, value);
-  const auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(std::abs(value), -last)));
+  // Beside 2^52 a double has no bits for a fraction, and rounds it away to nearest even.
+  const double rounded = (std::abs(value) * power_of_two(-last) + 0x1p52) - 0x1p52;
+  const auto units = static_cast<uint32_t>(rounded);
   // units < 2^stored: subnormal, exponent field 0. Otherwise the hidden bit lands on the exponent field and
   // raises it by one, which also carries a significand that rounded up to 2^precision.
   const int field = last + stored - format.min_exponent;
@@ -45,7 +54,7 @@ double decode16(FloatFormat format, uint16_t bits) {
   }
   const int hidden = field == 0 ? 0 : 1 << stored;
   const int exponent = (field == 0 ? 1 : field) - 1 + format.min_exponent - stored;
-  return sign * std::ldexp(units + hidden, exponent);
+  return sign * (units + hidden) * power_of_two(exponent);
 }
 
 }  // namespace
@@ -94,21 +103,21 @@ DType parse_dtype(std::string_view text) {
 }
 
 double unit_roundoff(DType dtype) {
-  return std::ldexp(1.0, -format_of(dtype).precision);
+  return power_of_two(-format_of(dtype).precision);
 }
 
 double max_finite(DType dtype) {
   const FloatFormat format = format_of(dtype);
-  return std::ldexp(2 - std::ldexp(1.0, 1 - format.precision), format.max_exponent);
+  return (2 - power_of_two(1 - format.precision)) * power_of_two(format.max_exponent);
 }
 
 double smallest_subnormal(DType dtype) {
   const FloatFormat format = format_of(dtype);
-  return std::ldexp(1.0, format.min_exponent - (format.precision - 1));
+  return power_of_two(format.min_exponent - (format.precision - 1));
 }
 
 double ulp_at(DType dtype, double value) {
-  return std::ldexp(1.0, last_bit_exponent(format_of(dtype), value));
+  return power_of_two(last_bit_exponent(format_of(dtype), value));
 }
 
 f16 to_f16(double value) {
