@@ -10,6 +10,7 @@ Solve conv_norm(Fault fault) {
     require_f32_recipe(question.recipe);
     const Taps taps(question, question.inputs[1], fault);
     auto statistics = all_statistics(question.inputs[0], taps, fault);
+    if (statistics == nullptr) return nullptr;
     return [&question, taps, statistics = std::move(statistics)](std::span<const int64_t> elements,
                                                                  std::span<Expected> expected) {
       const Elements x(question.inputs[0]);
@@ -17,7 +18,7 @@ Solve conv_norm(Fault fault) {
         const int64_t c = elements[i] % taps.channels;
         const int64_t l = elements[i] / taps.channels % taps.length;
         const int64_t n = elements[i] / taps.count();
-        const Statistics& s = statistics[static_cast<size_t>(n)];
+        const Statistics& s = (*statistics)[n];
         const ConvValue conv = taps.at([&](int64_t at, int64_t channel) { return x(n, at, channel); }, l, c);
         const Normalised y = normalise(s, conv);
         expected[i] =

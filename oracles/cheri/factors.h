@@ -26,7 +26,8 @@ struct Format {
 };
 
 struct Weights {
-  Weights(const ConstTensorView& view, const Format& format, bool is_folded);
+  // For a counterfeit, which makes no errors of its own, the values alone.
+  Weights(const ConstTensorView& view, const Format& format, bool is_folded, bool is_counterfeit);
 
   const double* row(int64_t i) const { return &values[static_cast<size_t>(i * columns)]; }
 
@@ -41,7 +42,7 @@ struct Weights {
 
 double gelu(double z);
 double gelu_slope(double z);
-// An upper limit of |gelu(z + e) - gelu(z)| for |e| <= error.
-double gelu_error(double z, double error);
+// An upper limit of |gelu(z + e) - gelu(z)| for |e| <= error, where `slope` is gelu_slope(z).
+double gelu_error(double z, double error, double slope);
 
 }  // namespace assay::cheri::oracle

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "kernels/cheri/cheri.h"
-#include "kernels/core/parallel.h"
 
 namespace assay::cheri::oracle {
 namespace {
@@ -13,6 +12,31 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLambda = 7;         // exceeded with probability 2 exp(-lambda^2/2) = 5e-11
 constexpr double kRstdRoundings = 3;  // variance to f32, eps added, root and quotient: half, half, one, one
+
+// Mean, variance and rstd; `value_of` makes a value of an element of `values`.
+template <class Values, class ValueOf>
+Statistics moments(const Values& values, const ValueOf& value_of) {
+  const auto count = static_cast<double>(values.size());
+  Statistics result;
+  const double reference = value_of(values.front());
+  double sum = 0, rest = 0, squares = 0;
+  bool is_constant = true;
+  for (const auto& value : values) {
+    sum += value_of(value) - reference;
+    is_constant &= value_of(value) == reference;
+  }
+  result.mean = reference + sum / count;
+  for (const auto& value : values) rest += value_of(value) - result.mean;
+  result.mean = is_constant ? reference : result.mean + rest / count;
+  for (const auto& value : values) {
+    const double d = value_of(value) - result.mean;
+    squares += d * d;
+  }
+  result.variance = squares / count;
+  result.rstd = 1 / std::sqrt(result.variance + kEpsilon);
+  result.is_single = values.size() == 1;
+  return result;
+}
 
 }  // namespace
 
@@ -24,16 +48,22 @@ double additions_in_f64(double n, double repeats) {
   return std::min(n, kLambda * std::sqrt(repeats * n));
 }
 
-double most_repeats(std::vector<double>& values) {
-  std::ranges::sort(values, std::greater<>());
-  size_t most = 1;
-  for (size_t begin = 0; begin < values.size();) {
-    size_t end = begin + 1;
-    while (end < values.size() && values[end] == values[begin]) ++end;
-    most = std::max(most, end - begin);
-    begin = end;
+double most_repeats(std::span<const double> values) {
+  struct Slot {
+    double value = 0;
+    uint32_t count = 0;
+  };
+  const size_t size = std::bit_ceil(2 * values.size() + 1);
+  std::vector<Slot> slots(size);  // at most half of them in use
+  uint32_t most = 1;
+  for (double value : values) {
+    const uint64_t bits = std::bit_cast<uint64_t>(value + 0.0);  // one zero
+    size_t at = bits * 0x9E3779B97F4A7C15u >> 20 & (size - 1);
+    while (slots[at].count > 0 && slots[at].value != value) at = (at + 1) & (size - 1);
+    slots[at].value = value;
+    most = std::max(most, ++slots[at].count);
   }
-  return static_cast<double>(most);
+  return most;
 }
 
 std::vector<double> Elements::example(int64_t n) const {
@@ -84,9 +114,12 @@ Taps::Taps(const Question& question, const ConstTensorView& w, Fault fault)
   weights = Elements(w).matrix();
   // One or two normalised values are 0 or +-1, nearly whatever the convolution is.
   if (count() <= 2) return;
+  const int64_t right = dilation;
   if (fault == Fault::kDilationTooLarge) ++dilation;
   if (fault == Fault::kDilationTooSmall && dilation > 1) --dilation;
   if (fault == Fault::kFirstTapDropped) first = 1;
+  // From a distance of L on, only the middle tap meets an element.
+  is_changed = (first > 0 || dilation != right) && std::min(dilation, right) < length;
 }
 
 std::vector<ConvValue> convolve(const std::vector<double>& example, const Taps& taps) {
@@ -99,58 +132,58 @@ std::vector<ConvValue> convolve(const std::vector<double>& example, const Taps& 
   return values;
 }
 
-Statistics statistics_of(const std::vector<ConvValue>& values, Fault fault) {
+std::vector<double> convolve_values(const std::vector<double>& example, const Taps& taps) {
+  std::vector<double> values(example.size());
+  const auto x = [&](int64_t l, int64_t c) { return example[static_cast<size_t>(l * taps.channels + c)]; };
+  size_t i = 0;
+  for (int64_t l = 0; l < taps.length; ++l) {
+    for (int64_t c = 0; c < taps.channels; ++c) values[i++] = taps.value_at(x, l, c);
+  }
+  return values;
+}
+
+Statistics values_of(const std::vector<double>& values) {
+  // Infinities and NaNs, also by certain overflow in f32.
+  if (std::ranges::any_of(values, [](double value) { return !(std::abs(value) < kOverflow); })) {
+    return {.mean = kNan, .rstd = kNan, .is_nan = true};
+  }
+  return moments(values, std::identity());
+}
+
+Statistics statistics_of(const std::vector<ConvValue>& values) {
   const auto count = static_cast<double>(values.size());
-  Statistics result;
-  const double reference = values.front().value;
-  double lowest = reference, highest = reference;
-  double sum = 0;
+  bool is_nan = false, is_open = false;
+  double lowest = HUGE_VAL, highest = -HUGE_VAL;
   double errors = 0, squared_errors = 0, variances = 0;
   for (const ConvValue& conv : values) {
-    if (!std::isfinite(conv.value) || std::abs(conv.value) - conv.error >= kOverflow) result.is_nan = true;
-    if (conv.magnitude + conv.error >= kOverflow) result.is_open = true;
+    if (!std::isfinite(conv.value) || std::abs(conv.value) - conv.error >= kOverflow) is_nan = true;
+    if (conv.magnitude + conv.error >= kOverflow) is_open = true;
     lowest = std::min(lowest, conv.value);
     highest = std::max(highest, conv.value);
-    sum += conv.value - reference;
     errors += conv.error;
     squared_errors += conv.error * conv.error;
     variances += conv.variance;
   }
-  if (result.is_nan) {
-    result.mean = result.rstd = kNan;
-    return result;
-  }
-  const double range = highest - lowest;
-  double rest = 0;
-  result.mean = reference + sum / count;
-  for (const ConvValue& conv : values) rest += conv.value - result.mean;
-  result.mean = range == 0 ? reference : result.mean + rest / count;
+  if (is_nan) return {.mean = kNan, .rstd = kNan, .is_nan = true, .is_open = is_open};
+  Statistics result = moments(values, [](const ConvValue& conv) { return conv.value; });
+  result.is_open = is_open;
+  if (result.is_single) return result;
 
-  double squares = 0;                         // of d
   double products = 0, squared_products = 0;  // of d and the error
   double product_variances = 0;
   std::vector<double> limits;  // of |d| in the rounded values
+  limits.reserve(values.size());
   for (const ConvValue& conv : values) {
     const double d = std::abs(conv.value - result.mean);
-    squares += d * d;
     products += d * conv.error;
     squared_products += d * conv.error * d * conv.error;
     product_variances += d * d * conv.variance;
     limits.push_back(d + conv.error);
   }
-  const double variance = squares / count;
-  const double left_out_below = fault == Fault::kNoEpsilon         ? 1
-                                : fault == Fault::kNoEpsilonInTiny ? kEpsilon / 4
-                                                                   : 0;
-  const double epsilon = values.size() > 2 && variance < left_out_below ? 0 : kEpsilon;
-  result.rstd = 1 / std::sqrt(variance + epsilon);
-  result.is_single = values.size() == 1;
-  if (fault != Fault::kNothing || result.is_single) return result;
-
   result.repeats = most_repeats(limits);
   const double r = result.repeats;
-  const double largest =
-      range + 2 * limits.front();  // at least any deviation, from the mean or from another value
+  // At least any deviation, from the mean or from another value.
+  const double largest = highest - lowest + 2 * std::ranges::max(limits);
   result.reach = largest * result.rstd;
   const double u = kUnit, in_f64 = additions_in_f64(count + 4, r) * kUnit64;
   if (largest > 0) {
@@ -160,6 +193,7 @@ Statistics statistics_of(const std::vector<ConvValue>& values, Fault fault) {
   result.mean_error = limit_of_sum(errors, squared_errors, r) / count + result.held_error;
   result.mean_variance = r * variances / count / count + result.held_error * result.held_error / 3;
 
+  const double variance = result.variance;
   const double variance_error = limit_of_sum(2 * products, 4 * squared_products, r) / count +
                                 squared_errors / count +
                                 4 * in_f64 * largest * (largest + std::abs(result.mean) * u);
@@ -171,18 +205,45 @@ Statistics statistics_of(const std::vector<ConvValue>& values, Fault fault) {
   return result;
 }
 
-std::vector<Statistics> all_statistics(const ConstTensorView& x, const Taps& taps, Fault fault) {
-  std::vector<Statistics> all;
-  if (x.size() == 0) return all;
-  all.resize(static_cast<size_t>(x.shape[0]));
-  const Elements elements(x);
-  const int64_t grain = std::max<int64_t>(1, 4096 / taps.count());
-  parallel_for(x.shape[0], grain, [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) {
-      all[static_cast<size_t>(n)] = statistics_of(convolve(elements.example(n), taps), fault);
-    }
-  });
-  return all;
+void leave_epsilon_out(Statistics& s, Fault fault, const Taps& taps) {
+  const double below = fault == Fault::kNoEpsilon ? 1 : fault == Fault::kNoEpsilonInTiny ? kEpsilon / 4 : 0;
+  if (s.is_nan || taps.count() <= 2 || s.variance >= below) return;
+  s.rstd = 1 / std::sqrt(s.variance);
+  s.has_epsilon = false;
+}
+
+AllStatistics all_statistics(const ConstTensorView& x, const Taps& taps, Fault fault) {
+  const auto compute = [&x, taps, fault](int64_t n) {
+    const std::vector<double> example = Elements(x).example(n);
+    if (fault == Fault::kNothing) return statistics_of(convolve(example, taps));
+    Statistics values = values_of(convolve_values(example, taps));
+    leave_epsilon_out(values, fault, taps);
+    return values;
+  };
+  auto all = std::make_shared<const PerExample<Statistics>>(x.size() == 0 ? 0 : x.shape[0], compute);
+  const auto compute_all = [&] { all->compute_all(taps.count()); };
+  switch (fault) {
+    case Fault::kNothing:
+      compute_all();
+      return all;
+    case Fault::kDilationTooLarge:
+    case Fault::kDilationTooSmall:
+    case Fault::kFirstTapDropped:
+      return taps.is_changed ? all : nullptr;
+    case Fault::kNoEpsilon:
+    case Fault::kNoEpsilonInTiny:
+      compute_all();
+      for (int64_t n = 0; n < all->size(); ++n) {
+        if (!(*all)[n].has_epsilon) return all;
+      }
+      return nullptr;
+    case Fault::kMeanKept:
+    case Fault::kNoGelu:
+    case Fault::kScaleTwice:
+    case Fault::kNoScale:
+      return all;
+  }
+  throw Error("Fault({}) is not a fault", static_cast<int>(fault));
 }
 
 Normalised normalise(const Statistics& s, const ConvValue& conv) {

@@ -7,9 +7,15 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "kernels/core/parallel.h"
+#include "oracles/core/bound.h"
 #include "oracles/core/oracle.h"
 
 namespace assay::cheri::oracle {
@@ -44,19 +50,12 @@ double limit_of_sum(double worst, double squares, double repeats);
 // How many of n additions in f64 count.
 double additions_in_f64(double n, double repeats);
 
-// How often the most frequent of the values occurs; reorders them.
-double most_repeats(std::vector<double>& values);
+// How often the most frequent of the values occurs, which are not NaN.
+double most_repeats(std::span<const double> values);
 
 // 2^exponent for a normal number.
 inline double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
-}
-
-// The exponent of the lowest set bit of a finite value other than 0 that is normal in f64.
-inline int lowest_exponent(double value) {
-  const auto bits = std::bit_cast<uint64_t>(value);
-  const uint64_t significand = (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
-  return static_cast<int>((bits >> 52) & 0x7FF) - 1023 - 52 + std::countr_zero(significand);
 }
 
 // One tensor (N, L, C) or (rows, columns), element by element.
@@ -119,11 +118,22 @@ struct Taps {
     }
     return sum.result();
   }
+  // The same without what rounding does to it.
+  template <class X>
+  double value_at(const X& x, int64_t l, int64_t c) const {
+    double sum = 0;
+    for (int k = first; k < 3; ++k) {
+      const int64_t source = l + (k - 1) * dilation;
+      if (source >= 0 && source < length) sum += weight(k, c) * x(source, c);
+    }
+    return sum;
+  }
   double weight(int k, int64_t c) const { return weights[static_cast<size_t>(k * channels + c)]; }
   int64_t count() const { return length * channels; }
 
   int64_t length, channels, dilation;
   int first = 0;                // tap that is not dropped
+  bool is_changed = false;      // the fault makes another convolution of them
   std::vector<double> weights;  // (3, C)
 };
 
@@ -131,9 +141,11 @@ struct Taps {
 struct Statistics {
   double mean = 0;
   double rstd = 0;
+  double variance = 0;
   bool is_nan = false;   // the example has an infinity or a NaN
   bool is_open = false;  // a sum may overflow in f32 or not
   bool is_single = false;
+  bool has_epsilon = true;
   double held_error = 0;  // of the mean of the rounded values
   double mean_error = 0;  // of the mean, with the errors of the values
   double rstd_error = 0;  // relative, with the roundings of rstd itself
@@ -144,11 +156,53 @@ struct Statistics {
 };
 
 // `values` holds conv of all elements of an example.
-Statistics statistics_of(const std::vector<ConvValue>& values, Fault fault);
+Statistics statistics_of(const std::vector<ConvValue>& values);
 std::vector<ConvValue> convolve(const std::vector<double>& example, const Taps& taps);
+// The same for a counterfeit: without errors.
+Statistics values_of(const std::vector<double>& values);
+std::vector<double> convolve_values(const std::vector<double>& example, const Taps& taps);
 
-// Of all examples of x, or none if x is empty.
-std::vector<Statistics> all_statistics(const ConstTensorView& x, const Taps& taps, Fault fault);
+// Leaves eps out of rstd where the fault does.
+void leave_epsilon_out(Statistics& statistics, Fault fault, const Taps& taps);
+
+// What is computed once for each example: when it is first asked for, since a counterfeit is mostly found out in the
+// first one.
+template <class T>
+class PerExample {
+ public:
+  PerExample(int64_t examples, std::function<T(int64_t)> compute)
+      : slots_(std::make_unique<Slot[]>(static_cast<size_t>(examples))),
+        examples_(examples),
+        compute_(std::move(compute)) {}
+
+  const T& operator[](int64_t n) const {
+    Slot& slot = slots_[static_cast<size_t>(n)];
+    std::call_once(slot.once, [&] { slot.value = compute_(n); });
+    return slot.value;
+  }
+  // All of them; an example has `elements` elements.
+  void compute_all(int64_t elements) const {
+    parallel_for(examples_, std::max<int64_t>(1, 4096 / std::max<int64_t>(elements, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t n = begin; n < end; ++n) (*this)[n];
+                 });
+  }
+  int64_t size() const { return examples_; }
+
+ private:
+  struct Slot {
+    std::once_flag once;
+    T value;
+  };
+  std::unique_ptr<Slot[]> slots_;
+  int64_t examples_;
+  std::function<T(int64_t)> compute_;
+};
+
+// Of all examples of x, none if x is empty; a null pointer if the fault changes none of them. For the oracle itself all
+// are computed at once.
+using AllStatistics = std::shared_ptr<const PerExample<Statistics>>;
+AllStatistics all_statistics(const ConstTensorView& x, const Taps& taps, Fault fault);
 
 struct Normalised {
   double value = 0;

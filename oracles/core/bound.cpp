@@ -2,7 +2,6 @@
 #include "oracles/core/bound.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace assay {
@@ -15,19 +14,12 @@ double gamma(int n, double u) {
 
 }  // namespace
 
-double lowest_bit(double value) {
-  int exponent = 0;
-  const double significand = std::frexp(std::abs(value), &exponent);  // in [0.5, 1)
-  const auto integer = static_cast<uint64_t>(std::ldexp(significand, 53));
-  return std::ldexp(1.0, exponent - 53 + std::countr_zero(integer));
-}
-
 void SumOfProducts::add(double a, double b) {
   const double product = a * b;
   sum_ += product;
   if (product == 0 || !std::isfinite(product)) return;
   magnitude_ += std::abs(product);
-  const double grain = lowest_bit(a) * lowest_bit(b);
+  const int grain = lowest_exponent(a) + lowest_exponent(b);
   grain_ = terms_ == 0 ? grain : std::min(grain_, grain);
   ++terms_;
 }
@@ -38,7 +30,8 @@ Expected SumOfProducts::expected(const Recipe& recipe) const {
     throw Error("the bound is derived for products and sums in one dtype, not {}", recipe.to_string());
   const double u = unit_roundoff(accumulate);
   const double s = smallest_subnormal(accumulate);
-  const bool exact = terms_ == 0 || (magnitude_ <= grain_ / u && grain_ >= s);
+  const bool exact =
+      terms_ == 0 || (s <= std::ldexp(1.0, grain_) && magnitude_ <= std::ldexp(1.0 / u, grain_));
 
   double error = 0;  // of the sum, before it is stored
   double variance = 0;

@@ -32,6 +32,9 @@
 // additions add (n-1) * 2^-53 * S, which the bound includes.
 #pragma once
 
+#include <bit>
+#include <cstdint>
+
 #include "kernels/core/op.h"
 #include "oracles/core/oracle.h"
 
@@ -50,11 +53,18 @@ class SumOfProducts {
  private:
   double sum_ = 0;
   double magnitude_ = 0;  // sum of |a*b|
-  double grain_;          // largest power of two that divides every product; meaningless while terms_ == 0
+  int grain_;             // exponent of the largest power of two that divides every product, if terms_ > 0
   int terms_ = 0;         // products that are not zero
 };
 
-// The largest power of two that divides a finite, non-zero value.
-double lowest_bit(double value);
+// The exponent of the largest power of two that divides a finite, non-zero value.
+constexpr int lowest_exponent(double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const auto field = static_cast<int>(bits >> 52 & 0x7FF);
+  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+  return (field == 0 ? std::countr_zero(fraction)
+                     : field - 1 + std::countr_zero(fraction | uint64_t{1} << 52)) -
+         1074;
+}
 
 }  // namespace assay

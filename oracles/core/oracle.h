@@ -47,7 +47,9 @@ using Solve = std::function<Answer(const Question& question, int output)>;
 // its values equal the right ones on this data, it says nothing.
 struct Counterfeit {
   std::string_view fault;  // "the first tap is dropped"
-  Solve solve;             // only the values are read
+  // Only the values are read. Returns an empty Answer where the values are the right ones on all of this data, which is
+  // quicker than computing them.
+  Solve solve;
 };
 
 struct Oracle {

@@ -2,10 +2,12 @@
 #include "properties/core/certificate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <vector>
 
+#include "kernels/core/parallel.h"
 #include "oracles/core/compare.h"
 
 namespace assay {
@@ -23,26 +25,52 @@ bool is_visible(const Expected& expected, double rounded, DType dtype) {
   return std::abs(rounded - expected.value) > std::max(ulp, expected.noise);
 }
 
-// A wrong answer: fills `values` for the compared elements [begin, begin + values.size()).
+// A wrong answer: fills `values` for the compared elements [begin, begin + values.size()), on several threads at once.
 using WrongAnswer = std::function<void(size_t begin, std::span<double> values)>;
 
-// Whether the wrong answer shows somewhere, and the comparison accepts all of it.
-bool is_accepted(const Compared& compared, const WrongAnswer& wrong) {
-  constexpr size_t kChunk = 1024;
-  std::vector<double> values;
+// What part of a wrong answer looks like.
+struct Look {
   bool shows = false;
-  for (size_t begin = 0; begin < compared.elements.size(); begin += kChunk) {
-    values.resize(std::min(kChunk, compared.elements.size() - begin));
-    wrong(begin, values);
-    for (size_t i = 0; i < values.size(); ++i) {
-      const Expected& expected = compared.expected[begin + i];
-      const double rounded = round_to(compared.dtype, values[i]);
-      if (!is_visible(expected, rounded, compared.dtype)) continue;
-      shows = true;
-      if (!is_right(expected, rounded, compared.dtype)) return false;
-    }
+  bool is_rejected = false;
+};
+
+Look look_at(const Compared& compared, const WrongAnswer& wrong, size_t begin, size_t count) {
+  std::vector<double> values(count);
+  wrong(begin, values);
+  Look look;
+  for (size_t i = 0; i < count && !look.is_rejected; ++i) {
+    const Expected& expected = compared.expected[begin + i];
+    const double rounded = round_to(compared.dtype, values[i]);
+    if (!is_visible(expected, rounded, compared.dtype)) continue;
+    look.shows = true;
+    look.is_rejected = !is_right(expected, rounded, compared.dtype);
   }
-  return shows;
+  return look;
+}
+
+// Whether the wrong answer shows somewhere, and the comparison accepts all of it. Nearly always the first elements
+// reject it; where they do not, all are looked at, on all threads.
+bool is_accepted(const Compared& compared, const WrongAnswer& wrong) {
+  constexpr size_t kLargestChunk = 2048;
+  const size_t count = compared.elements.size();
+  bool shows = false;
+  size_t begin = 0;
+  for (size_t chunk = 32; chunk < kLargestChunk && begin < count; chunk *= 4) {
+    const size_t length = std::min(chunk, count - begin);
+    const Look look = look_at(compared, wrong, begin, length);
+    if (look.is_rejected) return false;
+    shows |= look.shows;
+    begin += length;
+  }
+  std::atomic<bool> shows_later = false, is_rejected = false;
+  parallel_for(static_cast<int64_t>(count - begin), kLargestChunk, [&](int64_t from, int64_t to) {
+    if (is_rejected) return;
+    const Look look =
+        look_at(compared, wrong, begin + static_cast<size_t>(from), static_cast<size_t>(to - from));
+    if (look.shows) shows_later = true;
+    if (look.is_rejected) is_rejected = true;
+  });
+  return (shows || shows_later) && !is_rejected;
 }
 
 }  // namespace
@@ -77,11 +105,11 @@ std::optional<std::string> accepted_fault(const Compared& compared) {
   if (is_accepted(compared, without_tail)) return "the last tile left at zero";
   if (!compared.previous.empty() && is_accepted(compared, previous)) return "the previous call's output";
 
-  std::vector<Expected> answers;
   for (const Counterfeit& counterfeit : compared.oracle.counterfeits) {
     const Answer answer = counterfeit.solve(compared.question, compared.output);
+    if (!answer) continue;
     const auto counterfeited = [&](size_t begin, std::span<double> values) {
-      answers.resize(values.size());
+      std::vector<Expected> answers(values.size());
       answer(compared.elements.subspan(begin, values.size()), answers);
       std::ranges::transform(answers, values.begin(), [](const Expected& e) { return e.value; });
     };

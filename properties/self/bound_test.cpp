@@ -231,18 +231,18 @@ TEST_P(Bound, VarianceCoversTheMeanSquareError) {
   EXPECT_LE(square, 1.1 * variance);
 }
 
-TEST(LowestBit, IsThePowerOfTwoThatDividesTheValue) {
-  EXPECT_EQ(lowest_bit(1), 1);
-  EXPECT_EQ(lowest_bit(-12), 4);
-  EXPECT_EQ(lowest_bit(0.75), 0.25);
-  EXPECT_EQ(lowest_bit(0x1p-149), 0x1p-149);
-  EXPECT_EQ(lowest_bit(0x1.000002p100), 0x1p77);
-  EXPECT_EQ(lowest_bit(5e-324), 5e-324);
+TEST(LowestExponent, IsOfThePowerOfTwoThatDividesTheValue) {
+  EXPECT_EQ(lowest_exponent(1), 0);
+  EXPECT_EQ(lowest_exponent(-12), 2);
+  EXPECT_EQ(lowest_exponent(0.75), -2);
+  EXPECT_EQ(lowest_exponent(0x1p-149), -149);
+  EXPECT_EQ(lowest_exponent(0x1.000002p100), 77);
+  EXPECT_EQ(lowest_exponent(5e-324), -1074);
   test::expect_property(
       [] {
         const int64_t odd = 2 * *rc::gen::inRange<int64_t>(-(int64_t{1} << 50), int64_t{1} << 50) + 1;
         const int exponent = *rc::gen::inRange(-300, 300);
-        RC_ASSERT(lowest_bit(std::ldexp(static_cast<double>(odd), exponent)) == std::ldexp(1.0, exponent));
+        RC_ASSERT(lowest_exponent(std::ldexp(static_cast<double>(odd), exponent)) == exponent);
       },
       500);
 }
