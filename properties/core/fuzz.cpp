@@ -52,7 +52,7 @@ void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
   };
   Path path = *subject.path;
   if (options.dtype) path.dtypes = {*options.dtype};
-  const rc::Gen<Case> generator = arbitrary_case(*subject.op, path);
+  const rc::Gen<Case> generator = arbitrary_case(*subject.op, path, options.max_elements);
   rc::Random random(options.seed);
   std::set<std::string> failures;  // the case lines that were reported
   for (int64_t i = 0; (options.budget || i < options.cases) && !is_over_budget(); ++i) {

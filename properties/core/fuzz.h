@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "properties/core/generate.h"
 #include "properties/core/judge.h"
 
 namespace assay {
@@ -15,8 +16,9 @@ struct FuzzOptions {
   int64_t cases = 200;
   std::optional<std::chrono::duration<double>> budget;  // stop after this time, whatever the number of cases
   uint64_t seed = 0;
-  std::optional<DType> dtype;  // only this one
-  int64_t shard = 0;           // judge the cases i with i % shards == shard
+  std::optional<DType> dtype;            // only this one
+  int64_t max_elements = kFuzzElements;  // of a case's largest tensor
+  int64_t shard = 0;                     // judge the cases i with i % shards == shard
   int64_t shards = 1;
   bool stop_at_first_failure = false;
   int max_shrinks = 400;  // judgements spent on shrinking one failure

@@ -56,8 +56,8 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
 
 // Halves the largest dimension, but `kept` only after all others, until the largest tensor is small enough: an edge that
 // was drawn should survive.
-void limit(const Op& op, std::string_view kept, Dims& dims) {
-  while (largest_tensor(op, dims) > kFuzzElements) {
+void limit(const Op& op, std::string_view kept, int64_t max_elements, Dims& dims) {
+  while (largest_tensor(op, dims) > max_elements) {
     const auto weight = [&](const auto& dim) {
       return !is_axis(op, dim.first) ? 0 : dim.first == kept ? 1 : dim.second;
     };
@@ -136,7 +136,7 @@ rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path) 
 }
 
 Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Case& which,
-               const Dims& other_sizes) {
+               const Dims& other_sizes, int64_t max_elements) {
   Step step{.kind = drawn.kind};
   if (step.kind == StepKind::kForced) {
     int64_t number = drawn.config;
@@ -157,7 +157,7 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
       const std::string key(op.dims[i].key);
       if (is_all || drawn.changed == static_cast<int64_t>(i)) step.dims.set(key, other_sizes[key]);
     }
-    limit(op, "", step.dims);
+    limit(op, "", max_elements, step.dims);
   }
   return step;
 }
@@ -217,8 +217,8 @@ bool is_legal(Layout layout, const Op& op, const Dims& dims) {
   throw Error("Layout({}) is not a layout", static_cast<int>(layout));
 }
 
-rc::Gen<Case> arbitrary_case(const Op& op, const Path& path) {
-  return rc::gen::exec([&op, &path] {
+rc::Gen<Case> arbitrary_case(const Op& op, const Path& path, int64_t max_elements) {
+  return rc::gen::exec([&op, &path, max_elements] {
     Case result;
     result.op = op.name;
     result.path = path.name;
@@ -240,10 +240,10 @@ rc::Gen<Case> arbitrary_case(const Op& op, const Path& path) {
     for (const DimInfo& dim : op.dims) other_sizes.set(std::string(dim.key), *arbitrary_size(op, dim));
     for (const DimInfo& dim : op.dims) result.dims.set(std::string(dim.key), *arbitrary_size(op, dim));
     make_legal(result.layout, op, result.dims);
-    limit(op, kept, result.dims);
+    limit(op, kept, max_elements, result.dims);
     if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
     for (const DrawnStep& step : steps) {
-      result.state.steps.push_back(make_step(step, op, path, result, other_sizes));
+      result.state.steps.push_back(make_step(step, op, path, result, other_sizes, max_elements));
     }
     return result;
   });

@@ -9,7 +9,7 @@
 namespace assay {
 
 // Cases stay small enough for some hundred to be judged in seconds: at most this many elements in the largest
-// tensor.
+// tensor, unless somebody asks for less.
 inline constexpr int64_t kFuzzElements = int64_t{1} << 16;
 
 // Whether every size of the dimension is small, and drawn: taps, streams.
@@ -24,8 +24,8 @@ bool is_summed(const Op& op, const DimInfo& dim);
 
 // Dimensions around the op's edges, all dtypes of the path, all regimes and layouts, and states of up to four steps.
 // Shrinks every field toward its simplest value: size 1 (a drawn 0 stays), f32, normal, dense, first_call or the shortest
-// sequence, seed 0.
-rc::Gen<Case> arbitrary_case(const Op& op, const Path& path);
+// sequence, seed 0. No tensor has more than `max_elements` elements, nor has one of the problems that a state names.
+rc::Gen<Case> arbitrary_case(const Op& op, const Path& path, int64_t max_elements = kFuzzElements);
 
 // [elements] of the largest input or output.
 int64_t largest_tensor(const Op& op, const Dims& dims);

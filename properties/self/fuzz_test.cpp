@@ -107,6 +107,24 @@ TEST(Fuzz, KeepsToOneDtype) {
   for (const Judged& judged : fuzz_all(production(), options)) EXPECT_EQ(judged.which.dtype, DType::kBF16);
 }
 
+TEST(Fuzz, KeepsProblemsAsSmallAsAsked) {
+  constexpr int64_t kMost = 512;
+  FuzzOptions options;
+  options.max_elements = kMost;
+  options.cases = 100;
+  for (const Op* op : registry().ops()) {
+    int64_t largest = 0;
+    for (const Judged& judged : fuzz_all(registry().subject(op->name, "cpu"), options)) {
+      largest = std::max(largest, largest_tensor(*op, judged.which.dims));
+      for (const Step& step : judged.which.state.steps) {
+        if (step.kind == StepKind::kAfter) largest = std::max(largest, largest_tensor(*op, step.dims));
+      }
+    }
+    EXPECT_LE(largest, kMost) << op->name;
+    EXPECT_GT(largest, kMost / 4) << op->name;
+  }
+}
+
 TEST(Fuzz, KeepsToItsBudget) {
   FuzzOptions options;
   options.budget = std::chrono::duration<double>(0);

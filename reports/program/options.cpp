@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 
+#include "properties/core/generate.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 
@@ -58,6 +59,7 @@ void parse_shard(const std::string& text, Options& options) {
 struct RawOptions {
   std::string dtype;
   std::string cases;
+  std::string max_elements;
   std::string seed;
   std::string budget;
   std::string shard;
@@ -132,6 +134,8 @@ class CommandLine {
       if (app_.get_subcommands().empty()) throw usage_error("a subcommand is required; see --help");
       if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
       if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>("--cases", raw_.cases, 1);
+      if (!raw_.max_elements.empty())
+        options_.max_elements = parse_integer<int64_t>("--max-elements", raw_.max_elements, 1);
       if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>("--seed", raw_.seed, 0);
       if (!raw_.budget.empty()) options_.budget = parse_budget(raw_.budget);
       if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
@@ -174,6 +178,9 @@ class CommandLine {
     sub.add_option("--cases", raw_.cases, "Cases per path (default 200)")->envname("ASSAY_CASES");
     sub.add_option("--budget", raw_.budget, "Time per path instead of a number of cases: 60s, 5m")
         ->envname("ASSAY_BUDGET");
+    sub.add_option("--max-elements", raw_.max_elements,
+                   "Elements of a case's largest tensor (default " + std::to_string(kFuzzElements) + ")")
+        ->envname("ASSAY_MAX_ELEMENTS");
     sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")
         ->envname("ASSAY_SHARD");
     add_seed(sub);

@@ -21,6 +21,7 @@ struct Options {
   std::string device = "all";                           // all, cpu, cuda, cuda:k
   int64_t cases = 200;                                  // per path
   std::optional<std::chrono::duration<double>> budget;  // per path; replaces `cases`
+  std::optional<int64_t> max_elements;                  // of a case's largest tensor
   uint64_t seed = 0;
   int64_t shard = 0;   // of `--shard i/n`: i - 1
   int64_t shards = 1;  // n

@@ -102,6 +102,12 @@ class Commands(ProgramTest):
         self.assertEqual({case["dtype"] for case in record["cases"]}, {"f16"})
         self.assertEqual(len(record["cases"]), 3)
 
+    def test_problems_are_as_small_as_asked(self):
+        result = assay("verify", "dynamic_conv", "--device", "cpu", "--cases", "40", "--max-elements", "64", "--json", "-q")
+        counts = [output["count"] for case in json.loads(result.stdout)["cases"] if case["numerics"] for output in case["numerics"]["outputs"]]
+        self.assertGreater(len(counts), 20)
+        self.assertLessEqual(max(counts), 64)
+
     def test_report_renders_a_record_again(self):
         assay("verify", "--device", "cpu", "--cases", "3", "--out", self.dir / "a")
         result = assay("report", self.dir / "a/run.json", "--out", self.dir / "b")
@@ -244,6 +250,7 @@ class BadInput(ProgramTest):
             ("--cases 0 is not an integer from 1", "verify", "--cases", "0"),
             ("--cases -3 is not an integer from 1", "verify", "--cases", "-3"),
             ("--cases many is not", "verify", "--cases", "many"),
+            ("--max-elements 0 is not an integer from 1", "verify", "--max-elements", "0"),
             ("--seed -1 is not an integer from 0", "verify", "--seed", "-1"),
             ("--seed 1.5 is not", "bench", "--seed", "1.5"),
             ("--seed 18446744073709551616 is not", "run", "--seed", str(2**64)),
