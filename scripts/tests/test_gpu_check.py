@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/gpu_check runs the steps that it is asked for, and says how each ended. Its programs are stubs here."""
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "gpu_check"
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+        bin = self.dir / "build/gpu/bin"
+        bin.mkdir(parents=True)
+        for name, code in (("assay", 0), ("assay_properties_test", 1)):
+            (bin / name).write_text(f'#!/bin/sh\necho "{name} $@"\nexit {code}\n')
+            (bin / name).chmod(0o755)
+
+    def check(self, *args):
+        return subprocess.run([SCRIPT, *args], cwd=self.dir, capture_output=True, text=True)
+
+    def test_runs_the_named_steps_and_no_others(self):
+        result = self.check("out", "--only", "specimens,doctor")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        states = [line for line in result.stdout.splitlines() if line.startswith("-- ")]
+        self.assertEqual(states, ["-- doctor: ok", "-- specimens: ok"])
+        self.assertIn("assay doctor --device cuda", (self.dir / "out/gpu_check.log").read_text())
+
+    def test_goes_on_after_a_failure_and_reports_it(self):
+        result = self.check("--only=tests,specimens", "out")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("-- tests: FAILED (1)\n", result.stdout)
+        self.assertIn("-- specimens: ok\n", result.stdout)
+
+    def test_refuses_what_it_does_not_know(self):
+        for message, *args in [("usage", ), ("usage", "a", "b", "c"), ("--only dance is not one of doctor run", "out", "--only", "run,dance"),
+                               ("unknown option '--fast'", "out", "--fast"), ("claims needs PEERS_DIR", "out", "--only", "claims")]:
+            result = self.check(*args)
+            self.assertEqual(result.returncode, 2, args)
+            self.assertIn(message, result.stderr)
+            self.assertFalse((self.dir / "out").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
