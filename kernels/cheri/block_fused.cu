@@ -89,8 +89,6 @@ DerivedTensors::Held packed_weights(const BlockTensors& t, Factor factor, const 
                                     int64_t weight_bytes) {
   using T = typename Plan::T;
   const int64_t hidden = t.w1.shape[0], channels = t.w1.shape[1];
-  std::vector<uint64_t> versions;
-  if (run.versions.size() == 4) versions = {run.versions[2], run.versions[3]};
   const auto make = [&](void* data) {
     const PackArguments<T> a{.w1 = {t.w1.as<T>(), t.w1.strides[0], t.w1.strides[1]},
                              .w2 = {t.w2.as<T>(), t.w2.strides[0], t.w2.strides[1]},
@@ -107,7 +105,8 @@ DerivedTensors::Held packed_weights(const BlockTensors& t, Factor factor, const 
   };
   return run.context.derived().get(fmt::format("cheri_block_fused {} {} hidden={} c={}", name_of(t.x.dtype),
                                                name_of(factor), hidden, channels),
-                                   2 * Plan::kParts * weight_bytes, versions, run.stream, make);
+                                   2 * Plan::kParts * weight_bytes,
+                                   {run.source(2, t.w1), run.source(3, t.w2)}, run.stream, make);
 }
 
 // x or out with rows of whole vectors: the tensor itself, or working memory.

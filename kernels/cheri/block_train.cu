@@ -101,12 +101,10 @@ void add_residual(const BlockTensors& t, const T* sums, int64_t first_row, int64
 DerivedTensors::Held packed(const ConstTensorView& weight, std::string_view name, size_t input,
                             const Run& run) {
   const int64_t pitch = round_up(weight.shape[1], kPitch);
-  std::vector<uint64_t> versions;
-  if (run.versions.size() > input) versions = {run.versions[input]};
   return run.context.derived().get(
       fmt::format("cheri_block_train {} {} {}", name, name_of(weight.dtype), weight.shape.to_string()),
-      weight.shape[0] * pitch * static_cast<int64_t>(size_of(weight.dtype)), versions, run.stream,
-      [&](void* data) { copy_to_rows(weight, data, pitch, run.stream); });
+      weight.shape[0] * pitch * static_cast<int64_t>(size_of(weight.dtype)), {run.source(input, weight)},
+      run.stream, [&](void* data) { copy_to_rows(weight, data, pitch, run.stream); });
 }
 
 template <class T>

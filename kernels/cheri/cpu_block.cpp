@@ -202,8 +202,6 @@ int64_t packed_weight_bytes(const Panels& panels) {
 // It is made again only for other versions of the weight.
 DerivedTensors::Held packed_weight(const std::string& name, const ConstTensorView& weight,
                                    const Panels& panels, size_t input, const Run& run) {
-  std::vector<uint64_t> versions;
-  if (!run.versions.empty()) versions = {run.versions[input]};
   const std::string full_name = fmt::format("cheri_block cpu {} {} {} {}", name, name_of(weight.dtype),
                                             weight.shape.to_string(), panels.width);
   const auto make = [&](void* data) {
@@ -211,7 +209,8 @@ DerivedTensors::Held packed_weight(const std::string& name, const ConstTensorVie
     pack_panels(weight, panels, to);
     to[panels.floats()] = HWY_DYNAMIC_DISPATCH(largest_of)(to, panels.floats());
   };
-  return run.context.derived().get(full_name, packed_weight_bytes(panels), versions, run.stream, make);
+  return run.context.derived().get(full_name, packed_weight_bytes(panels), {run.source(input, weight)},
+                                   run.stream, make);
 }
 
 // GELU leaves values far below the normal numbers of f32, for which many processors need a hundred times as long. They

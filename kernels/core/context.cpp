@@ -28,12 +28,14 @@ void* Workspace::Lease::data() const {
   return block_ == nullptr ? nullptr : block_->buffer.data();
 }
 
-Workspace::Lease Workspace::lease(int64_t bytes, void* stream) {
+Workspace::Lease Workspace::lease(int64_t bytes, void* stream, int64_t most) {
+  const uint64_t stream_id = device_->stream_id(stream);
   const std::lock_guard lock(mutex_);
   Block* best = nullptr;
   for (Block& block : blocks_) {
-    if (block.in_use || block.stream != stream || block.buffer.bytes() < bytes) continue;
-    if (best == nullptr || block.buffer.bytes() < best->buffer.bytes()) best = &block;
+    const int64_t held = block.buffer.bytes();
+    if (block.in_use || block.stream != stream_id || held < bytes || held > most) continue;
+    if (best == nullptr || held < best->buffer.bytes()) best = &block;
   }
   if (best == nullptr) {
     if (device_->is_capturing(stream)) {
@@ -42,7 +44,7 @@ Workspace::Lease Workspace::lease(int64_t bytes, void* stream) {
           "once on this stream before capturing it",
           bytes);
     }
-    best = &blocks_.emplace_back(DeviceBuffer(*device_, bytes), stream, false);
+    best = &blocks_.emplace_back(DeviceBuffer(*device_, bytes), stream_id, false);
   }
   best->in_use = true;
   Lease lease;
@@ -53,34 +55,68 @@ Workspace::Lease Workspace::lease(int64_t bytes, void* stream) {
 
 void Workspace::for_each(const std::function<void(void* data, int64_t bytes)>& visit) {
   const std::lock_guard lock(mutex_);
-  for (const Block& block : blocks_) visit(block.buffer.data(), block.buffer.bytes());
+  for (const Block& block : blocks_) {
+    if (!block.in_use) visit(block.buffer.data(), block.buffer.bytes());
+  }
+}
+
+void Workspace::release(uint64_t stream_id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(blocks_, [&](const Block& block) { return block.stream == stream_id && !block.in_use; });
 }
 
 DerivedTensors::Held DerivedTensors::get(const std::string& name, int64_t bytes,
-                                         const std::vector<uint64_t>& versions, void* stream,
+                                         const std::vector<Source>& sources, void* stream,
                                          const std::function<void(void* data)>& make) {
   Held held;
   // Also where it is not used: a later capture of this call needs it and cannot allocate.
   held.lease_ = workspace_->lease(bytes, stream);
-  const bool is_known = !versions.empty() && std::ranges::count(versions, uint64_t{0}) == 0;
+  const bool is_known = !sources.empty() && std::ranges::count(sources, uint64_t{0}, &Source::version) == 0;
   if (!is_known || device_->is_capturing(stream)) {
     make(held.lease_.data());
     return held;
   }
+  const uint64_t stream_id = device_->stream_id(stream);
   const std::lock_guard lock(mutex_);
+  const auto is_called = [&](const Entry& entry) { return entry.bytes == bytes && entry.name == name; };
+  const auto has_versions = [&](const Entry& entry) {
+    return std::ranges::equal(entry.sources, sources, {}, &Source::version, &Source::version);
+  };
   const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
-    return entry.stream == stream && entry.bytes == bytes && entry.name == name && entry.versions == versions;
+    return entry.stream == stream_id && is_called(entry) && has_versions(entry);
   });
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
+    found->sources = sources;  // they may have moved
   } else {
-    auto buffer = std::make_shared<DeviceBuffer>(*device_, bytes);
-    make(buffer->data());
-    entries_.push_front({name, bytes, versions, stream, std::move(buffer)});
+    // What is evicted goes back to the working memory of its own stream, where later work comes after its last use.
+    std::erase_if(entries_, [&](const Entry& entry) {
+      return is_called(entry) && !has_versions(entry) &&
+             std::ranges::equal(entry.sources, sources, {}, &Source::data, &Source::data);
+    });
+    auto memory = std::make_shared<const Workspace::Lease>(workspace_->lease(bytes, stream, bytes));
+    make(memory->data());
+    entries_.push_front({name, bytes, sources, stream_id, std::move(memory)});
     if (entries_.size() > kMostDerived) entries_.pop_back();
   }
-  held.kept_ = entries_.front().buffer;
+  held.kept_ = entries_.front().memory;
   return held;
+}
+
+void DerivedTensors::release(uint64_t stream_id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.stream == stream_id; });
+}
+
+int64_t DerivedTensors::count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(entries_.size());
+}
+
+void Context::release(void* stream) {
+  const uint64_t stream_id = device_->stream_id(stream);
+  derived_.release(stream_id);
+  workspace_.release(stream_id);
 }
 
 Context& context_of(const Call& call) {

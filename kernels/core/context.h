@@ -3,10 +3,21 @@
 // it may make a call faster; none of it may change a result.
 //
 // Threads and streams may share a context. It must outlive every graph that was captured with it.
+//
+// Graphs. A call that is captured leases its working memory like any other and gives it back when it returns, so each
+// replay of the graph writes to memory that later calls on that stream, and other graphs captured on it, use as well.
+// Allowed: replays and direct calls in any order on the stream of the capture, or on several streams that events put
+// into one order, as none of them then runs during another. A graph that is replayed at the same time as other work of
+// its stream's calls needs a context of its own: make the call once with that context, capture it with that context,
+// and use the context for nothing else.
+//
+// Streams. What is kept is kept for one stream, told by Device::stream_id(), so a new stream with the handle of a
+// destroyed one gets memory of its own. What was kept for the old one stays until release() or the end of the context.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -22,8 +33,8 @@ namespace assay {
 // A piece of working memory.
 struct Block {
   DeviceBuffer buffer;
-  void* stream;  // that may use it
-  bool in_use;   // by a lease
+  uint64_t stream;  // that may use it
+  bool in_use;      // by a lease
 };
 
 // Working memory. What is leased holds anything at all. It is kept for the next lease on the same stream, where it is
@@ -52,10 +63,14 @@ class Workspace {
 
   // At least `bytes`, aligned to 256 bytes, for work on this stream only until the lease ends. Throws Error (usage)
   // while the stream is being captured and no block is free that is large enough: the same call has to run once before.
-  Lease lease(int64_t bytes, void* stream);
+  // Blocks of more than `most` bytes are left alone: for what is kept for long.
+  Lease lease(int64_t bytes, void* stream, int64_t most = std::numeric_limits<int64_t>::max());
 
-  // All memory held, in use or not: for tests that spoil it.
+  // All memory that is held and not leased: for tests that spoil it.
   void for_each(const std::function<void(void* data, int64_t bytes)>& visit);
+
+  // Gives all memory of the stream that is not leased back to the device.
+  void release(uint64_t stream_id);
 
  private:
   friend class Lease;
@@ -66,9 +81,17 @@ class Workspace {
 
 // Tensors made from inputs that rarely change: weights in another dtype. Which values an input holds is told by its
 // version (Call::versions): equal versions other than 0 promise equal values, wherever they lie. An address promises
-// nothing. Without versions, and while a graph is captured (its replays must see new values), the tensor is made anew.
+// nothing; it only tells what will not be asked for again: what was made from other versions at the same addresses.
+// Without versions, and while a graph is captured (its replays must see new values), the tensor is made anew.
 class DerivedTensors {
  public:
+  // An input that a tensor is made from.
+  struct Source {
+    uint64_t version;  // 0: unknown
+    const void* data;  // where the input lies
+    bool operator==(const Source&) const = default;
+  };
+
   DerivedTensors(Device& device, Workspace& workspace) : device_(&device), workspace_(&workspace) {}
 
   class Held {
@@ -77,27 +100,30 @@ class DerivedTensors {
 
    private:
     friend class DerivedTensors;
-    std::shared_ptr<DeviceBuffer> kept_;
+    std::shared_ptr<const Workspace::Lease> kept_;
     Workspace::Lease lease_;
   };
 
   // The tensor called `name`, of this size. `make` enqueues work on `stream` that fills it; it is called if no tensor
-  // of that name and size was made on that stream from inputs of these versions.
-  Held get(const std::string& name, int64_t bytes, const std::vector<uint64_t>& versions, void* stream,
+  // of that name and size was made on that stream from inputs of these versions. It must not ask for derived tensors.
+  Held get(const std::string& name, int64_t bytes, const std::vector<Source>& sources, void* stream,
            const std::function<void(void* data)>& make);
+
+  void release(uint64_t stream_id);  // all that was made on the stream
+  int64_t count() const;             // of tensors that are kept
 
  private:
   struct Entry {
     std::string name;
     int64_t bytes;
-    std::vector<uint64_t> versions;
-    void* stream;
-    std::shared_ptr<DeviceBuffer> buffer;
+    std::vector<Source> sources;
+    uint64_t stream;
+    std::shared_ptr<const Workspace::Lease> memory;
   };
 
   Device* device_;
   Workspace* workspace_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::list<Entry> entries_;  // the most recently used first
 };
 
@@ -110,6 +136,10 @@ class Context {
   Tuner& tuner() { return tuner_; }
   Workspace& workspace() { return workspace_; }
   DerivedTensors& derived() { return derived_; }
+
+  // Gives back what is kept for a stream. For a program that makes streams again and again: to be called before it
+  // destroys one, unless a graph that was captured on it lives on.
+  void release(void* stream);
 
  private:
   Device* device_;  // not owned

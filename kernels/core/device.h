@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/op.h"
@@ -44,6 +45,9 @@ class Device {
 
   virtual void* stream() const = 0;  // for Call::stream
   virtual void* other_stream() = 0;  // a second one; the same where a device has none
+  // Which stream a handle stands for: no other stream of this process has the number or ever had it. A handle may stand
+  // for another stream in another thread (cudaStreamPerThread) and after its stream has been destroyed.
+  virtual uint64_t stream_id(void* stream) const { return reinterpret_cast<uintptr_t>(stream); }
   // Both throw Error (device) if a kernel failed.
   virtual void synchronize(void* stream) = 0;
   void synchronize() { synchronize(stream()); }
@@ -76,6 +80,11 @@ class DeviceBuffer {
   DeviceBuffer(DeviceBuffer&& other) noexcept
       : device_(other.device_), bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr)) {}
   DeviceBuffer& operator=(DeviceBuffer&&) = delete;
+  friend void swap(DeviceBuffer& a, DeviceBuffer& b) noexcept {
+    std::swap(a.device_, b.device_);
+    std::swap(a.bytes_, b.bytes_);
+    std::swap(a.data_, b.data_);
+  }
 
   void* data() const { return data_; }
   int64_t bytes() const { return bytes_; }

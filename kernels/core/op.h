@@ -116,8 +116,10 @@ struct Call {
   DType dtype;
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
-  void* stream = nullptr;      // a cudaStream_t for CUDA paths; the work is enqueued there and not waited for
-  Context* context = nullptr;  // of the path's device; needed by paths that keep something between calls
+  void* stream = nullptr;  // a cudaStream_t for CUDA paths; the work is enqueued there and not waited for
+  // Of the path's device; needed by paths that keep something between calls. That of a GPU has to be the current device
+  // of the thread that runs the path.
+  Context* context = nullptr;
   // One for each input, or none. Equal versions other than 0 promise equal values (kernels/core/context.h).
   std::vector<uint64_t> versions{};
 };

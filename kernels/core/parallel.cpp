@@ -2,6 +2,7 @@
 #include "kernels/core/parallel.h"
 
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 
@@ -27,10 +28,12 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   char start = 0;
   char finish = 0;
   __tsan_release(&start);
-  tbb::parallel_for(int64_t{0}, (count + grain - 1) / grain, [&](int64_t chunk) {
-    __tsan_acquire(&start);
-    body(chunk * grain, std::min(count, (chunk + 1) * grain));
-    __tsan_release(&finish);
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(int64_t{0}, (count + grain - 1) / grain, [&](int64_t chunk) {
+      __tsan_acquire(&start);
+      body(chunk * grain, std::min(count, (chunk + 1) * grain));
+      __tsan_release(&finish);
+    });
   });
   __tsan_acquire(&finish);
 }

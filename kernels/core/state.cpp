@@ -12,8 +12,10 @@ namespace {
 
 using enum StepKind;
 
-constexpr std::array kSteps{kSecondCall, kWarm,           kForced,      kRetuned,        kCacheLoaded,
-                            kAfter,      kDirtyWorkspace, kOtherStream, kWeightsUpdated, kGraphReplay};
+constexpr std::array kSteps{kSecondCall,         kWarm,          kForced,          kRetuned,
+                            kCacheLoaded,        kAfter,         kDirtyWorkspace,  kOtherStream,
+                            kWeightsUpdated,     kWeightUpdated, kWeightsReplaced, kWeightsMoved,
+                            kWeightsReallocated, kGraphReplay};
 constexpr std::string_view kFirstCall = "first_call";
 
 // forced:<tunable>:<config>
@@ -45,12 +47,13 @@ Step parse_step(std::string_view word) {
   if (word == kFirstCall)
     throw usage_error("state: first_call means that nothing happened before; it stands alone");
   Step step{.kind = parse_name("state", word.substr(0, colon), all_steps())};
-  const bool has_argument = step.kind == kForced || step.kind == kAfter;
+  const bool has_argument = step.kind == kForced || step.kind == kAfter || step.kind == kWeightUpdated;
   if (has_argument != (colon != std::string_view::npos)) {
     throw usage_error("state={}: {} takes {} argument", word, name_of(step.kind), has_argument ? "an" : "no");
   }
   if (step.kind == kForced) parse_forced(word.substr(colon + 1), step);
   if (step.kind == kAfter) parse_after(word.substr(colon + 1), step);
+  if (step.kind == kWeightUpdated) step.input = word.substr(colon + 1);
   return step;
 }
 
@@ -80,6 +83,14 @@ std::string_view name_of(StepKind kind) {
       return "other_stream";
     case kWeightsUpdated:
       return "weights_updated";
+    case kWeightUpdated:
+      return "weight_updated";
+    case kWeightsReplaced:
+      return "weights_replaced";
+    case kWeightsMoved:
+      return "weights_moved";
+    case kWeightsReallocated:
+      return "weights_reallocated";
     case kGraphReplay:
       return "graph_replay";
   }
@@ -89,6 +100,7 @@ std::string_view name_of(StepKind kind) {
 std::string Step::to_string() const {
   std::string text(name_of(kind));
   if (kind == kForced) text += fmt::format(":{}:{}", tunable, config);
+  if (kind == kWeightUpdated) text += fmt::format(":{}", input);
   if (kind == kAfter) {
     text += fmt::format(":{}", name_of(dtype));
     for (const auto& [key, size] : dims.values()) text += fmt::format(",{}={}", key, size);

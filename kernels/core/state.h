@@ -21,14 +21,22 @@ namespace assay {
 
 enum class StepKind : uint8_t {
   kSecondCall,      // the same call on other data; if it is the last step, the outputs still hold its results
-  kWarm,            // the same call on the same data
+  kWarm,            // the same call on the same data, with the same versions
   kForced,          // a tunable is set to one of its configurations, for all that follows
   kRetuned,         // the same call on other data, then all choices of the tuner are forgotten
   kCacheLoaded,     // the same, then the choices go through a file into a new context
   kAfter,           // a call of the path with other dimensions or another dtype
   kDirtyWorkspace,  // the same call on other data, then all working memory is filled with NaNs
   kOtherStream,     // the same call on other data on another stream
-  kWeightsUpdated,  // the same call, in which all inputs but the first had other values
+  // What may happen to weights, of which a path may keep something. Their versions (Call::versions) follow their values:
+  // values that come back have the version that they had before. The last three are direct calls, no replays.
+  kWeightsUpdated,  // the same call, in which all inputs but the first had other values, at the same addresses
+  kWeightUpdated,   // the same call, in which one input alone had other values, at the same address
+  kWeightsReplaced,  // a call on other tensors, at other addresses and with other values, which are then freed
+  kWeightsMoved,     // a call on other tensors with the same values and versions, which are then freed
+  // a call on other data whose weights are then freed, and their memory allocated for weights again, in another order:
+  // where two inputs but the first have one size, they change places
+  kWeightsReallocated,
   kGraphReplay,  // the same call on other data is captured into a graph; from now on the graph is replayed instead
 };
 std::span<const StepKind> all_steps();
@@ -39,6 +47,7 @@ struct Step {
   // kForced
   std::string tunable{};
   std::string config{};  // as Config::to_string() prints it
+  std::string input{};   // kWeightUpdated
   // kAfter
   DType dtype = DType::kF32;
   Dims dims{};

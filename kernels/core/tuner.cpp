@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <random>
 
 namespace assay {
 namespace {
@@ -101,7 +102,13 @@ std::string_view name_of(Role role) {
 }
 
 Buffer buffer_of(std::string_view name, Role role, const ConstTensorView& view) {
-  return {.name = name, .role = role, .data = const_cast<void*>(view.data), .bytes = span_bytes(view)};
+  const int64_t bytes = span_bytes(view);
+  const bool has_gaps = bytes > view.size() * static_cast<int64_t>(size_of(view.dtype));
+  if (role == Role::kAccumulate && has_gaps) {
+    throw Error("{} has gaps between its elements (shape {}, strides {}) and cannot be accumulated in place",
+                name, view.shape.to_string(), view.strides.to_string());
+  }
+  return {.name = name, .role = role, .data = const_cast<void*>(view.data), .bytes = bytes};
 }
 
 std::string tuning_key(const Call& call) {
@@ -138,8 +145,8 @@ void Tuner::run(const Launch& launch) {
   for (const Buffer& buffer : launch.buffers) {
     if (buffer.role == Role::kAccumulate) device_->fill(buffer.data, 0, buffer.bytes, launch.stream);
   }
-  if (observer_ != nullptr) {
-    observer_->launch(launch, config);
+  if (Observer* const observer = observer_) {
+    observer->launch(launch, config);
   } else {
     launch.run(config, addresses(launch.buffers));
   }
@@ -252,7 +259,10 @@ void Tuner::save(const std::filesystem::path& file) const {
                                    {"config", choice->config->to_string()},
                                    {"seconds", *choice->seconds}});
   }
-  const std::filesystem::path unfinished = file.string() + ".unfinished";
+  // A name that no other thread, process or machine uses.
+  std::random_device entropy;
+  const std::filesystem::path unfinished =
+      fmt::format("{}.{:08x}{:08x}.unfinished", file.string(), entropy(), entropy());
   std::ofstream out(unfinished);
   out << document.dump(1) << '\n';
   out.close();
@@ -268,6 +278,13 @@ std::vector<std::string> Tuner::load(const std::filesystem::path& file,
                                      std::span<const Tunable* const> known) {
   std::ifstream in(file);
   if (!in) throw usage_error("the tuner's choices cannot be read from '{}'", file.string());
+  struct Read {
+    std::string tunable, key;
+    Config config;
+    int version;
+    double seconds;
+  };
+  std::vector<Read> taken;
   std::vector<std::string> left_out;
   try {
     const auto document = nlohmann::json::parse(in);
@@ -298,15 +315,18 @@ std::vector<std::string> Tuner::load(const std::filesystem::path& file,
       } else if (config == nullptr) {
         left_out.push_back(fmt::format("{}: it has no configuration {}", name, text));
       } else {
-        const std::shared_ptr<Choice> choice = choice_of(name, key);
-        const std::lock_guard lock(choice->mutex);
-        choice->config = *config;
-        choice->version = version;
-        choice->seconds = seconds;
+        taken.push_back({name, key, *config, version, seconds});
       }
     }
   } catch (const nlohmann::json::exception& error) {
     throw usage_error("'{}' is not a file of the tuner's choices: {}", file.string(), error.what());
+  }
+  for (Read& read : taken) {
+    const std::shared_ptr<Choice> choice = choice_of(read.tunable, read.key);
+    const std::lock_guard lock(choice->mutex);
+    choice->config = std::move(read.config);
+    choice->version = read.version;
+    choice->seconds = read.seconds;
   }
   return left_out;
 }

@@ -18,9 +18,11 @@
 // another version of the tunable, or with an unknown configuration, is not trusted: what does not fit is left out, with
 // its reason, and tuned again when it is needed.
 //
-// Threads may share a tuner. The first one to ask for a key tunes it; the others wait for its choice.
+// Threads may share a tuner. The first one to ask for a key tunes it; the others wait for its choice. So a launch must
+// not call the tuner again, and must not wait for other work than its own; parallel_for() does not.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -59,7 +61,9 @@ struct Buffer {
   int64_t bytes;  // [bytes] from `data` on
 };
 
-// A buffer that spans a tensor from its first to its last element.
+// A buffer that spans a tensor from its first to its last element. Throws Error (internal) for an accumulated tensor with
+// gaps between its elements: they would be zeroed, too, and are not the launch's. Such a launch accumulates in dense
+// working memory.
 Buffer buffer_of(std::string_view name, Role role, const ConstTensorView& view);
 
 struct Launch {
@@ -97,17 +101,20 @@ class Tuner {
   int64_t choices() const;  // keys that were asked for
 
   // Throw Error (usage) if the file cannot be written or read, or is not a file of choices.
+  // Replaces the file as a whole: whoever reads it meanwhile, and whoever else saves to it, sees a complete one.
   void save(const std::filesystem::path& file) const;
-  // Takes choices among `known` tunables; says why each entry that was left out was left out.
+  // Takes choices among `known` tunables; says why each entry that was left out was left out. Takes nothing if it throws.
   std::vector<std::string> load(const std::filesystem::path& file, std::span<const Tunable* const> known);
 
-  // Watches the real calls, not the trials. It must run the launch at least once.
+  // Watches the real calls, not the trials, in the threads that make them: several at once, if several do. It must run
+  // the launch at least once.
   class Observer {
    public:
     virtual ~Observer() = default;
     virtual void launch(const Launch& launch, const Config& config) = 0;
   };
-  void observe(Observer* observer) { observer_ = observer; }  // not owned; nullptr: nobody
+  // Of all calls that begin from now on; nullptr: nobody. Not owned: it has to live until calls that have begun end.
+  void observe(Observer* observer) { observer_ = observer; }
 
  private:
   struct Choice {
@@ -128,7 +135,7 @@ class Tuner {
   std::optional<std::pair<Config, double>> fastest(const Launch& launch, const std::vector<Config>& fitting);
 
   Device* device_;  // not owned
-  Observer* observer_ = nullptr;
+  std::atomic<Observer*> observer_ = nullptr;
   mutable std::mutex mutex_;  // of what follows
   Choices choices_;
   std::map<std::string, Config> forced_;  // by tunable

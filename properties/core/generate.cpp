@@ -75,6 +75,7 @@ constexpr int64_t kAllOther =
 struct DrawnStep {
   StepKind kind;
   int64_t config;   // kForced: its number among all configurations of the path
+  int64_t input;    // kWeightUpdated: its number among the inputs but the first
   int64_t changed;  // kAfter
   DType dtype;      // kAfter
 };
@@ -95,6 +96,10 @@ std::vector<StepKind> legal_steps(const Path& path) {
       case StepKind::kAfter:
       case StepKind::kDirtyWorkspace:
       case StepKind::kWeightsUpdated:
+      case StepKind::kWeightUpdated:
+      case StepKind::kWeightsReplaced:
+      case StepKind::kWeightsMoved:
+      case StepKind::kWeightsReallocated:
         return false;
     }
     throw Error("StepKind({}) is not a kind of step", static_cast<int>(kind));
@@ -121,13 +126,16 @@ std::vector<int64_t> ways_to_differ(const Op& op) {
 rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path) {
   constexpr int kMostSteps = 4;
   std::vector<StepKind> kinds = legal_steps(path);
-  kinds.insert(kinds.end(), 2, StepKind::kAfter);
+  kinds.insert(kinds.end(), 3, StepKind::kAfter);
+  kinds.push_back(StepKind::kWeightUpdated);  // of several weights
+  const auto weights = static_cast<int64_t>(op.inputs.size()) - 1;
   const auto step = rc::gen::resize(
       rc::kNominalSize,
       rc::gen::map(rc::gen::tuple(one_of(std::move(kinds)),
                                   rc::gen::inRange<int64_t>(0, std::max<int64_t>(count_configs(path), 1)),
+                                  rc::gen::inRange<int64_t>(0, std::max<int64_t>(weights, 1)),
                                   one_of(ways_to_differ(op)), one_of(path.dtypes)),
-                   [](const std::tuple<StepKind, int64_t, int64_t, DType>& drawn) {
+                   [](const std::tuple<StepKind, int64_t, int64_t, int64_t, DType>& drawn) {
                      return std::apply([](auto... field) { return DrawnStep{field...}; }, drawn);
                    }));
   return rc::gen::weightedOneOf<std::vector<DrawnStep>>(
@@ -148,6 +156,10 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
       }
       number -= count;
     }
+  }
+  if (step.kind == StepKind::kWeightUpdated) {
+    const size_t number = std::min(static_cast<size_t>(drawn.input) + 1, op.inputs.size() - 1);
+    step.input = op.inputs[number].name;
   }
   if (step.kind == StepKind::kAfter) {
     const bool is_all = drawn.changed == kAllOther;

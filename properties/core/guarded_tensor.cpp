@@ -172,6 +172,13 @@ void GuardedTensor::scatter(std::span<const std::byte> dense) {
   });
 }
 
+bool GuardedTensor::swap_memory(GuardedTensor& other) {
+  if (device_memory_.bytes() != other.device_memory_.bytes()) return false;
+  swap(device_memory_, other.device_memory_);
+  std::swap(host_memory_, other.host_memory_);
+  return true;
+}
+
 uint64_t GuardedTensor::hash() const {
   uint64_t hash = 0;
   for (const Segment& segment : segments_) {

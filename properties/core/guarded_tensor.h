@@ -43,6 +43,9 @@ class GuardedTensor {
   std::vector<std::byte> gather() const;
   void scatter(std::span<const std::byte> dense);
 
+  // Exchanges the memory of two tensors of one device, contents included; not where it has different sizes.
+  bool swap_memory(GuardedTensor& other);
+
   // A hash of all bytes: elements, gaps and guards.
   uint64_t hash() const;
   // Where the first byte outside the elements lies that is not `poison`, e.g. "3 bytes after the end"; else

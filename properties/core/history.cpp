@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 namespace assay {
 namespace {
@@ -20,13 +21,25 @@ const Config* find_config(const Path& path, const Step& step) {
   return tunable == path.tunables.end() ? nullptr : assay::find_config(**tunable, step.config);
 }
 
+std::optional<size_t> number_of_input(const Op& op, std::string_view name) {
+  const auto found = std::ranges::find(op.inputs, name, &TensorInfo::name);
+  return found == op.inputs.end() ? std::nullopt
+                                  : std::optional(static_cast<size_t>(found - op.inputs.begin()));
+}
+
 std::optional<std::string> inapplicable(const Step& step, const Op& op, const Path& path) {
   switch (step.kind) {
     case StepKind::kSecondCall:
     case StepKind::kWarm:
     case StepKind::kDirtyWorkspace:
     case StepKind::kWeightsUpdated:
+    case StepKind::kWeightsReplaced:
+    case StepKind::kWeightsMoved:
+    case StepKind::kWeightsReallocated:
       return std::nullopt;
+    case StepKind::kWeightUpdated:
+      if (number_of_input(op, step.input)) return std::nullopt;
+      return fmt::format("{} has no input {}", op.name, step.input);
     case StepKind::kForced:
       if (find_config(path, step) != nullptr) return std::nullopt;
       return fmt::format("{} has no configuration {}", path.name, step.to_string());
@@ -115,13 +128,26 @@ class History {
       }
       case StepKind::kOtherStream:
         draw_other_data();
-        problem_.poison_outputs(Poison::kNan);
-        problem_.run_on_other_stream();
-        return compare(problem_);
+        return call_directly(problem_.device().other_stream());
       case StepKind::kWeightsUpdated:
         set_inputs();
         problem_.draw_inputs(other_seed(), 1);
         return call(problem_);
+      case StepKind::kWeightUpdated:
+        set_inputs();
+        problem_.draw_input(other_seed(), number_of_input(problem_.op(), step.input).value());
+        return call(problem_);
+      case StepKind::kWeightsReplaced:
+        return call_on_other_tensors([&] { draw_other_data(); });
+      case StepKind::kWeightsMoved:
+        return call_on_other_tensors([&] { set_inputs(); });
+      case StepKind::kWeightsReallocated: {
+        problem_.swap_memory_of_inputs();
+        draw_other_data();
+        auto wrong = call_directly(problem_.device().stream());
+        problem_.swap_memory_of_inputs();
+        return wrong;
+      }
       case StepKind::kGraphReplay: {
         problem_.release_graph();  // a replay prepares nothing for a capture
         auto wrong = call_on_other_data();
@@ -138,6 +164,21 @@ class History {
 
   void force(const Step& step) {
     problem_.context()->tuner().force(step.tunable, *find_config(problem_.path(), step));
+  }
+
+  // A step for which there is no memory is left out: only the judged tensors have to fit.
+  std::optional<std::string> call_on_other_tensors(const std::function<void()>& fill) {
+    try {
+      problem_.swap_inputs();
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kDevice) throw;
+      return std::nullopt;
+    }
+    fill();
+    auto wrong = call_directly(problem_.device().stream());
+    problem_.swap_inputs();
+    problem_.poison_other_inputs();
+    return wrong;
   }
 
   std::optional<std::string> call_on_other_data() {
@@ -168,6 +209,12 @@ class History {
       if (error.kind() != Error::Kind::kUnsupported) throw;
       return std::nullopt;
     }
+  }
+
+  std::optional<std::string> call_directly(void* stream) {
+    problem_.poison_outputs(Poison::kNan);
+    problem_.run_directly(stream);
+    return compare(problem_);
   }
 
   std::optional<std::string> call(Problem& problem) {

@@ -54,36 +54,51 @@ Problem::Problem(const Op& op, const Path& path, const Case& which, Device& devi
       context_(context != nullptr ? std::move(context) : std::make_shared<Context>(device)) {
   require_dims(op, which.dims);
   require_memory(op, which, device);
-  const auto make = [&](const std::vector<TensorInfo>& infos, bool is_input,
-                        std::vector<GuardedTensor>& tensors) {
-    tensors.reserve(infos.size());
-    for (const TensorInfo& info : infos) {
-      const Layout layout = layout_of(which, inputs_.size() + outputs_.size());
-      tensors.emplace_back(device, shape_of(info, which.dims), info.dtype.value_or(which.dtype), layout,
-                           is_input);
-    }
-  };
-  make(op.inputs, true, inputs_);
-  make(op.outputs, false, outputs_);
+  inputs_ = make_inputs();
+  outputs_.reserve(op.outputs.size());
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    const TensorInfo& info = op.outputs[i];
+    outputs_.emplace_back(device, shape_of(info, which.dims), info.dtype.value_or(which.dtype),
+                          layout_of(which, op.inputs.size() + i), false);
+  }
   constexpr uint64_t kVersionStream = 3001;
-  if (CounterRandom(which.seed, kVersionStream).bits(0) % 2 == 0) versions_.resize(inputs_.size());
+  if (CounterRandom(which.seed, kVersionStream).bits(0) % 4 != 0) versions_.resize(inputs_.size());
+}
+
+std::vector<GuardedTensor> Problem::make_inputs() const {
+  std::vector<GuardedTensor> tensors;
+  tensors.reserve(op_->inputs.size());
+  for (const TensorInfo& info : op_->inputs) {
+    tensors.emplace_back(*device_, shape_of(info, case_.dims), info.dtype.value_or(case_.dtype),
+                         layout_of(case_, tensors.size()), true);
+  }
+  return tensors;
+}
+
+void Problem::upload_input(size_t number) {
+  GuardedTensor& tensor = inputs_[number];
+  tensor.upload();
+  if (versions_.empty()) return;
+  uint64_t& version = known_versions_[{number, tensor.hash()}];
+  if (version == 0) version = new_version();
+  versions_[number] = version;
 }
 
 void Problem::draw_inputs(uint64_t seed, size_t first) {
-  const int count = static_cast<int>(inputs_.size());
+  for (size_t i = first; i < inputs_.size(); ++i) draw_input(seed, i);
+}
+
+void Problem::draw_input(uint64_t seed, size_t number) {
   std::vector<DType> dtypes;
   for (const auto* tensors : {&inputs_, &outputs_}) {
     for (const GuardedTensor& tensor : *tensors) dtypes.push_back(tensor.host_view().dtype);
   }
-  const FloatFormat common = common_format(dtypes);
-  for (int i = static_cast<int>(first); i < count; ++i) {
-    GuardedTensor& tensor = inputs_[static_cast<size_t>(i)];
-    const Drawing drawing(case_.data, seed, i, count, tensor.host_view().dtype, common, tensor.elements());
-    tensor.poison(Poison::kNan);
-    tensor.fill([&](int64_t element) { return drawing(element); });
-    tensor.upload();
-    if (!versions_.empty()) versions_[static_cast<size_t>(i)] = new_version();
-  }
+  GuardedTensor& tensor = inputs_[number];
+  const Drawing drawing(case_.data, seed, static_cast<int>(number), static_cast<int>(inputs_.size()),
+                        tensor.host_view().dtype, common_format(dtypes), tensor.elements());
+  tensor.poison(Poison::kNan);
+  tensor.fill([&](int64_t element) { return drawing(element); });
+  upload_input(number);
 }
 
 void Problem::set_inputs(const TensorBytes& inputs) {
@@ -94,8 +109,29 @@ void Problem::set_inputs(const TensorBytes& inputs) {
       throw usage_error("layout=broadcast needs a tensor {} that repeats along its outermost dimension",
                         op_->inputs[i].name);
     }
-    inputs_[i].upload();
-    if (!versions_.empty()) versions_[i] = new_version();
+    upload_input(i);
+  }
+}
+
+void Problem::swap_inputs() {
+  if (other_inputs_.empty()) other_inputs_ = make_inputs();
+  inputs_.swap(other_inputs_);
+}
+
+void Problem::poison_other_inputs() {
+  for (GuardedTensor& tensor : other_inputs_) {
+    tensor.poison(Poison::kNan);
+    tensor.upload();
+  }
+}
+
+void Problem::swap_memory_of_inputs() {
+  std::vector<bool> is_swapped(inputs_.size());
+  for (size_t i = 1; i < inputs_.size(); ++i) {
+    for (size_t j = i + 1; j < inputs_.size() && !is_swapped[i]; ++j) {
+      if (is_swapped[j] || !inputs_[i].swap_memory(inputs_[j])) continue;
+      is_swapped[i] = is_swapped[j] = true;
+    }
   }
 }
 
@@ -133,11 +169,11 @@ void Problem::run() {
   for (GuardedTensor& tensor : outputs_) tensor.download();
 }
 
-void Problem::run_on_other_stream() {
-  Call on_other = call();
-  on_other.stream = device_->other_stream();
-  path_->run(on_other);
-  device_->synchronize(on_other.stream);
+void Problem::run_directly(void* stream) {
+  Call direct = call();
+  direct.stream = stream;
+  path_->run(direct);
+  device_->synchronize(stream);
   for (GuardedTensor& tensor : outputs_) tensor.download();
 }
 

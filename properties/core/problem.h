@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/case.h"
@@ -34,17 +36,25 @@ class Problem {
   Problem(const Op& op, const Path& path, const Case& which, Device& device,
           std::shared_ptr<Context> context = nullptr);
 
+  // Values, and with them versions: an input that gets values again which it had before gets their version again.
   // Inputs before number `first` stay.
   void draw_inputs(uint64_t seed, size_t first = 0);
+  void draw_input(uint64_t seed, size_t number);
   void set_inputs(const TensorBytes& inputs);
+  // Exchanges all inputs for a second set of tensors, without values at first. Throws Error (device) if memory does not
+  // suffice.
+  void swap_inputs();
+  void poison_other_inputs();  // those of the set that is not in use
+  // Exchanges the memory of inputs but the first, two by two, where it has one size. The contents have to be set anew.
+  void swap_memory_of_inputs();
   void poison_outputs(Poison poison);
   Call call() const;  // on the tensors where the path sees them
   // Enqueues one call, or the graph of one, without waiting for it.
   void enqueue();
   // Runs one call to its end and brings the outputs back.
   void run();
-  // The same on another stream.
-  void run_on_other_stream();
+  // The same for a direct call on this stream, also after capture().
+  void run_directly(void* stream);
   // From now on enqueue() and run() replay a graph of the call, on whatever the inputs hold then.
   void capture();
   void release_graph();  // back to direct calls
@@ -64,14 +74,19 @@ class Problem {
   Device& device() const { return *device_; }
 
  private:
+  std::vector<GuardedTensor> make_inputs() const;
+  void upload_input(size_t number);  // with the version of its contents
+
   const Op* op_;
   const Path* path_;
   Case case_;
   Device* device_;
   std::shared_ptr<Context> context_;
   std::vector<GuardedTensor> inputs_;
+  std::vector<GuardedTensor> other_inputs_;  // empty until they are needed
   std::vector<uint64_t>
-      versions_;  // of the inputs; empty in every other case, which paths have to serve as well
+      versions_;  // of the inputs; empty in every fourth case, which paths have to serve as well
+  std::map<std::pair<size_t, uint64_t>, uint64_t> known_versions_;  // by input and hash of its contents
   std::vector<GuardedTensor> outputs_;
   std::shared_ptr<Context> context_of_graph_;
   std::function<void()> replay_;

@@ -54,7 +54,7 @@ void RoleChecker::launch(const Launch& launch, const Config& config) {
   Run run(launch, config, *device_);
   const int64_t bytes = std::accumulate(launch.buffers.begin(), launch.buffers.end(), int64_t{0},
                                         [](int64_t sum, const Buffer& buffer) { return sum + buffer.bytes; });
-  if (fault_ || bytes > kLargestCheckedLaunch) return run();
+  if (bytes > kLargestCheckedLaunch || fault()) return run();
   device_->synchronize(launch.stream);
   const std::vector<Bytes> before = run.contents();
   run();
@@ -67,11 +67,18 @@ void RoleChecker::launch(const Launch& launch, const Config& config) {
     const bool is_read = buffer.role == Role::kRead;
     const bool is_kept = is_read ? before[i] == second[i] : first[i] == second[i];
     if (is_kept) continue;
+    const std::lock_guard lock(mutex_);
+    if (fault_) return;
     fault_ = fmt::format("the launch {} ({}) declares {} {}, but {}", launch.tunable->name,
                          config.to_string(), buffer.name, name_of(buffer.role),
                          is_read ? "writes it" : "a second run leaves other values in it");
     return;
   }
+}
+
+std::optional<std::string> RoleChecker::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_;
 }
 
 }  // namespace assay

@@ -8,6 +8,7 @@
 //                              or reads what it overwrites, leaves others
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -25,10 +26,11 @@ class RoleChecker final : public Tuner::Observer {
   void launch(const Launch& launch, const Config& config) override;
 
   // The first wrong declaration, as a sentence; or nothing.
-  const std::optional<std::string>& fault() const { return fault_; }
+  std::optional<std::string> fault() const;
 
  private:
   Device* device_;  // not owned
+  mutable std::mutex mutex_;
   std::optional<std::string> fault_;
 };
 

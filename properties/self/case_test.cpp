@@ -28,6 +28,7 @@ State any_state() {
       step.tunable = *arbitrary_name();
       step.config = Config{{*arbitrary_name(), *rc::gen::arbitrary<int64_t>()}}.to_string();
     }
+    if (step.kind == StepKind::kWeightUpdated) step.input = *arbitrary_name();
     if (step.kind == StepKind::kAfter) {
       step.dtype = *rc::gen::element(DType::kF32, DType::kF16, DType::kBF16);
       step.dims.set(*arbitrary_name(), *rc::gen::arbitrary<int64_t>());
@@ -153,6 +154,7 @@ TEST(State, PrintsAndParses) {
   EXPECT_EQ(state.steps[2].dtype, DType::kF16);
   EXPECT_EQ(state.steps[2].dims, (Dims{{"n", 2}, {"l", 40}}));
   EXPECT_EQ(state.to_string(), line);
+  EXPECT_EQ(parse_state("warm+weight_updated:norm.weight").steps[1].input, "norm.weight");
   EXPECT_EQ(parse_state("first_call"), State{});
   EXPECT_EQ(State{}.to_string(), "first_call");
 }
@@ -164,6 +166,7 @@ TEST(State, NamesWhatIsWrong) {
   EXPECT_THAT(error(""), HasSubstr("state="));
   EXPECT_THAT(error("warm:now"), AllOf(HasSubstr("warm:now"), HasSubstr("no argument")));
   EXPECT_THAT(error("forced"), HasSubstr("takes an argument"));
+  EXPECT_THAT(error("weight_updated"), HasSubstr("takes an argument"));
   EXPECT_THAT(error("forced:apply"), HasSubstr("forced:<tunable>:<config>"));
   EXPECT_THAT(error("after:f12"), HasSubstr("f12"));
   EXPECT_THAT(error("after:f32,n"), HasSubstr("'n'"));

@@ -53,6 +53,7 @@ TEST(JudgeRule6, RightPathsPassInEveryState) {
   const Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
   for (std::string_view state :
        {"first_call", "second_call", "warm", "retuned", "cache_loaded", "dirty_workspace", "weights_updated",
+        "weight_updated:k", "weight_updated:x", "weights_replaced", "weights_moved", "weights_reallocated",
         "after:bf16,b=1,t=3,d=2,w=1", "forced:test_halves:skip=0", "forced:test_halves:skip=1",
         "warm+retuned+after:f32,b=2,t=9,d=5,w=7+cache_loaded+second_call"}) {
     expect(judge_path(path, in_state(state)), VerdictKind::kPass, HasSubstr("90"));
@@ -64,6 +65,7 @@ TEST(JudgeRule6, StatesThatDoNotApplyAreSkipped) {
   expect(judge_path(plain, in_state("retuned")), VerdictKind::kSkipped, HasSubstr("no configurations"));
   expect(judge_path(plain, in_state("forced:test_halves:skip=0")), VerdictKind::kSkipped,
          HasSubstr("forced:test_halves:skip=0"));
+  expect(judge_path(plain, in_state("weight_updated:k2")), VerdictKind::kSkipped, HasSubstr("no input k2"));
   expect(judge_path(plain, in_state("graph_replay")), VerdictKind::kSkipped, HasSubstr("no graphs"));
   expect(judge_path(plain, in_state("after:f64,b=1,t=3,d=2,w=1")), VerdictKind::kSkipped, HasSubstr("f64"));
 }
@@ -89,7 +91,7 @@ TEST(JudgeRule6, StaleDerivedTensorsFail) {
   // The first weight, kept by address: a version would tell that it has changed.
   const Path path = spoiled([](const Call& call) {
     const auto kept = call.context->derived().get(
-        "weight", 4, {reinterpret_cast<uintptr_t>(call.inputs[1].data)}, call.stream,
+        "weight", 4, {{reinterpret_cast<uintptr_t>(call.inputs[1].data), nullptr}}, call.stream,
         [&](void* data) { *static_cast<float*>(data) = *input(call, 1); });
     if (*static_cast<float*>(kept.data()) != *input(call, 1)) *output(call) += 1;
   });

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core/parallel.h"
 
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
 #include <atomic>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "properties/self/support.h"
 
@@ -54,6 +59,27 @@ TEST(ParallelFor, MayBeNested) {
     parallel_for(20, 1, [&](int64_t inner, int64_t) { sum += outer * inner; });
   });
   EXPECT_EQ(sum, 190 * 190);
+}
+
+TEST(ParallelFor, TakesNoRangesOfOuterCallsWhileItWaits) {
+  // More threads than this machine may have, so that ranges are taken over by other threads and waited for.
+  constexpr int kThreads = 8;
+  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kThreads);
+  static thread_local bool is_waiting = false;
+  std::atomic<int> taken = 0;
+  tbb::task_arena(kThreads).execute([&] {
+    parallel_for(300, 1, [&](int64_t, int64_t) {
+      if (is_waiting) {
+        ++taken;
+        return;
+      }
+      is_waiting = true;
+      parallel_for(16, 1,
+                   [](int64_t, int64_t) { std::this_thread::sleep_for(std::chrono::microseconds(50)); });
+      is_waiting = false;
+    });
+  });
+  EXPECT_EQ(taken, 0);
 }
 
 }  // namespace

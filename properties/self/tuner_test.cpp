@@ -1,75 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core/tuner.h"
 
-#include <rapidcheck/state.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
 
+#include <atomic>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
+#include <iterator>
 #include <thread>
 
-#include "kernels/core/context.h"
-#include "properties/core/roles.h"
-#include "properties/self/support.h"
+#include "kernels/core/parallel.h"
+#include "properties/self/tuner_support.h"
 
 namespace assay {
 namespace {
 
+using test::Adder;
+using test::BadDevice;
 using test::cpu;
 using test::error_of;
+using test::kKnown;
+using test::temporary;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-const Tunable& speeds() {
-  static const Tunable tunable{
-      .name = "test_speeds", .version = 3, .configs = {{{"wait", 3}}, {{"wait", 0}}, {{"wait", 2}}}};
-  return tunable;
-}
-
-// Takes `wait` milliseconds; adds `source` to each of its buffers, by role.
-struct Adder {
-  float source = 1;
-  float written = -1;
-  float sum = -1;
-  float updated = 10;
-  float scratch = 0;
-  std::vector<std::string> ran;         // the configurations, in order
-  std::vector<const void*> written_to;  // where `written` lay in each run
-
-  Launch launch(std::string key = "k") {
-    const auto buffer = [](std::string_view name, Role role, float& value) {
-      return Buffer{name, role, &value, sizeof(float)};
-    };
-    return {.tunable = &speeds(),
-            .key = std::move(key),
-            .unfit = {},
-            .buffers = {buffer("source", Role::kRead, source), buffer("written", Role::kWrite, written),
-                        buffer("sum", Role::kAccumulate, sum), buffer("updated", Role::kUpdate, updated),
-                        buffer("scratch", Role::kScratch, scratch)},
-            .run =
-                [this](const Config& config, std::span<void* const> data) {
-                  std::this_thread::sleep_for(std::chrono::milliseconds(config["wait"]));
-                  const auto at = [&](size_t i) -> float& { return *static_cast<float*>(data[i]); };
-                  at(1) = at(0);
-                  at(2) += at(0);
-                  at(3) += at(0);
-                  at(4) = at(0);
-                  ran.push_back(config.to_string());
-                  written_to.push_back(data[1]);
-                },
-            .stream = nullptr};
-  }
-};
-
-std::filesystem::path temporary(std::string_view name) {
-  return std::filesystem::temp_directory_path() / fmt::format("assay-tuner-test-{}-{}", getpid(), name);
-}
-
-const Tunable* const kKnown[] = {&speeds()};
 
 TEST(Tuner, ChoosesTheFastestAndKeepsIt) {
   Tuner tuner(cpu());
@@ -116,6 +73,21 @@ TEST(Tuner, PrunesWithReasons) {
               AllOf(HasSubstr("test_speeds"), HasSubstr("wait=3: nothing fits")));
 }
 
+// A key that lacks something costs time only: a choice that does not fit the call at hand is not used.
+TEST(Tuner, TunesAgainWhereItsChoiceDoesNotFit) {
+  Tuner tuner(cpu());
+  Adder adder;
+  Launch launch = adder.launch();
+  tuner.run(launch);
+  EXPECT_EQ(adder.ran.back(), "wait=0");
+  launch.unfit = [](const Config& config) -> std::optional<std::string> {
+    if (config["wait"] < 2) return "it is too hasty";
+    return std::nullopt;
+  };
+  tuner.run(launch);
+  EXPECT_EQ(adder.ran.back(), "wait=2");
+}
+
 TEST(Tuner, UsesWhatIsForced) {
   Tuner tuner(cpu());
   Adder adder;
@@ -130,43 +102,6 @@ TEST(Tuner, UsesWhatIsForced) {
   tuner.run(adder.launch());
   EXPECT_EQ(tuner.trials(), 3);
 }
-
-// A device whose streams are all being captured, or that has no memory left.
-class BadDevice final : public Device {
- public:
-  BadDevice(bool captures, bool is_full) : captures_(captures), is_full_(is_full) {}
-  const DeviceInfo& info() const override { return cpu().info(); }
-  void* allocate(int64_t bytes) override {
-    if (is_full_) throw device_error("no room for {} bytes", bytes);
-    return cpu().allocate(bytes);
-  }
-  void release(void* memory, int64_t bytes) noexcept override { cpu().release(memory, bytes); }
-  bool host_can_access() const override { return true; }
-  void copy_to_device(void* to, const void* from, int64_t bytes) override {
-    cpu().copy_to_device(to, from, bytes);
-  }
-  void copy_to_host(void* to, const void* from, int64_t bytes) override {
-    cpu().copy_to_host(to, from, bytes);
-  }
-  void* stream() const override { return nullptr; }
-  void* other_stream() override { return nullptr; }
-  void synchronize(void*) override {}
-  void copy(void* to, const void* from, int64_t bytes, void*) override {
-    cpu().copy(to, from, bytes, nullptr);
-  }
-  void fill(void* to, unsigned char byte, int64_t bytes, void*) override {
-    cpu().fill(to, byte, bytes, nullptr);
-  }
-  double time(const std::function<void()>& work, void*) override { return cpu().time(work, nullptr); }
-  std::function<void()> capture(const std::function<void()>&) override { return {}; }
-  bool is_capturing(void*) const override { return captures_; }
-  void flush_cache() override {}
-  void start_capture() { captures_ = true; }
-
- private:
-  bool captures_;
-  bool is_full_;
-};
 
 TEST(Tuner, DoesNotTuneWhileAGraphIsCaptured) {
   BadDevice device(true, false);
@@ -223,6 +158,37 @@ TEST(Tuner, ThreadsShareOneChoice) {
   }
 }
 
+// The lock of a key is held while its launch waits for its own parallel work; other work that needs the same lock must not
+// come up on the waiting thread.
+TEST(Tuner, MayBeCalledFromParallelWork) {
+  constexpr int kThreads = 8;
+  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kThreads);
+  static thread_local bool is_tuning = false;
+  std::atomic<int> nested = 0;
+  Tuner tuner(cpu());
+  tbb::task_arena(kThreads).execute([&] {
+    parallel_for(200, 1, [&](int64_t begin, int64_t) {
+      if (is_tuning) {
+        ++nested;
+        return;
+      }
+      is_tuning = true;
+      tuner.run({.tunable = &test::speeds(),
+                 .key = std::to_string(begin % 25),
+                 .unfit = {},
+                 .buffers = {},
+                 .run = [](const Config&, std::span<void* const>) {
+                   parallel_for(16, 1, [](int64_t, int64_t) {
+                     std::this_thread::sleep_for(std::chrono::microseconds(20));
+                   });
+                 }});
+      is_tuning = false;
+    });
+  });
+  EXPECT_EQ(nested, 0);
+  EXPECT_EQ(tuner.trials(), 25 * 3);
+}
+
 TEST(TunerFile, CarriesChoices) {
   const auto file = temporary("choices.json");
   Tuner tuner(cpu());
@@ -272,6 +238,61 @@ TEST(TunerFile, IsNotTrustedWhereItIsStale) {
   EXPECT_THAT(loaded_after("wait=0", "wait=0", 0), IsEmpty());
 }
 
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(TunerFile, IsTakenAsAWholeOrNotAtAll) {
+  const auto file = temporary("cut.json");
+  Tuner tuner(cpu());
+  Adder adder;
+  tuner.run(adder.launch("a"));
+  tuner.run(adder.launch("b"));
+  tuner.save(file);
+  const std::string content = content_of(file);
+  const auto expect_nothing_taken = [&](const std::string& changed) {
+    std::ofstream(file) << changed;
+    Tuner other(cpu());
+    EXPECT_THAT(error_of([&] { other.load(file, kKnown); }), HasSubstr(file.string())) << changed;
+    EXPECT_EQ(other.choices(), 0) << changed;
+  };
+  for (size_t length = 0; length < content.rfind('}'); ++length)
+    expect_nothing_taken(content.substr(0, length));
+  std::string without_seconds = content;
+  without_seconds.replace(without_seconds.rfind("seconds"), 7, "minutes");
+  expect_nothing_taken(without_seconds);
+  std::filesystem::remove(file);
+}
+
+TEST(TunerFile, MayBeSavedByManyAtOnce) {
+  const auto folder = temporary("folder");
+  std::filesystem::create_directory(folder);
+  const auto file = folder / "choices.json";
+  Tuner tuner(cpu());
+  Adder adder;
+  tuner.run(adder.launch());
+  std::vector<std::thread> threads;
+  std::atomic<int> failures = 0;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 50; ++k) {
+        try {
+          tuner.save(file);
+          Tuner other(cpu());
+          if (!other.load(file, kKnown).empty() || other.choices() != 1) ++failures;
+        } catch (const Error&) {
+          ++failures;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1) << "something was left behind";
+  std::filesystem::remove_all(folder);
+}
+
 TEST(TunerFile, ErrorsNameTheFile) {
   const auto file = temporary("broken.json");
   Tuner tuner(cpu());
@@ -283,6 +304,15 @@ TEST(TunerFile, ErrorsNameTheFile) {
   }
   std::filesystem::remove(file);
   EXPECT_THAT(error_of([&] { tuner.save("/nowhere/choices.json"); }), HasSubstr("/nowhere/choices.json"));
+}
+
+TEST(BufferOf, ZeroesNoGaps) {
+  float memory[64] = {};
+  const TensorView gaps{memory, DType::kF32, {2, 3}, {4, 1}}, transposed{memory, DType::kF32, {2, 3}, {1, 2}};
+  EXPECT_THAT(error_of([&] { buffer_of("dw", Role::kAccumulate, gaps); }, Error::Kind::kInternal),
+              AllOf(HasSubstr("dw has gaps"), HasSubstr("(4, 1)")));
+  EXPECT_EQ(buffer_of("dw", Role::kAccumulate, transposed).bytes, 24);
+  EXPECT_EQ(buffer_of("dw", Role::kUpdate, gaps).bytes, 28);
 }
 
 TEST(TuningKey, HoldsEverythingThatMatters) {
@@ -297,174 +327,6 @@ TEST(TuningKey, HoldsEverythingThatMatters) {
   EXPECT_NE(tuning_key(call(memory, {{"n", 2}, {"dilation", 2}}, DType::kF32, {3, 1})), key);
   EXPECT_NE(tuning_key(call(memory, dims, DType::kBF16, {3, 1})), key);
   EXPECT_NE(tuning_key(call(memory, dims, DType::kF32, {4, 1})), key);
-}
-
-// What a tuner is, without its machinery: keys are tuned once until they are forgotten, and each launch does its work
-// once.
-struct Model {
-  std::map<std::string, bool> tuned;  // by key
-  std::optional<std::string> forced;
-  std::map<std::string, bool> saved;
-};
-
-struct Tested {
-  std::unique_ptr<Tuner> tuner = std::make_unique<Tuner>(cpu());
-  Adder adder;
-};
-
-using Command = rc::state::Command<Model, Tested>;
-
-struct Launched final : Command {
-  std::string key = *rc::gen::element<std::string>("a", "b", "c");
-  void apply(Model& model) const override {
-    if (!model.forced) model.tuned[key] = true;
-  }
-  void run(const Model& model, Tested& tested) const override {
-    Adder& adder = tested.adder;
-    const int64_t trials = tested.tuner->trials();
-    const float updated = adder.updated;
-    adder.written = adder.sum = -1;
-    Launch launch = adder.launch(key);
-    tested.tuner->run(launch);
-    RC_ASSERT(adder.written == adder.source);
-    RC_ASSERT(adder.sum == adder.source);
-    RC_ASSERT(adder.updated == updated + adder.source);
-    const bool is_known = model.forced || model.tuned.contains(key);
-    RC_ASSERT(tested.tuner->trials() - trials == (is_known ? 0 : 3));
-    if (model.forced) RC_ASSERT(adder.ran.back() == *model.forced);
-  }
-  void show(std::ostream& os) const override { os << "launch " << key; }
-};
-
-struct Forgotten final : Command {
-  void apply(Model& model) const override { model.tuned.clear(); }
-  void run(const Model&, Tested& tested) const override { tested.tuner->forget(); }
-  void show(std::ostream& os) const override { os << "forget"; }
-};
-
-struct Forced final : Command {
-  size_t config = *rc::gen::inRange<size_t>(0, speeds().configs.size() + 1);
-  void apply(Model& model) const override {
-    model.forced =
-        config < speeds().configs.size() ? std::optional(speeds().configs[config].to_string()) : std::nullopt;
-  }
-  void run(const Model&, Tested& tested) const override {
-    const bool is_config = config < speeds().configs.size();
-    tested.tuner->force("test_speeds", is_config ? std::optional(speeds().configs[config]) : std::nullopt);
-  }
-  void show(std::ostream& os) const override { os << "force " << config; }
-};
-
-struct Reloaded final : Command {
-  void apply(Model& model) const override { model.forced.reset(); }
-  void run(const Model&, Tested& tested) const override {
-    const auto file = temporary("model.json");
-    tested.tuner->save(file);
-    tested.tuner = std::make_unique<Tuner>(cpu());
-    RC_ASSERT(tested.tuner->load(file, kKnown).empty());
-    std::filesystem::remove(file);
-  }
-  void show(std::ostream& os) const override { os << "save and load"; }
-};
-
-TEST(Tuner, AnyHistoryGivesTheSameResults) {
-  test::expect_property(
-      [] {
-        Model model;
-        Tested tested;
-        rc::state::check(
-            model, tested,
-            rc::state::gen::execOneOfWithArgs<Launched, Launched, Forgotten, Forced, Reloaded>());
-      },
-      12);
-}
-
-// Launches that do something else than they declare.
-std::optional<std::string> fault_of(const Launch& launch) {
-  RoleChecker checker(cpu());
-  Tuner tuner(cpu());
-  tuner.force("test_speeds", Config{{"wait", 0}});  // trials would already have written what is declared read
-  tuner.observe(&checker);
-  tuner.run(launch);
-  return checker.fault();
-}
-
-TEST(Roles, RightOnesPass) {
-  Adder adder;
-  EXPECT_EQ(fault_of(adder.launch()), std::nullopt);
-  EXPECT_EQ(adder.written, 1);
-  EXPECT_EQ(adder.sum, 1);
-  EXPECT_EQ(adder.updated, 11);
-}
-
-TEST(Roles, WrongOnesAreNamed) {
-  const auto fault_with = [](size_t buffer, Role declared) {
-    Adder adder;
-    Launch launch = adder.launch();
-    launch.buffers[buffer].role = declared;
-    return fault_of(launch).value_or("none");
-  };
-  EXPECT_THAT(fault_with(1, Role::kRead),
-              AllOf(HasSubstr("declares written read, but writes it"), HasSubstr("test_speeds")));
-  EXPECT_THAT(fault_with(2, Role::kRead), HasSubstr("declares sum read, but writes it"));
-  EXPECT_THAT(fault_with(3, Role::kRead), HasSubstr("declares updated read, but writes it"));
-  EXPECT_THAT(fault_with(2, Role::kWrite),
-              HasSubstr("declares sum write, but a second run leaves other values"));
-  EXPECT_THAT(fault_with(3, Role::kWrite),
-              HasSubstr("declares updated write, but a second run leaves other values"));
-}
-
-TEST(Workspace, BlocksGoBackToTheirStream) {
-  Workspace workspace(cpu());
-  int a = 0, b = 0;
-  std::vector<void*> blocks_of_a;
-  {
-    const Workspace::Lease first = workspace.lease(1000, &a);
-    const Workspace::Lease second = workspace.lease(1000, &a);
-    EXPECT_NE(second.data(), first.data());
-    blocks_of_a = {first.data(), second.data()};
-  }
-  EXPECT_NE(workspace.lease(10, &b).data(), nullptr);
-  const Workspace::Lease again = workspace.lease(900, &a);
-  EXPECT_EQ(std::ranges::count(blocks_of_a, again.data()), 1);
-  int blocks = 0;
-  workspace.for_each([&](void*, int64_t bytes) {
-    ++blocks;
-    EXPECT_GE(bytes, 10);
-  });
-  EXPECT_EQ(blocks, 3);
-}
-
-TEST(Workspace, DoesNotAllocateWhileAGraphIsCaptured) {
-  BadDevice device(true, false);
-  Workspace workspace(device);
-  EXPECT_THAT(error_of([&] { workspace.lease(64, nullptr); }),
-              AllOf(HasSubstr("64 bytes"), HasSubstr("once")));
-}
-
-TEST(DerivedTensors, AreMadeAnewForEveryNewVersion) {
-  Context context(cpu());
-  int made = 0;
-  const auto get = [&](std::vector<uint64_t> versions, std::string name = "cast") {
-    const auto held = context.derived().get(name, 4, versions, nullptr, [&](void* data) {
-      const int number = ++made;
-      std::memcpy(data, &number, sizeof number);
-    });
-    int content = 0;
-    std::memcpy(&content, held.data(), sizeof content);
-    return content;
-  };
-  const uint64_t version = new_version();
-  EXPECT_EQ(get({version}), 1);
-  EXPECT_EQ(get({version}), 1);
-  EXPECT_EQ(get({new_version()}), 2);
-  EXPECT_EQ(get({version}), 1);
-  EXPECT_EQ(get({version}, "other"), 3);
-  EXPECT_EQ(get({version, version}), 4);
-  EXPECT_EQ(get({}), 5);  // nobody knows the values
-  EXPECT_EQ(get({}), 6);
-  EXPECT_EQ(get({0}), 7);
-  EXPECT_EQ(get({version, 0}), 8);
 }
 
 }  // namespace

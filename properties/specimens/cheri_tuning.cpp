@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "kernels/cheri/cheri.h"
@@ -18,6 +20,8 @@ const Tunable& tries() {
       .name = "specimen_tries", .version = 1, .configs = {{{"try", 0}}, {{"try", 1}}, {{"try", 2}}}};
   return tunable;
 }
+
+constexpr size_t kW1 = 2, kW2 = 3;  // inputs of the block
 
 struct Sizes {
   int64_t examples, rows, channels, dilation;
@@ -190,9 +194,11 @@ void accumulates(const Call& call, Role declared) {
   normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
 }
 
-// A number that is decided when a key is first seen, and kept.
+// A number that is decided when a key is first seen, and kept: a plan beside the tuner. The tuner itself would not make
+// these faults wrong: it asks whether a kept choice fits the call at hand, and every choice gives the same bits, so that a
+// key that lacks something costs time only.
 int64_t planned(const Call& call, const std::string& key, int64_t decision) {
-  const auto held = call.context->derived().get("plan " + key, 8, {1}, call.stream,
+  const auto held = call.context->derived().get("plan " + key, 8, {{1, nullptr}}, call.stream,
                                                 [&](void* data) { std::memcpy(data, &decision, 8); });
   int64_t kept = 0;
   std::memcpy(&kept, held.data(), 8);
@@ -234,29 +240,77 @@ void plans_without_dtype(const Call& call) {
   normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
 }
 
-// The block of the production path, on copies of w1 and w2 that are kept by address: new values there go unnoticed.
-void keeps_weights_by_address(const Call& call) {
+// What a copy of a weight is kept under.
+struct Key {
+  std::string name;
+  uint64_t version;
+};
+
+// The block of the production path, on copies of w1 and w2 that are kept under these keys.
+void on_kept_copies(const Call& call, const std::function<Key(size_t input)>& key_of) {
   Call on_copies = call;
   std::vector<DerivedTensors::Held> held;
-  for (size_t i : {2u, 3u}) {
+  for (size_t i : {kW1, kW2}) {
     const ConstTensorView& view = call.inputs[i];
     const int64_t bytes = std::max<int64_t>(view.size() * static_cast<int64_t>(size_of(view.dtype)), 1);
-    held.push_back(call.context->derived().get(
-        fmt::format("weight {} {} {}", i, view.shape.to_string(), view.strides.to_string()), bytes,
-        {reinterpret_cast<uintptr_t>(view.data)}, call.stream, [&](void* data) {
-          visit(view.dtype, [&]<class T>(std::type_identity<T>) {
-            const Elements<T> from(view);
-            for (int64_t k = 0; k < view.size(); ++k) {
-              const Extents index = index_of(k, view.shape);
-              static_cast<T*>(data)[k] = from(index[0], index[1]);
-            }
-          });
-        }));
+    const Key key = key_of(i);
+    held.push_back(call.context->derived().get(key.name, bytes, {{key.version, view.data}}, call.stream,
+                                               [&](void* data) {
+                                                 visit(view.dtype, [&]<class T>(std::type_identity<T>) {
+                                                   const Elements<T> from(view);
+                                                   for (int64_t k = 0; k < view.size(); ++k) {
+                                                     const Extents index = index_of(k, view.shape);
+                                                     static_cast<T*>(data)[k] = from(index[0], index[1]);
+                                                   }
+                                                 });
+                                               }));
     on_copies.inputs[i].data = held.back().data();
     on_copies.inputs[i].strides = dense_strides(view.shape);
   }
   on_copies.versions.clear();
   ops()[2].path("cpu").run(on_copies);
+}
+
+std::string name_of_weight(const Call& call, size_t input) {
+  const ConstTensorView& view = call.inputs[input];
+  return fmt::format("weight {} {} {}", input, view.shape.to_string(), view.strides.to_string());
+}
+
+// New values at an old address go unnoticed.
+void keeps_weights_by_address(const Call& call) {
+  on_kept_copies(call, [&](size_t i) {
+    return Key{name_of_weight(call, i), reinterpret_cast<uintptr_t>(call.inputs[i].data)};
+  });
+}
+
+// As above, and w2 may even find the copy of w1.
+void keeps_weights_by_place(const Call& call) {
+  on_kept_copies(call, [&](size_t i) {
+    return Key{"weight", reinterpret_cast<uintptr_t>(call.inputs[i].data)};
+  });
+}
+
+// New values of w2 alone go unnoticed.
+void keeps_weights_by_one_version(const Call& call) {
+  on_kept_copies(call, [&](size_t i) {
+    return Key{name_of_weight(call, i), call.versions.empty() ? 0 : call.versions[kW1]};
+  });
+}
+
+// Where the weights of a version lay is kept, not what they were: equal weights that have moved are read at their old
+// place.
+void keeps_pointers_to_weights(const Call& call) {
+  Call on_kept = call;
+  for (size_t i : {kW1, kW2}) {
+    const uint64_t version = call.versions.empty() ? 0 : call.versions[i];
+    const void* const now = call.inputs[i].data;
+    const auto held = call.context->derived().get("pointer to " + name_of_weight(call, i), sizeof(now),
+                                                  {{version, nullptr}}, call.stream,
+                                                  [&](void* data) { std::memcpy(data, &now, sizeof(now)); });
+    std::memcpy(&on_kept.inputs[i].data, held.data(), sizeof(now));
+  }
+  on_kept.versions.clear();
+  ops()[2].path("cpu").run(on_kept);
 }
 
 template <class Generic>
@@ -294,6 +348,13 @@ std::vector<Specimen> tuning_specimens() {
       false);
   add(2, {"specimen.stale_weights", "cast weights are kept by the address of the weights"},
       keeps_weights_by_address, false);
+  add(2,
+      {"specimen.weights_by_place", "cast weights are kept by address and size, whichever weight lies there"},
+      keeps_weights_by_place, false);
+  add(2, {"specimen.weights_by_one_version", "cast weights are kept by the version of the first of them"},
+      keeps_weights_by_one_version, false);
+  add(2, {"specimen.weights_by_pointer", "for each version of the weights it is kept where they lay"},
+      keeps_pointers_to_weights, false);
   return all;
 }
 

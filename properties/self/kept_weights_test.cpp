@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What paths keep of weights: used again where nothing has changed, and every wrong way to keep it seen by some state.
+#include <map>
+
+#include "properties/self/spoiled.h"
+
+namespace assay {
+namespace {
+
+using test::cpu;
+using test::expect;
+using test::input;
+using test::judge_path;
+using test::output;
+using test::small_case;
+using test::spoiled;
+using testing::HasSubstr;
+
+// Versions follow values, so that what a path keeps is used again where its weights come back.
+TEST(KeptWeights, AreUsedAgain) {
+  const Context* watched = nullptr;
+  int made = 0;
+  const Path path = spoiled([&](const Call& call) {
+    ASSERT_EQ(call.versions.size(), 2u) << "another seed is needed: every fourth has no versions";
+    const DerivedTensors::Source k{call.versions[1], call.inputs[1].data};
+    const auto kept = call.context->derived().get("k", 4, {k}, call.stream, [&](void* data) {
+      if (call.context == watched) ++made;
+      *static_cast<float*>(data) = *input(call, 1);
+    });
+    if (*static_cast<float*>(kept.data()) != *input(call, 1)) *output(call) += 1;
+  });
+  const std::map<std::string_view, int> expected{{"first_call", 1},
+                                                 {"warm", 1},
+                                                 {"warm+warm", 1},
+                                                 {"weight_updated:x", 1},
+                                                 {"weights_moved", 1},
+                                                 {"weight_updated:k", 2},
+                                                 {"weights_updated", 2},
+                                                 {"weights_replaced", 2},
+                                                 {"weights_reallocated", 2},
+                                                 {"second_call", 2},
+                                                 {"warm+weights_updated+warm", 3}};
+  for (const auto& [state, times] : expected) {
+    Case which = small_case();
+    which.state = parse_state(state);
+    Problem problem(registry().op(which.op), path, which, cpu());
+    watched = problem.context().get();
+    made = 0;
+    const Verdict verdict = judge({&registry().op(which.op), &path, &registry().oracle(which.op)}, problem);
+    expect(verdict, VerdictKind::kPass, testing::_);
+    EXPECT_EQ(made, times) << state;
+  }
+}
+
+// What the production path keeps is seen in what it does to a caller who breaks the promise of equal versions.
+TEST(KeptWeights, AreUsedByTheCheriBlock) {
+  const Op& op = registry().op("cheri_block");
+  Problem problem(op, op.path("cpu"),
+                  parse_case("cheri_block/cpu/f32/n=1/l=9/c=4/dilation=2/hidden=16/seed=3"), cpu());
+  problem.draw_inputs(1);
+  Call call = problem.call();
+  ASSERT_EQ(call.versions.size(), 4u) << "another seed is needed: every fourth has no versions";
+  const auto outputs = [&] {
+    op.path("cpu").run(call);
+    return problem.outputs();
+  };
+  const TensorBytes before = outputs();
+  for (size_t weight : {2u, 3u}) {
+    *const_cast<float*>(call.inputs[weight].as<float>()) += 1;
+    EXPECT_EQ(outputs(), before) << "made again for an old version";
+    call.versions[weight] = new_version();
+    EXPECT_NE(outputs(), before) << "not made again for a new version";
+    *const_cast<float*>(call.inputs[weight].as<float>()) -= 1;
+    call.versions = problem.call().versions;
+    problem.draw_inputs(1);
+  }
+}
+
+// Each way to keep weights wrongly shows in the state that it is about, and not in the others.
+TEST(KeptWeights, EachStateShowsItsFault) {
+  const auto judged = [&](std::string_view specimen, std::string_view state) {
+    Case which = parse_case("cheri_block/cpu/f32/n=2/l=9/c=4/dilation=2/hidden=16/seed=3");
+    which.state = parse_state(state);
+    return judge_path(test::specimen("cheri_block", specimen).path, which);
+  };
+  const auto expect_shown = [&](std::string_view specimen, std::string_view state) {
+    expect(judged(specimen, state), VerdictKind::kFail, HasSubstr("in a new context"));
+  };
+  const auto expect_hidden = [&](std::string_view specimen, std::string_view state) {
+    expect(judged(specimen, state), VerdictKind::kPass, testing::_);
+  };
+  expect_shown("stale_weights", "weights_updated");
+  expect_shown("stale_weights", "weight_updated:w1");
+  expect_hidden("stale_weights", "weights_replaced");
+  expect_shown("weights_by_place", "weights_reallocated");
+  expect_hidden("weights_by_place", "weights_moved");
+  expect_shown("weights_by_one_version", "weight_updated:w2");
+  expect_hidden("weights_by_one_version", "weights_updated");
+  expect_shown("weights_by_pointer", "weights_moved");
+  expect_hidden("weights_by_pointer", "weights_updated");
+  for (std::string_view specimen :
+       {"stale_weights", "weights_by_place", "weights_by_one_version", "weights_by_pointer"}) {
+    expect_hidden(specimen, "warm");
+  }
+}
+
+}  // namespace
+}  // namespace assay

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches and devices that tests of the tuner and of contexts share.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/tuner.h"
+#include "properties/self/support.h"
+
+namespace assay::test {
+
+inline const Tunable& speeds() {
+  static const Tunable tunable{
+      .name = "test_speeds", .version = 3, .configs = {{{"wait", 3}}, {{"wait", 0}}, {{"wait", 2}}}};
+  return tunable;
+}
+
+// Takes `wait` milliseconds; adds `source` to each of its buffers, by role.
+struct Adder {
+  float source = 1;
+  float written = -1;
+  float sum = -1;
+  float updated = 10;
+  float scratch = 0;
+  std::vector<std::string> ran;         // the configurations, in order
+  std::vector<const void*> written_to;  // where `written` lay in each run
+
+  Launch launch(std::string key = "k") {
+    const auto buffer = [](std::string_view name, Role role, float& value) {
+      return Buffer{name, role, &value, sizeof(float)};
+    };
+    return {.tunable = &speeds(),
+            .key = std::move(key),
+            .unfit = {},
+            .buffers = {buffer("source", Role::kRead, source), buffer("written", Role::kWrite, written),
+                        buffer("sum", Role::kAccumulate, sum), buffer("updated", Role::kUpdate, updated),
+                        buffer("scratch", Role::kScratch, scratch)},
+            .run =
+                [this](const Config& config, std::span<void* const> data) {
+                  std::this_thread::sleep_for(std::chrono::milliseconds(config["wait"]));
+                  const auto at = [&](size_t i) -> float& { return *static_cast<float*>(data[i]); };
+                  at(1) = at(0);
+                  at(2) += at(0);
+                  at(3) += at(0);
+                  at(4) = at(0);
+                  ran.push_back(config.to_string());
+                  written_to.push_back(data[1]);
+                },
+            .stream = nullptr};
+  }
+};
+
+inline std::filesystem::path temporary(std::string_view name) {
+  return std::filesystem::temp_directory_path() / fmt::format("assay-test-{}-{}", getpid(), name);
+}
+
+inline const Tunable* const kKnown[] = {&speeds()};
+
+// A device whose streams are all being captured, or that has no memory left.
+class BadDevice final : public Device {
+ public:
+  BadDevice(bool captures, bool is_full) : captures_(captures), is_full_(is_full) {}
+  const DeviceInfo& info() const override { return cpu().info(); }
+  void* allocate(int64_t bytes) override {
+    if (is_full_) throw device_error("no room for {} bytes", bytes);
+    return cpu().allocate(bytes);
+  }
+  void release(void* memory, int64_t bytes) noexcept override { cpu().release(memory, bytes); }
+  bool host_can_access() const override { return true; }
+  void copy_to_device(void* to, const void* from, int64_t bytes) override {
+    cpu().copy_to_device(to, from, bytes);
+  }
+  void copy_to_host(void* to, const void* from, int64_t bytes) override {
+    cpu().copy_to_host(to, from, bytes);
+  }
+  void* stream() const override { return nullptr; }
+  void* other_stream() override { return nullptr; }
+  void synchronize(void*) override {}
+  void copy(void* to, const void* from, int64_t bytes, void*) override {
+    cpu().copy(to, from, bytes, nullptr);
+  }
+  void fill(void* to, unsigned char byte, int64_t bytes, void*) override {
+    cpu().fill(to, byte, bytes, nullptr);
+  }
+  double time(const std::function<void()>& work, void*) override { return cpu().time(work, nullptr); }
+  std::function<void()> capture(const std::function<void()>&) override { return {}; }
+  bool is_capturing(void*) const override { return captures_; }
+  void flush_cache() override {}
+  uint64_t stream_id(void*) const override { return stream_id_; }
+  void start_capture() { captures_ = true; }
+  void replace_streams() { ++stream_id_; }  // new ones with the old handles
+
+ private:
+  bool captures_;
+  bool is_full_;
+  uint64_t stream_id_ = 1;
+};
+
+}  // namespace assay::test
