@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "bench/core/ceilings.h"
@@ -70,6 +72,38 @@ TEST_F(Cuda, CopiesThereAndBack) {
   device_->flush_cache();
   device_->copy_to_host(got.data(), buffer.data(), bytes);
   EXPECT_EQ(sent, got);
+}
+
+// On the last GPU: with several, it is not the one that a new thread begins with.
+TEST_F(Cuda, ServesEveryThread) {
+  if constexpr (kHasCuda) {
+    const std::unique_ptr<Device> device = open_cuda(cuda_device_count() - 1);
+    std::vector<unsigned char> got(1000);
+    std::string error;
+    std::thread([&] {
+      try {
+        const DeviceBuffer buffer(*device, 1000);
+        device->fill(buffer.data(), 7, 1000, device->stream());
+        device->copy_to_host(got.data(), buffer.data(), 1000);
+        device->time([&] { device->fill(buffer.data(), 8, 1000, device->other_stream()); },
+                     device->other_stream());
+        device->flush_cache();
+        device->synchronize();
+        EXPECT_FALSE(device->is_capturing(device->stream()));
+      } catch (const Error& thrown) {
+        error = thrown.what();
+      }
+    }).join();
+    EXPECT_EQ(error, "");
+    EXPECT_EQ(got, std::vector<unsigned char>(1000, 7));
+  }
+}
+
+TEST_F(Cuda, TellsStreamsApart) {
+  const uint64_t first = device_->stream_id(device_->stream());
+  EXPECT_EQ(device_->stream_id(device_->stream()), first);
+  EXPECT_NE(device_->stream_id(device_->other_stream()), first);
+  EXPECT_NE(device_->stream_id(nullptr), first);
 }
 
 TEST_F(Cuda, RefusesMoreMemoryThanThereIs) {

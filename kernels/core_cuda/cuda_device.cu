@@ -66,16 +66,19 @@ class CudaDevice final : public Device {
     cuda_check(cudaSetDevice(index), "cudaSetDevice");
     require_code_for_this_gpu(info_);
     stream_ = make_cuda_stream();
+    other_stream_ = make_cuda_stream();
   }
 
   const DeviceInfo& info() const override { return info_; }
 
   void* allocate(int64_t bytes) override {
+    const CurrentDevice current(info_.index);
     void* memory = nullptr;
     const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
     cuda_check(cudaMalloc(&memory, size), fmt::format("cudaMalloc of {} bytes", size));
     return memory;
   }
+  // cudaFree knows the device by the address.
   void release(void* memory, int64_t) noexcept override { cuda_check_noexcept(cudaFree(memory), "cudaFree"); }
 
   bool host_can_access() const override { return false; }
@@ -87,24 +90,31 @@ class CudaDevice final : public Device {
   }
 
   void* stream() const override { return stream_.get(); }
-  void* other_stream() override {
-    if (!other_stream_) other_stream_ = make_cuda_stream();
-    return other_stream_.get();
+  void* other_stream() override { return other_stream_.get(); }
+  uint64_t stream_id(void* stream) const override {
+    const CurrentDevice current(info_.index);
+    unsigned long long id = 0;
+    cuda_check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId");
+    return id;
   }
   void synchronize(void* stream) override {
+    const CurrentDevice current(info_.index);
     cuda_check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize");
   }
 
   void copy(void* to, const void* from, int64_t bytes, void* stream) override {
+    const CurrentDevice current(info_.index);
     cuda_check(
         cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, native(stream)),
         "cudaMemcpyAsync");
   }
   void fill(void* memory, unsigned char byte, int64_t bytes, void* stream) override {
+    const CurrentDevice current(info_.index);
     cuda_check(cudaMemsetAsync(memory, byte, static_cast<size_t>(bytes), native(stream)), "cudaMemsetAsync");
   }
 
   double time(const std::function<void()>& work, void* stream) override {
+    const CurrentDevice current(info_.index);
     // Events of its own: several threads may tune at once.
     const CudaEvent begin = make_cuda_event();
     const CudaEvent end = make_cuda_event();
@@ -121,6 +131,7 @@ class CudaDevice final : public Device {
   }
 
   std::function<void()> capture(const std::function<void()>& work) override {
+    const CurrentDevice current(info_.index);
     cuda_check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
     cudaGraph_t graph = nullptr;
@@ -137,16 +148,19 @@ class CudaDevice final : public Device {
     cuda_check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
     return
         [this, replay = std::shared_ptr<std::remove_pointer_t<cudaGraphExec_t>>(CudaGraphExec(executable))] {
+          const CurrentDevice current(info_.index);
           cuda_check(cudaGraphLaunch(replay.get(), stream_.get()), "cudaGraphLaunch");
         };
   }
   bool is_capturing(void* stream) const override {
+    const CurrentDevice current(info_.index);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cuda_check(cudaStreamIsCapturing(native(stream), &status), "cudaStreamIsCapturing");
     return status != cudaStreamCaptureStatusNone;
   }
 
   void flush_cache() override {
+    const CurrentDevice current(info_.index);
     const int64_t half = 2 * info_.cache_bytes;
     if (!flush_) {
       flush_ = std::make_unique<DeviceBuffer>(*this, 2 * half);
@@ -163,6 +177,7 @@ class CudaDevice final : public Device {
   static cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
 
   void transfer(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+    const CurrentDevice current(info_.index);
     cuda_check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_.get()), "cudaMemcpyAsync");
     synchronize(stream_.get());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams, events and graphs that are destroyed with their owner.
+// Streams, events, graphs and a choice of device that end with their owner.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -37,6 +37,27 @@ using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyC
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyCudaEvent>;
 using CudaGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyCudaGraph>;
 using CudaGraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyCudaGraphExec>;
+
+// Makes a device the calling thread's current one, on which streams and events are made and kernels launched; its end
+// puts the one before back. Costs next to nothing where it is current already.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int index) {
+    int current = 0;
+    cuda_check(cudaGetDevice(&current), "cudaGetDevice");
+    if (current == index) return;
+    cuda_check(cudaSetDevice(index), "cudaSetDevice");
+    previous_ = current;
+  }
+  ~CurrentDevice() {
+    if (previous_ >= 0) cuda_check_noexcept(cudaSetDevice(previous_), "cudaSetDevice");
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int previous_ = -1;  // none
+};
 
 // A stream that does not wait for the legacy default stream.
 inline CudaStream make_cuda_stream() {
