@@ -126,7 +126,7 @@ std::vector<int64_t> ways_to_differ(const Op& op) {
 rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path) {
   constexpr int kMostSteps = 4;
   std::vector<StepKind> kinds = legal_steps(path);
-  kinds.insert(kinds.end(), 3, StepKind::kAfter);
+  kinds.insert(kinds.end(), 5, StepKind::kAfter);
   kinds.push_back(StepKind::kWeightUpdated);  // of several weights
   const auto weights = static_cast<int64_t>(op.inputs.size()) - 1;
   const auto step = rc::gen::resize(
