@@ -14,8 +14,6 @@ namespace assay::cheri {
 // Why block_fused does not serve a size; nothing if it does.
 std::optional<std::string> block_fused_unsupported(int64_t channels, int64_t hidden);
 
-const Tunable& block_fused_tunable();
-
 // Enqueue copies of a tensor (N,L,C) or (rows,columns) to and from memory in which rows lie one after the other,
 // `pitch` elements apart. Elements of a row beyond the last column become 0.
 void copy_to_rows(const ConstTensorView& from, void* to, int64_t pitch, void* stream);

@@ -112,17 +112,15 @@ DerivedTensors::Held packed_weights(const BlockTensors& t, Factor factor, const 
 // x or out with rows of whole vectors: the tensor itself, or working memory.
 struct PackedRows {
   ConstTensorView view;
-  int64_t bytes;  // the last vector reaches beyond the last element, if it is working memory
   Workspace::Lease lease;
 };
 
 PackedRows rows_of(const ConstTensorView& view, const Run& run) {
-  if (has_vectors(view, 16)) return {view, span_bytes(view), {}};
+  if (has_vectors(view, 16)) return {view, {}};
   const auto size = static_cast<int64_t>(size_of(view.dtype));
   const int64_t pitch = round_up(view.shape[2], 16 / size);
   const int64_t n = view.shape[0], l = view.shape[1];
-  const int64_t bytes = n * l * pitch * size;
-  PackedRows rows{view, bytes, run.context.workspace().lease(bytes, run.stream)};
+  PackedRows rows{view, run.context.workspace().lease(n * l * pitch * size, run.stream)};
   rows.view.data = rows.lease.data();
   rows.view.strides = {l * pitch, pitch, 1};
   return rows;
@@ -136,28 +134,15 @@ int most_shared_bytes(const Run& run) {
   return bytes;
 }
 
-// How a block lies in shared memory.
-struct Fit {
-  bool is_resident;  // all chunks of the weights at once
-  int64_t bytes;
-
-  template <class Plan>
-  static Fit make(std::type_identity<Plan>, int64_t chunks, int64_t stages, int64_t limit) {
-    const int64_t resident = Layout<Plan>::bytes(chunks, stages);
-    return resident <= limit ? Fit{true, resident} : Fit{false, Layout<Plan>::bytes(2, stages)};
-  }
-};
-
 template <class Plan>
-void enqueue(const BlockArguments<typename Plan::T>& a, const Fit& fit, const Run& run) {
-  auto* const kernel = fit.is_resident ? block_kernel<Plan, true> : block_kernel<Plan, false>;
+void enqueue(const BlockArguments<typename Plan::T>& a, const Run& run) {
+  auto* const kernel = block_kernel<Plan>;
   allow_all_shared_memory(kernel);
   // One block has all registers of a multiprocessor, or about all of its shared memory.
-  const int64_t units = run.context.device().info().units;
-  const int64_t wanted = (a.tiles + Plan::kConsumers - 1) / Plan::kConsumers;
-  kernel<<<static_cast<unsigned>(std::min(units, wanted)), Plan::kThreads, static_cast<size_t>(fit.bytes),
-           static_cast<cudaStream_t>(run.stream)>>>(a);
-  cuda_check_launch("block_kernel");
+  const auto blocks = static_cast<unsigned>(std::min(run.context.device().info().units, int64_t{a.tiles}));
+  const auto bytes = static_cast<size_t>(Layout<Plan>::kFixedBytes + a.slots * Layout<Plan>::kChunkBytes);
+  launch_dependent(run.context.device().info().compute_capability >= 90, "block_kernel", kernel, blocks,
+                   Plan::kThreads, bytes, static_cast<cudaStream_t>(run.stream), a);
 }
 
 template <class Plan>
@@ -172,70 +157,52 @@ void run_plan(const BlockTensors& t, Factor factor, const Run& run) {
     throw unsupported_error("N*L={} with hidden={}", rows, t.w1.shape[0]);
   }
 
-  const int64_t norm_bytes = t.x.shape[0] * int64_t{sizeof(Norm)};
-  const Workspace::Lease norms = run.context.workspace().lease(norm_bytes, run.stream);
-  enqueue_norms(t.x, t.w, run, norms.data());
+  const int64_t all_slots = chunks * Plan::kOuts;
+  const int64_t slots =
+      std::min(all_slots, (most_shared_bytes(run) - Layout<Plan>::kFixedBytes) / Layout<Plan>::kChunkBytes);
+  if (slots < std::min<int64_t>(all_slots, 2)) {
+    throw unsupported_error("{} bytes of shared memory, of {}",
+                            Layout<Plan>::kFixedBytes + 2 * Layout<Plan>::kChunkBytes,
+                            most_shared_bytes(run));
+  }
+
+  // The statistics come last: their kernels and block_kernel follow each other closely, and what block_kernel reads
+  // before it waits for them must be older than the first of them.
   const DerivedTensors::Held weights = packed_weights<Plan>(t, factor, run, weight_bytes);
   const PackedRows x = rows_of(t.x, run);
   if (x.lease.data() != nullptr) copy_to_rows(t.x, x.lease.data(), x.view.strides[1], run.stream);
   const PackedRows out = rows_of(t.out, run);
-  TensorView out_view = t.out;
-  out_view.data = const_cast<void*>(out.view.data);
-  out_view.strides = out.view.strides;
+  const Workspace::Lease norms =
+      run.context.workspace().lease(t.x.shape[0] * int64_t{sizeof(Norm)}, run.stream);
+  enqueue_norms(t.x, t.w, run, norms.data());
 
-  const int limit = most_shared_bytes(run);
-  const auto fit_of = [&](const Config& config) {
-    return Fit::make(std::type_identity<Plan>{}, chunks, config["stages"], limit);
-  };
-  const auto unfit = [&](const Config& config) -> std::optional<std::string> {
-    // A warpgroup waits for a stage that it has used itself before: it cannot mistake one of its phases for another.
-    constexpr int kShares = std::max(Plan::kConsumers, Plan::kProducers);
-    if (config["stages"] % kShares != 0)
-      return fmt::format("stages are shared out among {} warpgroups", kShares);
-    const int64_t bytes = fit_of(config).bytes;
-    if (bytes > limit) return fmt::format("{} bytes of shared memory, of {}", bytes, limit);
-    return std::nullopt;
-  };
-  const auto enqueue_config = [&](const Config& config, std::span<void* const> data) {
-    const BlockArguments<T> a{.x = static_cast<const T*>(data[0]),
-                              .x_example = x.view.strides[0],
-                              .x_row = x.view.strides[1],
-                              .out = static_cast<T*>(data[4]),
-                              .out_example = out.view.strides[0],
-                              .out_row = out.view.strides[1],
-                              .taps = static_cast<const T*>(data[1]),
-                              .tap = t.w.strides[0],
-                              .tap_channel = t.w.strides[1],
-                              .norms = static_cast<const Norm*>(data[2]),
-                              .weights = static_cast<const uint8_t*>(data[3]),
-                              .weight_bytes = weight_bytes,
-                              .examples = t.x.shape[0],
-                              .length = t.x.shape[1],
-                              .rows = rows,
-                              .dilation = run.dilation,
-                              .by_length = Divisor::make(rows <= INT32_MAX ? t.x.shape[1] : 1),
-                              .channels = static_cast<int>(t.x.shape[2]),
-                              .tiles = static_cast<int>(tiles),
-                              .stage_log = config["stages"] == 4   ? 2
-                                           : config["stages"] == 2 ? 1
-                                                                   : 0,
-                              .chunks = static_cast<int>(chunks),
-                              .order = RowOrder::make(t.x.shape[1], run.dilation, config["band"])};
-    enqueue<Plan>(a, fit_of(config), run);
-  };
-  const std::string key = key_of(t.x.shape, run.dilation, {x.view, t.w}, {out_view}) +
-                          fmt::format(" hidden={} factor={}", t.w1.shape[0], name_of(factor));
-  run.context.tuner().run(
-      {.tunable = &block_fused_tunable(),
-       .key = key,
-       .unfit = unfit,
-       .buffers = {{"x", Role::kRead, const_cast<void*>(x.view.data), x.bytes},
-                   buffer_of("w", Role::kRead, t.w),
-                   {"norms", Role::kRead, norms.data(), norm_bytes},
-                   {"weights", Role::kRead, weights.data(), 2 * Plan::kParts * weight_bytes},
-                   {"out", Role::kWrite, out_view.data, out.bytes}},
-       .run = enqueue_config,
-       .stream = run.stream});
+  const BlockArguments<T> a{.x = x.view.as<T>(),
+                            .x_example = x.view.strides[0],
+                            .x_row = x.view.strides[1],
+                            .out = static_cast<T*>(const_cast<void*>(out.view.data)),
+                            .out_example = out.view.strides[0],
+                            .out_row = out.view.strides[1],
+                            .taps = t.w.as<T>(),
+                            .tap = t.w.strides[0],
+                            .tap_channel = t.w.strides[1],
+                            .norms = norms.as<Norm>(),
+                            .weights = static_cast<const uint8_t*>(weights.data()),
+                            .weight_bytes = weight_bytes,
+                            .examples = t.x.shape[0],
+                            .length = t.x.shape[1],
+                            .rows = rows,
+                            .dilation = run.dilation,
+                            .by_length = Divisor::make(t.x.shape[1]),
+                            .channels = static_cast<int>(t.x.shape[2]),
+                            .tiles = static_cast<int>(tiles),
+                            .pitch = Plan::kPieces > 1
+                                         ? Plan::kMostPitch
+                                         : static_cast<int>(round_up(t.x.shape[2] * int64_t{sizeof(T)}, 16)),
+                            .chunks = static_cast<int>(chunks),
+                            .slots = static_cast<int>(slots),
+                            .streams = slots < all_slots,
+                            .order = RowOrder::make(t.x.shape[1], run.dilation)};
+  enqueue<Plan>(a, run);
   if (out.lease.data() != nullptr) copy_from_rows(out.lease.data(), out.view.strides[1], t.out, run.stream);
 }
 
@@ -255,18 +222,6 @@ std::optional<std::string> block_fused_unsupported(int64_t channels, int64_t hid
   if (hidden % 16 != 0) return fmt::format("hidden={} is not a multiple of 16", hidden);
   if (channels > kMostChannels) return fmt::format("c={} is more than {}", channels, kMostChannels);
   return std::nullopt;
-}
-
-const Tunable& block_fused_tunable() {
-  static const Tunable tunable{.name = "cheri_block_fused",
-                               .version = 1,
-                               .configs = {{{"stages", 4}, {"band", 4}},
-                                           {{"stages", 2}, {"band", 4}},
-                                           {{"stages", 1}, {"band", 4}},
-                                           {{"stages", 4}, {"band", 16}},
-                                           {{"stages", 2}, {"band", 16}},
-                                           {{"stages", 1}, {"band", 16}}}};
-  return tunable;
 }
 
 void block_fused(const BlockTensors& t, Factor factor, const Run& run) {

@@ -1,38 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Cheri block after its statistics, for tiles of 64 positions.
 //
-// Producers, some warpgroups of a block, convolve and normalise (block_factors.cuh): their results go, as factors, to
-// a ring of stages in shared memory. Consumers, the other warpgroups, take them through both products: the
-// accumulators of the first one become, through the GELU, the fragments of the second one, without leaving their
-// registers, and meet x again in the end. Weights lie in shared memory: all of them, if they fit, and consumers never
-// wait for each other; else two chunks of hidden units, of which one is on its way while the other one is used.
+// Producers (block_producer.cuh), a warpgroup of a block, keep copies of x and of the weights to shared memory under
+// way. Consumers, the other warpgroups, each take a tile from there to their registers, convolved and normalised
+// (block_convolve.cuh), and through both products: the accumulators of the first one become, through the GELU, the
+// fragments of the second one, and meet x again in the end. While one consumer waits for its products, the other one
+// has something to calculate.
 //
 // Columns. A lane has in its fragments, of each block of 4 * kVector channels, the kVector neighbouring ones that it
 // can load and store at once. Which channel a column of a product stands for is free as long as the weights agree:
 // channel_at().
 //
 // Rows. Positions of an example are taken in an order in which those that lie d apart come close together, so that the
-// taps of a tile are mostly rows of the same tile, whatever the dilation: RowOrder.
+// taps of a tile are rows of the same tile or next to it, whatever the dilation: RowOrder.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cheri/block_factors.cuh"
+#include "kernels/cheri/block_convolve.cuh"
 #include "kernels/cheri/block_gelu.cuh"
-#include "kernels/cheri/block_plan.cuh"
-#include "kernels/core_cuda/mbarrier.cuh"
 #include "kernels/core_cuda/mma.cuh"
-#include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/wgmma.cuh"
 
 namespace assay::cheri {
-
-// Waits for the other consumers.
-template <class Plan>
-__device__ void consumer_barrier() {
-  asm volatile("bar.sync 1, %0;" ::"n"(Plan::kConsumers * kGroupThreads) : "memory");
-}
 
 // Calls term(part of a, part of b) for each product of parts that is computed.
 template <int kParts, class Term>
@@ -44,60 +35,55 @@ __device__ void for_each_term(Term&& term) {
   }
 }
 
-// Enqueues z = y * w1, or computes it. `y` is where the warpgroup's factors begin, `weights` where the chunk does.
+// Enqueues z = y * w1, or computes it. `weights` is where the chunk begins.
 template <class Plan>
-__device__ void multiply_w1(float (&z)[Plan::kChunk / 2], uint32_t y, uint32_t weights) {
+__device__ void multiply_w1(float (&z)[Plan::kChunk / 2], const uint32_t (&y)[Plan::kParts][Plan::kSteps][4],
+                            uint32_t weights) {
   using F = typename Plan::F;
   constexpr int kNextRows = Plan::kColumns * 16;  // [bytes] from 8 hidden units to the next 8
 #if ASSAY_HAS_WGMMA
 #pragma unroll
   for (int step = 0; step < Plan::kSteps; ++step) {
     for_each_term<Plan::kParts>([&](int p, int q) {
-      const SharedFactor rows{y + (p * Plan::kSteps + step) * Plan::kStepBytes, 128, 256};
-      const SharedFactor columns{weights + q * Plan::kPiece + step * 256, 128, kNextRows};
-      wgmma<F>(z, rows.descriptor(), columns.descriptor(), step > 0 || p > 0 || q > 0);
+      const SharedFactor columns{weights + q * Plan::kFirstBytes + step * 256, 128, kNextRows};
+      wgmma<F>(z, y[p][step], columns.descriptor(), step > 0 || p > 0 || q > 0);
     });
   }
 #else
-  const uint32_t own = y + threadIdx.x % kGroupThreads / 32 * 512;
 #pragma unroll
   for (float& value : z) value = 0;
 #pragma unroll
   for (int step = 0; step < Plan::kSteps; ++step) {
-    uint32_t a[Plan::kParts][4];
-#pragma unroll
-    for (int p = 0; p < Plan::kParts; ++p) {
-      uint32_t b[4];
-      load_matrices(b, own + (p * Plan::kSteps + step) * Plan::kStepBytes);
-      a[p][0] = b[0], a[p][1] = b[2], a[p][2] = b[1], a[p][3] = b[3];
-    }
 #pragma unroll
     for (int rows = 0; rows < Plan::kChunk / 8; ++rows) {
       uint32_t b[Plan::kParts][4];  // two steps lie one after the other
 #pragma unroll
       for (int q = 0; q < Plan::kParts; ++q) {
-        load_matrices(b[q], weights + q * Plan::kPiece + rows * kNextRows + step / 2 * 512);
+        load_matrices(b[q], weights + q * Plan::kFirstBytes + rows * kNextRows + step / 2 * 512);
       }
       for_each_term<Plan::kParts>([&](int p, int q) {
-        mma_m16n8k16<F>(z + rows * 4, a[p], b[q][step % 2 * 2], b[q][step % 2 * 2 + 1]);
+        mma_m16n8k16<F>(z + rows * 4, y[p][step], b[q][step % 2 * 2], b[q][step % 2 * 2 + 1]);
       });
     }
   }
 #endif
 }
 
+template <class Plan>
+using Sums = float[Plan::kOutColumns / Plan::kPart][Plan::kPart / 2];
+
 // Enqueues sums += h * w2, or computes it.
 template <class Plan>
-__device__ void multiply_w2(float (&sums)[Plan::kColumns / Plan::kPart][Plan::kPart / 2],
-                            const uint32_t (&h)[Plan::kParts][Plan::kChunkSteps][4], uint32_t weights) {
+__device__ void multiply_w2(Sums<Plan>& sums, const uint32_t (&h)[Plan::kParts][Plan::kChunkSteps][4],
+                            uint32_t weights) {
   using F = typename Plan::F;
 #pragma unroll
   for (int step = 0; step < Plan::kChunkSteps; ++step) {
 #pragma unroll
-    for (int part = 0; part < Plan::kColumns / Plan::kPart; ++part) {
+    for (int part = 0; part < Plan::kOutColumns / Plan::kPart; ++part) {
       for_each_term<Plan::kParts>([&](int p, int q) {
-        const uint32_t at =
-            weights + (Plan::kParts + q) * Plan::kPiece + (step * Plan::kColumns + part * Plan::kPart) * 32;
+        const uint32_t at = weights + Plan::kParts * Plan::kFirstBytes + q * Plan::kSecondBytes +
+                            (step * Plan::kOutColumns + part * Plan::kPart) * 32;
 #if ASSAY_HAS_WGMMA
         wgmma<F>(sums[part], h[p][step], SharedFactor{at, 128, 256}.descriptor(), 1);
 #else
@@ -114,160 +100,163 @@ __device__ void multiply_w2(float (&sums)[Plan::kColumns / Plan::kPart][Plan::kP
   }
 }
 
-// x of one of the lane's rows.
+// The GELU of a chunk's hidden units, as fragments.
 template <class Plan>
-struct Residual {
-  Bits<typename Plan::T, Plan::kVector> vectors[Plan::kVectors];
-
-  __device__ void load(const BlockArguments<typename Plan::T>& a, const RowOffsets& row) {
-    const int first = static_cast<int>(threadIdx.x) % 4 * Plan::kVector;
+__device__ void activate(const float (&z)[Plan::kChunk / 2],
+                         uint32_t (&h)[Plan::kParts][Plan::kChunkSteps][4]) {
 #pragma unroll
-    for (int v = 0; v < Plan::kVectors; ++v) {
-      const int column = first + v * 4 * Plan::kVector;
-      load_vector(vectors[v], a.x + row.x + column, row.x >= 0 && column < a.channels);
-    }
+  for (int i = 0; i < Plan::kChunkSteps * 4; ++i) {
+    const int at = i / 4 * 8 + i % 4 * 2;  // accumulators of 16 columns are fragments of as many
+    uint32_t parts[Plan::kParts];
+    split<Plan>(gelu(z[at]), gelu(z[at + 1]), parts);
+#pragma unroll
+    for (int p = 0; p < Plan::kParts; ++p) h[p][i / 4][i % 4] = parts[p];
+  }
+}
+
+// The chunks of the weights in the order in which they are used.
+struct Chunks {
+  int slot = 0;
+  uint32_t parity = 0;
+
+  __device__ void next(int slots, bool streams) {
+    if (++slot < slots) return;
+    slot = 0;
+    if (streams) parity ^= 1;
   }
 };
 
-// out = x + sums in one of the lane's rows. A sum of 0 leaves the bits of x, of which -0 + 0 would make another zero.
+// sums = gelu(y * w1) * w2, still under way when it returns.
 template <class Plan>
-__device__ void store_row(const BlockArguments<typename Plan::T>& a, const RowOffsets& row, int half,
-                          const Residual<Plan>& x,
-                          const float (&sums)[Plan::kColumns / Plan::kPart][Plan::kPart / 2]) {
-  const int first = static_cast<int>(threadIdx.x) % 4 * Plan::kVector;
+__device__ void multiply(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout,
+                         Chunks& chunks, const uint32_t (&y)[Plan::kParts][Plan::kSteps][4],
+                         Sums<Plan>& sums) {
+  for (int chunk = 0; chunk < a.chunks; ++chunk) {
+    const uint32_t unit = layout.weights + chunks.slot * Plan::kUnit;
+    wait_for_phase(layout.chunk_full + 8 * chunks.slot, chunks.parity);
+    float z[Plan::kChunk / 2];
+#if ASSAY_HAS_WGMMA
+    keep_in_place(z);
+    wgmma_begin();
+#endif
+    multiply_w1<Plan>(z, y, unit);
+#if ASSAY_HAS_WGMMA
+    wgmma_commit();
+    wgmma_wait<0>();
+    keep_in_place(z);
+#endif
+    // The products with the chunk before are complete, too.
+    if (a.streams && chunk > 0) release_chunk<Plan>(layout, chunks.slot == 0 ? a.slots - 1 : chunks.slot - 1);
+    uint32_t h[Plan::kParts][Plan::kChunkSteps][4];
+    activate<Plan>(z, h);
+#if ASSAY_HAS_WGMMA
 #pragma unroll
-  for (int v = 0; v < Plan::kVectors; ++v) {
-    const int column = first + v * 4 * Plan::kVector;
+    for (auto& part : sums) keep_in_place(part);
+    wgmma_begin();
+#endif
+    multiply_w2<Plan>(sums, h, unit);
+#if ASSAY_HAS_WGMMA
+    wgmma_commit();
+#endif
+    chunks.next(a.slots, a.streams);
+  }
+}
+
+// Loads x of one of the lane's rows again, from vector number `first` on.
+template <class Plan, int kVectors>
+__device__ void load_row(const BlockArguments<typename Plan::T>& a, int64_t row, int first,
+                         Vector<Plan> (&x)[kVectors]) {
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int column = (first + v) * 4 * Plan::kVector + static_cast<int>(threadIdx.x) % 4 * Plan::kVector;
+    x[v] = {};
+    if (row < 0 || column >= a.channels) continue;
+    // Volatile: the loads stay where they are written.
+    asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x[v].words[0]), "=r"(x[v].words[1]), "=r"(x[v].words[2]), "=r"(x[v].words[3])
+                 : "l"(a.x + row + column));
+  }
+}
+
+// out = x + sums in one of the lane's rows, from vector number `first` on. A sum of 0 leaves the bits of x, of which
+// -0 + 0 would make another zero.
+template <class Plan, int kVectors>
+__device__ void store_row(const BlockArguments<typename Plan::T>& a, int64_t row, int half, int first,
+                          const Vector<Plan> (&x)[kVectors], const Sums<Plan>& sums) {
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int column = (first + v) * 4 * Plan::kVector + static_cast<int>(threadIdx.x) % 4 * Plan::kVector;
     float values[Plan::kVector];
 #pragma unroll
     for (int i = 0; i < Plan::kVector; ++i) {
       const int block = 2 * (v * (Plan::kVector / 4) + i / 4) + i % 4 / 2;  // of 8 columns
       const float sum = sums[block * 8 / Plan::kPart][block * 8 % Plan::kPart / 2 + half * 2 + i % 2];
-      values[i] = sum == 0 ? x.vectors[v][i] : x.vectors[v][i] + sum;
+      values[i] = sum == 0 ? x[v][i] : x[v][i] + sum;
     }
-    store_pieces<16>(a.out + row.out + column, 0, round_to<typename Plan::T>(values),
-                     row.x >= 0 && column < a.channels ? 1 : 0);
+    store_pieces<16>(a.out + row + column, 0, round_to<typename Plan::T>(values),
+                     row >= 0 && column < a.channels ? 1 : 0);
   }
 }
 
-// Brings chunk number `chunk` of the weights to `slot`, by the first `threads` threads of the block.
+__device__ inline void wait_for_products() {
+#if ASSAY_HAS_WGMMA
+  wgmma_wait<0>();
+#endif
+}
+
+// Adds what multiply() has left under way to x.
 template <class Plan>
-__device__ void copy_chunk(const BlockArguments<typename Plan::T>& a, int chunk, uint32_t slot, int threads) {
-  for (int at = static_cast<int>(threadIdx.x) * 16; at < Plan::kUnit; at += threads * 16) {
-    const int piece = at / Plan::kPiece;
-    copy_async(slot + at,
-               a.weights + piece * a.weight_bytes + int64_t{chunk} * Plan::kPiece + at % Plan::kPiece);
-  }
-}
-
-// What the calling thread has copied is there, also for the tensor cores, after the barrier that follows.
-__device__ inline void finish_copies() {
-  copy_async_wait();
-#if ASSAY_HAS_WGMMA
-  fence_async_proxy();
-#endif
-}
-
-// kResident: all weights are in shared memory at once.
-template <class Plan, bool kResident>
-__device__ void consume(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout, int consumer) {
-  constexpr int kThreads = Plan::kConsumers * kGroupThreads;
-  const int row =
-      static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
-  int slot = 0;
-  // The weights of a streamed chunk are used by all consumers: those without a tile go along.
-  for (int item = consumer; tile_of<Plan>(item - consumer) < a.tiles; item += Plan::kConsumers) {
-    const bool has_tile = tile_of<Plan>(item) < a.tiles;
-    if (kResident && !has_tile) break;
-    const uint8_t* const factors = layout.factors_of(item);
-    if (has_tile) wait_for_phase(layout.full_of(item), layout.parity_of(item));
-    const RowOffsets* const offsets = layout.offsets_of(item) + row;
-    const RowOffsets first_row = has_tile ? offsets[0] : RowOffsets{-1, 0};
-    const RowOffsets second_row = has_tile ? offsets[8] : RowOffsets{-1, 0};
-    float sums[Plan::kColumns / Plan::kPart][Plan::kPart / 2] = {};
-    for (int chunk = 0; chunk < a.chunks; ++chunk) {
-      if constexpr (!kResident) {
-#if ASSAY_HAS_WGMMA
-        wgmma_wait<0>();
-#endif
-        finish_copies();
-        consumer_barrier<Plan>();
-        const int next = chunk + 1 < a.chunks ? chunk + 1 : 0;
-        if (next > 0 || tile_of<Plan>(item - consumer + Plan::kConsumers) < a.tiles) {
-          copy_chunk<Plan>(a, next, layout.weights + (slot ^ 1) * Plan::kUnit, kThreads);
-        }
-      }
-      const uint32_t unit = layout.weights + (kResident ? chunk : slot) * Plan::kUnit;
-      slot ^= 1;
-
-      float z[Plan::kChunk / 2];
-#if ASSAY_HAS_WGMMA
-      keep_in_place(z);
-      wgmma_begin();
-#endif
-      multiply_w1<Plan>(z, shared_address(factors), unit);
-#if ASSAY_HAS_WGMMA
-      wgmma_commit();
-      wgmma_wait<0>();
-      keep_in_place(z);
-#endif
-      if (has_tile && chunk + 1 == a.chunks) arrive(layout.empty_of(item));
-      uint32_t h[Plan::kParts][Plan::kChunkSteps][4];
-#pragma unroll
-      for (int i = 0; i < Plan::kChunkSteps * 4; ++i) {
-        const int at = i / 4 * 8 + i % 4 * 2;  // accumulators of 16 columns are fragments of as many
-        uint32_t parts[Plan::kParts];
-        split<Plan>(gelu(z[at]), gelu(z[at + 1]), parts);
-#pragma unroll
-        for (int p = 0; p < Plan::kParts; ++p) h[p][i / 4][i % 4] = parts[p];
-      }
-#if ASSAY_HAS_WGMMA
-#pragma unroll
-      for (auto& part : sums) keep_in_place(part);
-      wgmma_begin();
-#endif
-      multiply_w2<Plan>(sums, h, unit);
-#if ASSAY_HAS_WGMMA
-      wgmma_commit();
-#endif
-    }
-    if (has_tile && a.chunks == 0) arrive(layout.empty_of(item));
-    // Loads of one row are under way during the last product, those of the other one while the first is stored.
-    Residual<Plan> x[2];
-    x[0].load(a, first_row);
-#if ASSAY_HAS_WGMMA
-    wgmma_wait<0>();
+__device__ void finish_rows(const BlockArguments<typename Plan::T>& a, const LaneRows<Plan>& rows, int out,
+                            Sums<Plan>& sums) {
+  constexpr int kVectors = Plan::kOutColumns / (4 * Plan::kVector);
+  if constexpr (Plan::kKeepsX) {
+    wait_for_products();
 #pragma unroll
     for (auto& part : sums) keep_in_place(part);
-#endif
-    x[1].load(a, second_row);
-    store_row<Plan>(a, first_row, 0, x[0], sums);
-    store_row<Plan>(a, second_row, 1, x[1], sums);
+    store_row<Plan>(a, rows.out[0], 0, 0, rows.kept[0], sums);
+    store_row<Plan>(a, rows.out[1], 1, 0, rows.kept[1], sums);
+  } else {
+    // Loads of one row are under way during the last product, those of the other one while the first is stored.
+    Vector<Plan> x[2][kVectors];
+    load_row<Plan>(a, rows.x[0], out * kVectors, x[0]);
+    wait_for_products();
+#pragma unroll
+    for (auto& part : sums) keep_in_place(part);
+    load_row<Plan>(a, rows.x[1], out * kVectors, x[1]);
+    store_row<Plan>(a, rows.out[0], 0, out * kVectors, x[0], sums);
+    store_row<Plan>(a, rows.out[1], 1, out * kVectors, x[1], sums);
   }
 }
 
-template <class Plan, bool kResident>
+template <class Plan>
+__device__ void consume(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout, int consumer) {
+  uint32_t parities = 0;
+  Chunks chunks;
+  for (int item = 0; has_item<Plan>(a, item, consumer); ++item) {
+    for (int out = 0; out < Plan::kOuts; ++out) {
+      LaneRows<Plan> rows;
+      take_rows<Plan>(a, layout, consumer, piece_number<Plan>(item, out, consumer), parities, rows);
+      Sums<Plan> sums = {};
+      multiply<Plan>(a, layout, chunks, rows.factors, sums);
+      finish_rows<Plan>(a, rows, out, sums);
+      if (a.streams) release_chunk<Plan>(layout, chunks.slot == 0 ? a.slots - 1 : chunks.slot - 1);
+    }
+  }
+}
+
+template <class Plan>
 __global__ void __launch_bounds__(Plan::kThreads, 1)
     block_kernel(const __grid_constant__ BlockArguments<typename Plan::T> a) {
   extern __shared__ __align__(128) uint8_t shared[];
-  const Layout<Plan> layout(shared, kResident ? a.chunks : 2, a.stage_log);
+  const Layout<Plan> layout(shared, a.slots);
   const int thread = static_cast<int>(threadIdx.x);
-  for (int chunk = 0; chunk < (kResident ? a.chunks : min(a.chunks, 1)); ++chunk) {
-    copy_chunk<Plan>(a, chunk, layout.weights + chunk * Plan::kUnit, Plan::kThreads);
-  }
   for (int i = thread; i < 3 * Plan::kColumns; i += Plan::kThreads) {
     const int channel = i % Plan::kColumns;
     layout.taps[i] = channel < a.channels
                          ? load_element(a.taps + i / Plan::kColumns * a.tap + channel * a.tap_channel)
                          : 0.0f;
   }
-  if (thread == 0) {
-    for (int stage = 0; stage < 1 << a.stage_log; ++stage) {
-      make_barrier(layout.full + 8 * stage, kGroupThreads);
-      make_barrier(layout.empty + 8 * stage, kGroupThreads);
-    }
-  }
-  finish_copies();
+  if (thread == 0) make_barriers<Plan>(layout, a.slots);
   __syncthreads();
 
   const int group = __shfl_sync(0xFFFFFFFFu, thread / kGroupThreads, 0);
@@ -275,12 +264,12 @@ __global__ void __launch_bounds__(Plan::kThreads, 1)
 #if ASSAY_HAS_WGMMA
     take_registers<Plan::kConsumerRegisters>();
 #endif
-    consume<Plan, kResident>(a, layout, group);
+    consume<Plan>(a, layout, group);
   } else {
 #if ASSAY_HAS_WGMMA
     give_registers<Plan::kProducerRegisters>();
 #endif
-    produce<Plan>(a, layout, group - Plan::kConsumers);
+    produce<Plan>(a, layout, thread - Plan::kConsumers * kGroupThreads);
   }
 }
 

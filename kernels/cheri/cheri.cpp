@@ -63,7 +63,7 @@ Cost block_cost(const Dims& dims, DType storage) {
 std::vector<DimInfo> common_dims() {
   return {{"n", 0, int64_t{1} << 40, {}, "examples"},
           {"l", 0, int64_t{1} << 40, {32, 64, 128, 512}, "positions"},
-          {"c", 0, int64_t{1} << 40, {4, 8, 16, 32, 64, 128}, "channels"},
+          {"c", 0, int64_t{1} << 40, {4, 8, 16, 32, 64, 128, 256, 512}, "channels"},
           {"dilation", 1, int64_t{1} << 40, {16, 32, 64, 128, 256}, "distance of the taps"}};
 }
 
@@ -181,7 +181,7 @@ Op block_op() {
         "conv_norm, then cuBLASLt; all steps in the storage dtype", {&conv_norm_two_pass_tunable()});
     add("cuda.fused", all, block_fused_recipe, serves_fused,
         [](const Call& call) { block_fused(block_tensors(call), fused_factor(call.dtype), run_of(call)); },
-        "one kernel after the statistics; factors in bf16, or f16 for f16 storage", {&block_fused_tunable()});
+        "one kernel after the statistics; factors in bf16, or f16 for f16 storage", {});
     add(
         "cuda.fused_bf16x3", {DType::kF32},
         [](const Dims&, DType storage) {
@@ -189,7 +189,7 @@ Op block_op() {
         },
         serves_fused,
         [](const Call& call) { block_fused(block_tensors(call), Factor::kBF16x3, run_of(call)); },
-        "the same kernel with factors in two parts", {&block_fused_tunable()});
+        "the same kernel with factors in two parts", {});
     add(
         "auto", all,
         [](const Dims& dims, DType storage) {
@@ -198,7 +198,7 @@ Op block_op() {
         },
         serves_any, [](const Call& call) { block_auto(block_tensors(call), false, run_of(call)); },
         "cuda.fused where it serves the size, else cuda.train; without gradients",
-        {&block_fused_tunable(), &conv_norm_two_pass_tunable()});
+        {&conv_norm_two_pass_tunable()});
   }
   return op;
 }

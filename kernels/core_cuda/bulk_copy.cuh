@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of whole rows from global to shared memory that one thread starts and a barrier (mbarrier.cuh) waits for. From
+// compute capability 9.0 on the copy engine makes them; elsewhere the thread itself does.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core_cuda/mbarrier.cuh"
+
+namespace assay {
+
+// What a copy leaves in the L2 cache.
+enum class CacheUse { kAgain, kOnce };
+
+// Starts a copy of `bytes`, a multiple of 16 as the addresses are. It belongs to the current phase of `barrier`, which
+// the same thread has yet to arrive at, by arrive_with_copies().
+template <CacheUse kUse>
+__device__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (kUse == CacheUse::kOnce) {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
+        "[%3], "
+        "%4;" ::"r"(to),
+        "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+        "l"(from), "r"(bytes), "r"(barrier)
+        : "memory");
+  }
+#else
+  for (uint32_t at = 0; at < bytes; at += 16) {
+    const uint4 piece = __ldg(reinterpret_cast<const uint4*>(static_cast<const uint8_t*>(from) + at));
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to + at), "r"(piece.x), "r"(piece.y),
+                 "r"(piece.z), "r"(piece.w)
+                 : "memory");
+  }
+#endif
+}
+
+// Arrives; the phase is complete only when all of the thread's copies, `bytes` together, have arrived, too.
+__device__ inline void arrive_with_copies(uint32_t barrier, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .b64 state;\nmbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}\n" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
+#else
+  arrive(barrier);
+#endif
+}
+
+}  // namespace assay
