@@ -127,8 +127,7 @@ __device__ void take_rows(const BlockArguments<typename Plan::T>& a, const Layou
       }
       convolve_vector<Plan>(a, layout.taps, info, x[v % 2], piece * Plan::kPieceVectors + v, rows);
     }
-    __syncwarp();
-    if (lane == 0) arrive(layout.empty_of(slot));
+    arrive(layout.empty_of(slot));
   }
 }
 

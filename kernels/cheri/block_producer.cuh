@@ -57,13 +57,13 @@ struct Layout {
   __device__ uint32_t empty_of(int slot) const { return piece_empty + 8 * slot; }
 };
 
-// By one thread, before all others come to a barrier. The lanes of a warp bring a piece, a thread brings the weights;
-// what they brought is given back by each warp of each consumer that uses it.
+// By one thread, before all others come to a barrier. The lanes of a warp bring a piece, and all threads of a consumer
+// give it back; one thread brings the weights, which warps use as a whole.
 template <class Plan>
 __device__ void make_barriers(const Layout<Plan>& layout, int slots) {
   constexpr int kWarps = kGroupThreads / 32;
   for (int i = 0; i < Plan::kConsumers * Plan::kSlots; ++i) make_barrier(layout.piece_full + 8 * i, 32);
-  for (int slot = 0; slot < Plan::kSlots; ++slot) make_barrier(layout.empty_of(slot), kWarps);
+  for (int slot = 0; slot < Plan::kSlots; ++slot) make_barrier(layout.empty_of(slot), kGroupThreads);
   for (int slot = 0; slot < slots; ++slot) {
     make_barrier(layout.chunk_full + 8 * slot, 1);
     make_barrier(layout.chunk_empty + 8 * slot, Plan::kConsumers * kWarps);
@@ -106,8 +106,9 @@ __device__ Place place_of(const BlockArguments<T>& a, int64_t number) {
 }
 
 template <class Plan>
-__device__ RowInfo info_of(const BlockArguments<typename Plan::T>& a, int64_t number, const Place& place) {
+__device__ RowInfo info_of(const BlockArguments<typename Plan::T>& a, int64_t number) {
   if (number >= a.rows) return {-1, -1, 0, 0, {}};
+  const Place place = place_of(a, number);
   const int distance = place.width * a.pitch;
   return {place.example * a.x_example + place.position * a.x_row,
           place.example * a.out_example + place.position * a.out_row,
@@ -159,9 +160,12 @@ __device__ void produce_piece(const BlockArguments<typename Plan::T>& a, const L
           all, full);
       copied += all;
     }
-    if (row < 2 * kHalfRows && in_half >= 0 && in_half < kTileRows / 2) {
-      layout.rows[slot * kTileRows + in_tile] = info_of<Plan>(a, number, place);
-    }
+  }
+  // The copies may be under way before there are statistics, which these wait for.
+  wait_for_kernel_before();
+#pragma unroll 1
+  for (int row = lane; row < kTileRows; row += 32) {
+    layout.rows[slot * kTileRows + row] = info_of<Plan>(a, piece.tile * kTileRows + row);
   }
   arrive_with_copies(full, copied);
 }
@@ -177,7 +181,6 @@ __device__ int piece_number(int item, int out, int consumer) {
 template <class Plan>
 __device__ void produce_pieces(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout,
                                int slot) {
-  wait_for_kernel_before();
   uint32_t parity = 1;
   for (int item = 0; has_item<Plan>(a, item, 0); ++item) {
     for (int out = 0; out < Plan::kOuts; ++out) {
