@@ -198,9 +198,13 @@ __device__ void store_row(const BlockArguments<typename Plan::T>& a, int64_t row
   }
 }
 
-__device__ inline void wait_for_products() {
+// Until the sums are complete.
+template <class Plan>
+__device__ void wait_for_sums([[maybe_unused]] Sums<Plan>& sums) {
 #if ASSAY_HAS_WGMMA
   wgmma_wait<0>();
+#pragma unroll
+  for (auto& part : sums) keep_in_place(part);
 #endif
 }
 
@@ -210,18 +214,14 @@ __device__ void finish_rows(const BlockArguments<typename Plan::T>& a, const Lan
                             Sums<Plan>& sums) {
   constexpr int kVectors = Plan::kOutColumns / (4 * Plan::kVector);
   if constexpr (Plan::kKeepsX) {
-    wait_for_products();
-#pragma unroll
-    for (auto& part : sums) keep_in_place(part);
+    wait_for_sums<Plan>(sums);
     store_row<Plan>(a, rows.out[0], 0, 0, rows.kept[0], sums);
     store_row<Plan>(a, rows.out[1], 1, 0, rows.kept[1], sums);
   } else {
     // Loads of one row are under way during the last product, those of the other one while the first is stored.
     Vector<Plan> x[2][kVectors];
     load_row<Plan>(a, rows.x[0], out * kVectors, x[0]);
-    wait_for_products();
-#pragma unroll
-    for (auto& part : sums) keep_in_place(part);
+    wait_for_sums<Plan>(sums);
     load_row<Plan>(a, rows.x[1], out * kVectors, x[1]);
     store_row<Plan>(a, rows.out[0], 0, out * kVectors, x[0], sums);
     store_row<Plan>(a, rows.out[1], 1, out * kVectors, x[1], sums);
