@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times what else a user would pick for each op on this GPU: torch.compile, and the source's own kernels.
 
-usage: gpu_peers.py OUT.json [PEERS_DIR]
+usage: gpu_peers.py OUT.json [PEERS_DIR [OPS]]    (OPS: only the ops whose names this pattern matches, "cheri_*")
 
 Each bench/<op>.py declares OPS: by the name of each op of the family
 
@@ -16,6 +16,7 @@ Each bench/<op>.py declares OPS: by the name of each op of the family
 
 Medians with a cold L2, timed as our own paths are. The error of each output is normwise against float64.
 """
+import fnmatch
 import importlib.util
 import json
 import pathlib
@@ -110,15 +111,15 @@ def main():
     if has_sources:
         sys.path.insert(0, sys.argv[2])
     timer = Timer()
+    pattern = sys.argv[3] if len(sys.argv) > 3 else "*"
     rows = []
     for name, op in declared(BENCH).items():
-        for dtype, dims in op["problems"]:
+        for dtype, dims in op["problems"] if fnmatch.fnmatch(name, pattern) else []:
             for row in measure(timer, name, op, dtype, dims, has_sources):
                 rows.append(row)
                 print(json.dumps(row), flush=True)
+                pathlib.Path(sys.argv[1]).write_text(json.dumps(rows, indent=1))
             torch.cuda.empty_cache()
-    with open(sys.argv[1], "w") as file:
-        json.dump(rows, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -96,12 +96,17 @@ class Block {
   // The errors of z that come from one y are in all hidden values, and add up in out if the weights have equal signs.
   // Their variance in out, by that of independent errors: the mean over some elements.
   double coherence() const {
-    constexpr int64_t kSampled = 8;  // rows, and channels of each
+    constexpr int64_t kChannels = 8;  // of a row
+    // As many rows as add up kTerms, within these limits.
+    constexpr int64_t kTerms = int64_t{1} << 21, kFewRows = 8, kManyRows = 64;
     const int64_t rows = statistics_->size() * taps_.length;
+    const int64_t channels = std::min(taps_.channels, kChannels);
+    const int64_t affordable = kTerms / (channels * w1_.rows * taps_.channels);
+    const int64_t sampled = std::min(rows, std::clamp(affordable, kFewRows, kManyRows));
     double together = 0, apart = 0;
-    for (int64_t i = 0; i < std::min(rows, kSampled); ++i) {
+    for (int64_t i = 0; i < sampled; ++i) {
       std::vector<Hidden> row(1);
-      const int64_t position = i * rows / std::min(rows, kSampled);
+      const int64_t position = i * rows / sampled;
       row[0].n = position / taps_.length;
       row[0].l = position % taps_.length;
       hide(row);
@@ -110,8 +115,8 @@ class Block {
       for (int64_t c = 0; c < taps_.channels; ++c) {
         variances.push_back(factors((*statistics_)[row[0].n], row[0].n, row[0].l, c).variance);
       }
-      for (int64_t j = 0; j < std::min(taps_.channels, kSampled); ++j) {
-        const double* w2 = w2_.row(j * taps_.channels / std::min(taps_.channels, kSampled));
+      for (int64_t j = 0; j < channels; ++j) {
+        const double* w2 = w2_.row(j * taps_.channels / channels);
         std::vector<double> gradient(variances.size());  // of out by y
         for (int64_t h = 0; h < w1_.rows; ++h) {
           const double factor = w2[h] * row[0].slope[static_cast<size_t>(h)];

@@ -59,7 +59,7 @@
 //
 // Variance, for the rms law: the same sums with each rounding uniform between its limits. Partial sums of n products a*b
 // in f32 are those of a random order, n/3 (sum ab)^2 + n/6 sum (ab)^2. What z inherits from y is in all of g at once; out
-// adds it up, and the factor by which that exceeds independent errors is measured on 64 elements.
+// adds it up, and the factor by which that exceeds independent errors is measured on 64 to 512 elements.
 //
 // Noise, for the certificate: 7 standard deviations of the error before it is stored. dw of few channels, dx of constant
 // dy, out where sum y = 0 meets equal weights, and y of two values cancel so far that rounding hides anything.

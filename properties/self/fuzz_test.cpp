@@ -49,6 +49,27 @@ TEST(Fuzz, ProductionPathsPass) {
   }
 }
 
+// The bounds of the recipes of all paths, also of those that cannot run here: the CPU path, which is at least as precise,
+// stands in for them. It may be wrong where a less precise path overflows; but no bound may be too loose to mean
+// anything.
+TEST(Fuzz, BoundsOfEveryRecipeMeanSomething) {
+  for (const Op* op : registry().ops()) {
+    const auto precise = std::ranges::find(op->paths, DeviceKind::kCpu, &Path::device);
+    ASSERT_NE(precise, op->paths.end());
+    for (const Path& path : op->paths) {
+      Path stand_in = path;
+      stand_in.device = DeviceKind::kCpu;
+      stand_in.run = precise->run;
+      stand_in.tunables = {};
+      for (const Judged& judged :
+           fuzz_all({.op = op, .path = &stand_in, .oracle = &registry().oracle(op->name)}, {})) {
+        EXPECT_NE(judged.verdict.kind, VerdictKind::kMistrusted)
+            << judged.which.to_string() << ": " << judged.verdict.reason;
+      }
+    }
+  }
+}
+
 TEST(Fuzz, MostlyDrawsWhatThePathServes) {
   Subject subject = production();
   Path picky = *subject.path;
