@@ -17,7 +17,8 @@ constexpr Size kCpuSizes[] = {
 
 // N of the crops that AlphaFold 3 is trained and run on, both widths of its edges.
 constexpr Size kCudaSizes[] = {
-    {1, 1024, 128, 0}, {1, 1024, 128, 1}, {1, 768, 128, 0}, {2, 256, 128, 0}, {1, 1024, 384, 0}, {2, 256, 384, 0},
+    {1, 1024, 128, 0}, {1, 1024, 128, 1}, {1, 768, 128, 0},
+    {2, 256, 128, 0},  {1, 1024, 384, 0}, {2, 256, 384, 0},
 };
 
 constexpr int64_t kHidden = 128;

@@ -76,6 +76,19 @@ Violation infinity_in_x(const Trial& trial) {
   return std::nullopt;
 }
 
+// Hidden channels with equal weights are equal, so that their norm leaves its bias: nothing before it shows.
+Violation equal_channels(const Trial& trial) {
+  const auto is_projection = [](size_t tensor) { return tensor >= kLeftProj && tensor <= kRightGate; };
+  const Values inputs = rearranged(draw(trial), [&](size_t tensor, Extents index) {
+    if (is_projection(tensor)) index[0] = 0;
+    return index;
+  });
+  const Values others = mixed(inputs, draw(trial, 2), [](size_t tensor, const Extents&) {
+    return tensor == kMask || tensor == kToOutNormWeight;
+  });
+  return differs(trial, compute(trial, others), compute(trial, inputs));
+}
+
 }  // namespace
 
 std::vector<Law> laws() {
@@ -91,8 +104,10 @@ std::vector<Law> laws() {
   add("masked_edges", "x of masked edges is seen by their own outputs only", masked_edges);
   add("exchange", "left and right exchanged give the transposed bits, if the gate of the output is constant",
       exchange);
-  add("infinity_in_x", "an infinity in x makes the row and the column of its first node NaN, and nothing else",
-      infinity_in_x);
+  add("equal_channels", "where all hidden channels have the same weights, the norm of hidden leaves its bias",
+      equal_channels);
+  add("infinity_in_x",
+      "an infinity in x makes the row and the column of its first node NaN, and nothing else", infinity_in_x);
   add("scaling_of_to_out", "to_out.weight times a power of two gives out times it",
       scaling({{"to_out.weight", 1}}));
   return all;

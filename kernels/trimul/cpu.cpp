@@ -254,16 +254,17 @@ struct PackedWeights {
     const std::string sizes = fmt::format("{} {} {} {}", g.channels, g.hidden, g.rows, g.width);
     projections = run.context.derived().get(
         "trimul cpu projections " + sizes, kProjections * g.projection_floats() * kFloat,
-        versions_of(run, {kLeftProj, kLeftGate, kRightProj, kRightGate, kOutGate}), run.stream, [&](void* data) {
+        versions_of(run, {kLeftProj, kLeftGate, kRightProj, kRightGate, kOutGate}), run.stream,
+        [&](void* data) {
           auto* to = static_cast<float*>(data);
           for (const auto& weight : {t.left.proj, t.left.gate, t.right.proj, t.right.gate, t.out_gate}) {
             pack(weight, g.rows, to);
             to += g.projection_floats();
           }
         });
-    to_out = run.context.derived().get("trimul cpu to_out " + sizes, g.to_out_floats() * kFloat,
-                                       versions_of(run, {kToOut}), run.stream,
-                                       [&](void* data) { pack(t.to_out, g.width, static_cast<float*>(data)); });
+    to_out = run.context.derived().get(
+        "trimul cpu to_out " + sizes, g.to_out_floats() * kFloat, versions_of(run, {kToOut}), run.stream,
+        [&](void* data) { pack(t.to_out, g.width, static_cast<float*>(data)); });
   }
   DerivedTensors::Held projections, to_out;
 };
@@ -331,8 +332,8 @@ const Tunable& cpu_tunable() {
 
 void run_cpu(const Tensors& t, const Run& run) {
   require_valid(t);
-  const Geometry g = HWY_DYNAMIC_DISPATCH(geometry_of)(t.x.shape[0], t.x.shape[1], t.x.shape[3],
-                                                       t.left.proj.shape[0]);
+  const Geometry g =
+      HWY_DYNAMIC_DISPATCH(geometry_of)(t.x.shape[0], t.x.shape[1], t.x.shape[3], t.left.proj.shape[0]);
   if (t.out.size() == 0) return;
   if (g.hidden == 0) return clear(t.out);
   const PackedWeights weights(t, g, run);

@@ -70,23 +70,21 @@ HWY_NOINLINE void multiply(const float* rows, int64_t step, const float* panel, 
 HWY_INLINE V32 scale_for(V32 largest) {
   const I32 i32;
   const auto exponent = hn::And(hn::BitCast(i32, largest), hn::Set(i32, 0x7F800000));
-  const auto bounded =
-      hn::Min(hn::Max(exponent, hn::Set(i32, 127 << 23)), hn::Set(i32, 253 << 23));
+  const auto bounded = hn::Min(hn::Max(exponent, hn::Set(i32, 127 << 23)), hn::Set(i32, 253 << 23));
   return hn::BitCast(F32(), hn::Sub(hn::Set(i32, 254 << 23), bounded));
 }
 
 // Normalises each edge of a panel over its `count` channels and applies weight and bias. Deviations are taken from the
 // first channel before they are averaged.
-inline void normalise(const float* from, int64_t count, const float* weight, const float* bias, double epsilon,
-                      float* to) {
+inline void normalise(const float* from, int64_t count, const float* weight, const float* bias,
+                      double epsilon, float* to) {
   constexpr int64_t kGroup = 32;  // summed by themselves
   const F32 f32;
   const V32 divisor = hn::Set(f32, static_cast<float>(count));
   for (int64_t lane = 0; lane < kWidth; lane += kLanes) {
     const V32 first = hn::Load(f32, from + lane);
-    const auto deviation = [&](int64_t i) HWY_ATTR {
-      return hn::Sub(hn::Load(f32, from + i * kWidth + lane), first);
-    };
+    const auto deviation = [&](int64_t i)
+                               HWY_ATTR { return hn::Sub(hn::Load(f32, from + i * kWidth + lane), first); };
     V32 sum = hn::Zero(f32), largest = hn::Zero(f32);
     for (int64_t begin = 0; begin < count; begin += kGroup) {
       V32 part = hn::Zero(f32);
@@ -113,8 +111,7 @@ inline void normalise(const float* from, int64_t count, const float* weight, con
     const V32 rstd = hn::Div(hn::Set(f32, 1), hn::Sqrt(variance));
     for (int64_t i = 0; i < count; ++i) {
       const V32 centred = hn::Mul(hn::Sub(deviation(i), mean), scale);
-      const V32 value =
-          hn::MulAdd(hn::Mul(centred, rstd), hn::Set(f32, weight[i]), hn::Set(f32, bias[i]));
+      const V32 value = hn::MulAdd(hn::Mul(centred, rstd), hn::Set(f32, weight[i]), hn::Set(f32, bias[i]));
       hn::Store(value, f32, to + i * kWidth + lane);
     }
   }
@@ -126,7 +123,7 @@ HWY_INLINE V32 sigmoid(V32 x) {
   constexpr double kLog2E = 1.4426950408889634;
   constexpr float kHigh = static_cast<float>(kLog2E);
   constexpr float kLow = static_cast<float>(kLog2E - static_cast<double>(kHigh));
-  constexpr float kFar = 87;  // beyond, a is hardly a normal number, and is taken as 0
+  constexpr float kFar = 87.3365f;  // beyond, a is no normal number, and is taken as 0
 
   const V32 one = hn::Set(f32, 1);
   const V32 size = hn::Min(hn::Abs(x), hn::Set(f32, kFar));

@@ -39,7 +39,8 @@ Op trimul_op() {
   constexpr int64_t kLongest = 1 << 16;  // N: beyond, one batch of one channel has 2^32 elements
   Op op{.name = "trimul",
         .formula =
-            "hidden[b,i,j,h] = sum_k left[b,i,k,h] * right[b,j,k,h], left = mask * sigmoid(left_gate xn) * (left_proj "
+            "hidden[b,i,j,h] = sum_k left[b,i,k,h] * right[b,j,k,h], left = mask * sigmoid(left_gate xn) * "
+            "(left_proj "
             "xn), right alike, xn = layer_norm(x); out = to_out (layer_norm(hidden) * sigmoid(out_gate xn))",
         .dims = {{"b", 0, int64_t{1} << 40, {}, "batches"},
                  {"n", 0, kLongest, {8, 32, 64}, "nodes; an edge has two of them"},

@@ -15,8 +15,8 @@
 //          projections (H,C); to_out_norm.* (H); to_out.weight (C,H). B, C, H >= 0; 0 <= N <= 65536
 // strides  any, in elements, >= 0; inputs may repeat elements (stride 0); out must not
 // dtypes   f32, the mask as well: a boolean one holds 0 and 1
-// norms    in f32 at least, in two passes, of deviations from one of the row's own values or from their mean, so that
-//          mean/std adds no error; squares never overflow where the values themselves do not. They see values that are
+// norms    in f32 at least, in two passes, of deviations from one of the row's own values, so that mean/std adds no error
+//          and equal values become 0; squares never overflow where the values themselves do not. They see values that are
 //          not rounded below f32, but for hidden in a path that keeps it in 16 bits. Rounding comes after normalising
 // factors  what a recipe rounds to f16 (the factors of the products, hidden, the gate of the output) is stored times a power of
 //          two that depends on the inputs alone. With A, the largest magnitude that the inputs permit (below), A is
@@ -30,8 +30,8 @@
 // special  infinities and NaNs propagate as in the formula: one in x makes row i and column i of its batch NaN, also
 //          where the mask is 0. Where a sum of products exceeds the range of f32, out is an infinity or a NaN
 // repeats  bitwise on one device, whatever the layout, the other batches, the threads, the configuration or what happened
-//          before. The order of the sum over k is the same for all i and j, so that left and right are exchangeable. A
-//          mask of ones has the bits of none
+//          before. The order of the sum over k is the same for all i, j and h: left and right are exchangeable, and
+//          hidden channels with equal weights have equal bits. A mask of ones has the bits of none
 // errors   throws Error (usage) that names the tensor and its values, Error (unsupported) that names the size
 // source   AlphaFold 3 (Abramson et al. 2024), Algorithm 12; names of the weights as in its PyTorch form
 #pragma once

@@ -79,7 +79,8 @@ Statistics statistics_of(const double* values, int64_t count) {
   double rest = 0;
   for (int64_t i = 0; i < count; ++i) rest += values[i] - result.mean;
   result.mean = result.range == 0 ? first : result.mean + rest / n;
-  for (int64_t i = 0; i < count; ++i) result.variance += (values[i] - result.mean) * (values[i] - result.mean);
+  for (int64_t i = 0; i < count; ++i)
+    result.variance += (values[i] - result.mean) * (values[i] - result.mean);
   result.variance /= n;
   result.sigma = std::sqrt(result.variance + kEpsilon);
   return result;
@@ -98,6 +99,13 @@ Projection::Projection(const ConstTensorView& view) : rows(view.shape[0]), colum
     }
     norms.push_back(std::sqrt(sum));
   }
+}
+
+bool Projection::has_equal_rows() const {
+  for (size_t i = static_cast<size_t>(columns); i < values.size(); ++i) {
+    if (values[i] != values[i - static_cast<size_t>(columns)]) return false;
+  }
+  return true;
 }
 
 double sigmoid(double g) {

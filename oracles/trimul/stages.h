@@ -22,18 +22,19 @@ enum class Fault : uint8_t {
 
 // What each rounding may do, by recipe; 0 in a stage that is left out.
 struct Units {
-  Units(const Recipe& recipe, std::optional<Stage> only);  // throws Error (internal) if no bound is derived for it
+  Units(const Recipe& recipe,
+        std::optional<Stage> only);  // throws Error (internal) if no bound is derived for it
 
-  double norm_in, projection_sum, gate, contraction_sum, norm_out, out_gate, out_sum;  // u or q
+  double norm_in, projection_sum, gate, contraction_sum, norm_out, out_gate, out_sum;       // u or q
   double projection_factor, projection_weight, contraction_factor, out_factor, out_weight;  // f
   double left_storage, hidden_storage, gate_storage;                                        // i
   double tiny_in, tiny_projection, tiny_gate, tiny_contraction, tiny_hidden, tiny_norm_out, tiny_out_gate,
-      tiny_out;            // underflow in f32
-  double underflow_gate;   // below which a sigmoid may become 0
+      tiny_out;           // underflow in f32
+  double underflow_gate;  // below which a sigmoid may become 0
   double underflow_out_gate;
-  bool is_scaled;          // f16
-  bool is_split;           // bf16x3
-  double products;         // in place of one
+  bool is_scaled;   // f16
+  bool is_split;    // bf16x3
+  double products;  // in place of one
 };
 
 // A row of numbers, made 0 on average and 1 in variance.
@@ -48,20 +49,21 @@ Statistics statistics_of(const double* values, int64_t count);
 struct Edge {
   bool is_nan = false, is_open = false;
   std::vector<double> xn;
-  std::vector<double> own;   // s of each
+  std::vector<double> own;      // s of each
   std::vector<double> squares;  // of xn
   double shared = 0;            // m / sigma
   double rho = 0;
-  double repeats = 1;           // r
-  double norm = 0;              // of xn
-  double signature = 0;         // equal for equal xn
+  double repeats = 1;    // r
+  double norm = 0;       // of xn
+  double signature = 0;  // equal for equal xn
 };
 
 struct Projection {
   explicit Projection(const ConstTensorView& view);
+  bool has_equal_rows() const;
 
   int64_t rows, columns;
-  std::vector<double> values, squares;  // (H, C)
+  std::vector<double> values, squares;   // (H, C)
   std::vector<double> weighted, biased;  // sums over c with norm.weight, with norm.bias
   std::vector<double> norms;             // of the rows
   double largest = 0;                    // magnitude

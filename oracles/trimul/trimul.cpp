@@ -65,7 +65,7 @@ double norm_of(const std::vector<double>& values) {
 struct Finished {
   bool is_nan = false, is_open = false;
   std::vector<double> z, error, variance;
-  double amplified = 0;  // largest |hidden| by sigma
+  double amplified = 0;  // largest hidden, or root of the sum of its squared terms, by sigma
 };
 
 class TriMul {
@@ -91,6 +91,8 @@ class TriMul {
         rights_(static_cast<size_t>(question.dims["b"] * nodes_)) {
     // Two normalised values are +-1, nearly whatever they were before.
     if (hidden_ <= 2) fault_ = Fault::kNothing;
+    for (const Projection* p : {&left_, &left_gate_, &right_, &right_gate_})
+      is_uniform_ &= p->has_equal_rows();
     if (fault_ == Fault::kMaskIgnored && !mask_matters()) fault_ = Fault::kNothing;
     if (fault_ == Fault::kProjectionsAndGatesSwapped) {
       std::swap(left_, left_gate_);
@@ -188,8 +190,8 @@ class TriMul {
     e.is_open = n * range * range >= kOverflow * kOverflow || range >= kOverflow;
     const double own = channels_ == 1 ? 0 : 2 * u * range;
     const double mean_error = channels_ == 1 ? 0 : (roundings(n) + 2) * u * range;
-    const double variance_error = 2 * std::sqrt(s.variance) * own + square(own + mean_error) +
-                                  (roundings(n) + 3) * u * s.variance;
+    const double variance_error =
+        2 * std::sqrt(s.variance) * own + square(own + mean_error) + (roundings(n) + 3) * u * s.variance;
     const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
     e.rho = s.range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
     e.shared = mean_error / s.sigma;
@@ -249,7 +251,8 @@ class TriMul {
     const double error = kLambda * (std::sqrt(2 * g.s) + std::sqrt(g.weights));
     const double relative = 4 * unit + (8 + 2 * std::abs(g.value)) * unit * (1 - value);
     const double own = std::isfinite(g.value) ? relative * value : 0;
-    return {value, std::isfinite(g.value) ? sigmoid_slope(g.value, error) : 0, square(own) + square(underflow)};
+    return {value, std::isfinite(g.value) ? sigmoid_slope(g.value, error) : 0,
+            square(own) + square(underflow)};
   }
 
   // left, or right, of one first node.
@@ -308,6 +311,7 @@ class TriMul {
   // hidden of one edge and channel: value, limit and variance of its error.
   struct Hidden {
     double value = 0, error = 0, variance = 0;
+    double size = 0;  // of the value, or of its terms if they cancel
     bool is_open = false;
   };
   Hidden contract(const Row& left, const Row& right, int64_t h) const {
@@ -337,6 +341,7 @@ class TriMul {
     return {.value = value,
             .error = kLambda * (std::sqrt(2 * s) + weights) + storage,
             .variance = (s + weights * weights + storage * storage) / 3,
+            .size = std::max(std::abs(value), std::sqrt(magnitude)),
             .is_open = std::sqrt(left_norm) * std::sqrt(right_norm) >= kOverflow};
   }
 
@@ -363,7 +368,7 @@ class TriMul {
     const double n = static_cast<double>(hidden_), u = units_.norm_out;
     double mean_error = 0, products = 0, squares = 0, deviation = 0, product_deviation = 0, most = 0;
     for (const Hidden& one : hidden) most = std::max(most, one.error);
-    const double range = hidden_ == 1 ? 0 : s.range + 2 * most;
+    const double range = is_uniform_ ? 0 : s.range + 2 * most;
     for (const Hidden& one : hidden) {
       const double d = std::abs(one.value - s.mean), error = one.error + 2 * u * range;
       mean_error += one.error / n;
@@ -371,7 +376,7 @@ class TriMul {
       squares += error * error / n;
       deviation += std::sqrt(one.variance) / n;
       product_deviation += d * std::sqrt(one.variance) / n;
-      result.amplified = std::max(result.amplified, std::abs(one.value) / s.sigma);
+      result.amplified = std::max(result.amplified, one.size / s.sigma);
     }
     mean_error += (roundings(n) + 2) * u * range;
     const double variance_error =
@@ -384,7 +389,7 @@ class TriMul {
       const double weight = out_norm_weight_[h], magnitude = std::abs(weight);
       const double d = one.value - s.mean, scaled = d / s.sigma * weight, y = scaled + out_norm_bias_[h];
       double error = 0, variance = 0;
-      if (hidden_ > 1) {
+      if (!is_uniform_) {
         const double difference = one.error + 2 * u * range + mean_error;
         const double normalised = (difference * (1 + rho) + std::abs(d) * rho) / s.sigma;
         error = magnitude * std::min(normalised, std::sqrt(n) + std::abs(d) / s.sigma);
@@ -458,8 +463,9 @@ class TriMul {
   Projection left_, left_gate_, right_, right_gate_, out_gate_, to_out_;
   struct {
     double xn = 0, left = 0, right = 0, hidden = 0, z = 0, gate = 0;
-  } lost_;                        // to underflow in f16, at most
-  bool is_meaningless_ = false;   // the scales of f16
+  } lost_;                                   // to underflow in f16, at most
+  bool is_meaningless_ = false;              // the scales of f16
+  bool is_uniform_ = true;                   // hidden channels have equal weights
   mutable std::vector<Row> lefts_, rights_;  // filled when they are asked for
 };
 
@@ -520,11 +526,12 @@ std::vector<Share> shares(const Question& question, std::span<const int64_t> ele
 std::vector<Oracle> oracles() {
   using oracle::Fault;
   using oracle::solve;
-  return {{.op = "trimul",
-           .solve = solve(Fault::kNothing),
-           .counterfeits = {{"the mask is ignored", solve(Fault::kMaskIgnored)},
-                            {"right is read transposed", solve(Fault::kRightTransposed)},
-                            {"projections and gates are swapped", solve(Fault::kProjectionsAndGatesSwapped)}}}};
+  return {
+      {.op = "trimul",
+       .solve = solve(Fault::kNothing),
+       .counterfeits = {{"the mask is ignored", solve(Fault::kMaskIgnored)},
+                        {"right is read transposed", solve(Fault::kRightTransposed)},
+                        {"projections and gates are swapped", solve(Fault::kProjectionsAndGatesSwapped)}}}};
 }
 
 }  // namespace assay::trimul

@@ -31,15 +31,16 @@
 //         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R,
 //         |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + ([H] + 3) u V,   rho as above,
 //         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
-//         normalised values can differ. One hidden channel is v - v = 0 whatever rounding did to v
+//         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
 // z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
 // out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|
 //
 // Bounds contain 2^-20 of themselves for the oracle's own error and terms of higher order.
 //
 // Variance: as said, s/3 up to hidden; y and out add the squares, and y once more what all hidden channels share.
-// Noise: 7 standard deviations. Where the norm of hidden cancels six bits or more (a value is 64 times the standard
-// deviation), all errors inside the bound: what is left of the values is rounding then.
+// Noise: 7 standard deviations. Where hidden and its norm cancel six bits or more (a value, or the root of the sum of its
+// squared terms, is 64 times the standard deviation), all errors inside the bound: hidden channels that are nearly equal
+// leave little but rounding.
 //
 // Special. An infinity or a NaN in left or right makes hidden, and so out, NaN. What may overflow f32 but need not, a
 // sigmoid or a product with an infinity whose other factor has no certain sign, is open; so is what depends on scales
@@ -68,9 +69,9 @@ enum class Stage : uint8_t {
   kOutGate,        // its sigmoid and storage, z
   kOutProjection,  // its factors and sums
 };
-inline constexpr std::array kStages{
-    Stage::kNormIn,        Stage::kProjections, Stage::kGates,   Stage::kContraction,
-    Stage::kHiddenStorage, Stage::kNormOut,     Stage::kOutGate, Stage::kOutProjection};
+inline constexpr std::array kStages{Stage::kNormIn,      Stage::kProjections,   Stage::kGates,
+                                    Stage::kContraction, Stage::kHiddenStorage, Stage::kNormOut,
+                                    Stage::kOutGate,     Stage::kOutProjection};
 std::string_view name_of(Stage stage);  // "norm_in"
 
 // What a stage adds to the error of the outputs, if all others were exact.

@@ -165,7 +165,8 @@ class Loop {
   }
 
   void finish(int64_t b, int64_t i, int64_t j) const {
-    const Elements<float> weight = input(kToOutNormWeight), bias = input(kToOutNormBias), to_out = input(kToOut);
+    const Elements<float> weight = input(kToOutNormWeight), bias = input(kToOutNormBias),
+                          to_out = input(kToOut);
     const Elements<float> out(call_.outputs[0]);
     // As a path that keeps hidden in f16 would scale it.
     const double scale = fault_ == kEpsilonNotScaled ? std::exp2(-8) : 1;
@@ -219,7 +220,8 @@ std::vector<Specimen> specimens() {
       {kNoMaskIsZero, {"specimen.no_mask_is_zero", "a mask that is not there counts as one of zeros"}},
       {kProjectionsAndGatesSwapped,
        {"specimen.projections_and_gates_swapped", "the weights of projections and gates are swapped"}},
-      {kRightTransposed, {"specimen.right_transposed", "right is read at [k,j]: incoming edges for outgoing"}},
+      {kRightTransposed,
+       {"specimen.right_transposed", "right is read at [k,j]: incoming edges for outgoing"}},
       {kHiddenInF16, {"specimen.hidden_in_f16", "hidden is kept in f16 without a scale"}},
       {kEpsilonNotScaled,
        {"specimen.epsilon_not_scaled", "hidden is scaled by 2^-8 and the eps of its norm is not"}},
@@ -234,7 +236,8 @@ std::vector<Specimen> specimens() {
       {kNormOutAfterGate, {"specimen.norm_out_after_gate", "hidden is gated before it is normalised"}},
       {kFirstBatchOnly, {"specimen.first_batch_only", "right of the first batch serves all batches"}},
       {kLastBlockDropped,
-       {"specimen.last_block_dropped", "rows beyond the last multiple of 64 are not written, if there is one"}},
+       {"specimen.last_block_dropped",
+        "rows beyond the last multiple of 64 are not written, if there is one"}},
       {kLastBlockOfSumDropped,
        {"specimen.last_block_of_sum_dropped",
         "terms beyond the last multiple of 64 are left out of the pairwise product, if there is one"}},
