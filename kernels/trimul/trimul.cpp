@@ -61,7 +61,8 @@ Op trimul_op() {
                    {"to_out.weight", "c h", {}, "projection to the output"}},
         .outputs = {{"out", "b n n c", {}, "update of the edges"}},
         .cost = cost,
-        .paths = {}};
+        .paths = {},
+        .degree = 6};  // mask, norm.weight and a projection, of left and of right
   op.paths.push_back({.name = "cpu",
                       .device = DeviceKind::kCpu,
                       .dtypes = {DType::kF32},

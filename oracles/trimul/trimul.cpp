@@ -186,6 +186,11 @@ class TriMul {
     }
     if (e.is_nan) return e;
     const Statistics s = statistics_of(e.xn.data(), channels_);
+    if (fault_ != Fault::kNothing) {
+      for (size_t c = 0; c < count; ++c)
+        e.xn[c] = (e.xn[c] - s.mean) / s.sigma * norm_weight_[c] + norm_bias_[c];
+      return e;
+    }
     const double u = units_.norm_in, range = s.range;
     e.is_open = n * range * range >= kOverflow * kOverflow || range >= kOverflow;
     const double own = channels_ == 1 ? 0 : 2 * u * range;
@@ -222,6 +227,11 @@ class TriMul {
 
   Value project(const Projection& w, int64_t h, const Edge& e) const {
     const double* weights = &w.values[static_cast<size_t>(h * w.columns)];
+    if (fault_ != Fault::kNothing) {  // only values are read
+      double p = 0;
+      for (size_t c = 0; c < static_cast<size_t>(w.columns); ++c) p += weights[c] * e.xn[c];
+      return {.value = p};
+    }
     const double* weight_squares = &w.squares[static_cast<size_t>(h * w.columns)];
     double p = 0, own = 0, magnitude = 0;
     for (size_t c = 0; c < static_cast<size_t>(w.columns); ++c) {
@@ -319,6 +329,10 @@ class TriMul {
     const double *l = &left.value[at], *r = &right.value[at];
     const double *l2 = &left.squares[at], *r2 = &right.squares[at], *sl = &left.s[at], *sr = &right.s[at];
     double value = 0, s = 0, magnitude = 0, left_norm = 0, right_norm = 0;
+    if (fault_ != Fault::kNothing) {
+      for (size_t k = 0; k < n; ++k) value += l[k] * r[k];
+      return {.value = value};
+    }
     for (size_t k = 0; k < n; ++k) {
       value += l[k] * r[k];
       s += (r2[k] + kLambda * kLambda * sr[k]) * sl[k] + l2[k] * sr[k];

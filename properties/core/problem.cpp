@@ -78,7 +78,8 @@ void Problem::draw_inputs(uint64_t seed, size_t first) {
   const FloatFormat common = common_format(dtypes);
   for (int i = static_cast<int>(first); i < count; ++i) {
     GuardedTensor& tensor = inputs_[static_cast<size_t>(i)];
-    const Drawing drawing(case_.data, seed, i, count, tensor.host_view().dtype, common, tensor.elements());
+    const Drawing drawing(case_.data, seed, i, count, tensor.host_view().dtype, common, tensor.elements(),
+                          op_->degree);
     tensor.poison(Poison::kNan);
     tensor.fill([&](int64_t element) { return drawing(element); });
     tensor.upload();
