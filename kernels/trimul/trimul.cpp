@@ -62,7 +62,7 @@ Op trimul_op() {
         .outputs = {{"out", "b n n c", {}, "update of the edges"}},
         .cost = cost,
         .paths = {},
-        .degree = 6};  // mask, norm.weight and a projection, of left and of right
+        .degree = 7};  // mask, norm.weight and a projection, of left and of right; and room for sums in sums
   op.paths.push_back({.name = "cpu",
                       .device = DeviceKind::kCpu,
                       .dtypes = {DType::kF32},

@@ -28,7 +28,8 @@
 // aliasing out may overlap no other tensor
 // empty    B, N or C = 0: out is empty. H = 0: out = 0
 // special  infinities and NaNs propagate as in the formula: one in x makes row i and column i of its batch NaN, also
-//          where the mask is 0. Where a sum of products exceeds the range of f32, out is an infinity or a NaN
+//          where the mask is 0. Where a sum of products, or a norm's row of C or H such
+//          deviations, exceeds the range of f32, out is an infinity or a NaN
 // repeats  bitwise on one device, whatever the layout, the other batches, the threads, the configuration or what happened
 //          before. The order of the sum over k is the same for all i, j and h: left and right are exchangeable, and
 //          hidden channels with equal weights have equal bits. A mask of ones has the bits of none

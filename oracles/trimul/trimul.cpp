@@ -192,7 +192,7 @@ class TriMul {
       return e;
     }
     const double u = units_.norm_in, range = s.range;
-    e.is_open = n * range * range >= kOverflow * kOverflow || range >= kOverflow;
+    e.is_open = n * range >= kOverflow;
     const double own = channels_ == 1 ? 0 : 2 * u * range;
     const double mean_error = channels_ == 1 ? 0 : (roundings(n) + 2) * u * range;
     const double variance_error =
@@ -383,6 +383,7 @@ class TriMul {
     double mean_error = 0, products = 0, squares = 0, deviation = 0, product_deviation = 0, most = 0;
     for (const Hidden& one : hidden) most = std::max(most, one.error);
     const double range = is_uniform_ ? 0 : s.range + 2 * most;
+    result.is_open |= n * range >= kOverflow;
     for (const Hidden& one : hidden) {
       const double d = std::abs(one.value - s.mean), error = one.error + 2 * u * range;
       mean_error += one.error / n;
