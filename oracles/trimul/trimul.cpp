@@ -409,7 +409,7 @@ class TriMul {
         const double normalised = (difference * (1 + rho) + std::abs(d) * rho) / s.sigma;
         error = magnitude * std::min(normalised, std::sqrt(n) + std::abs(d) / s.sigma);
         if (std::isinf(weight) && std::abs(d) <= difference) result.is_open = true;
-        const double spread = (one.variance + square(deviation) + 2 * square(u * range)) / least;
+        const double spread = (one.variance + square(deviation) + 2 * square(u * range)) / square(s.sigma);
         variance = square(weight) * std::min(spread, n) + square(scaled * std::min(rho_deviation, 1.0));
       }
       error += 3 * u * (std::abs(scaled) + error) + u * (std::abs(y) + error) + units_.tiny_norm_out;
