@@ -32,7 +32,8 @@ enum class Own : uint8_t {
 };
 using enum Own;
 
-constexpr int64_t kBlock = 64;  // rows, or terms of a sum
+constexpr int64_t kBlock = 64;  // rows
+constexpr int64_t kStep = 8;    // terms of a sum
 
 float through_f16(float value) {
   return static_cast<float>(to_double(to_f16(value)));
@@ -152,7 +153,7 @@ class Loop {
   }
 
   float contract(int64_t i, int64_t j, int64_t h) const {
-    const int64_t whole = nodes_ / kBlock * kBlock;
+    const int64_t whole = nodes_ / kStep * kStep;
     const int64_t terms = fault_ == kLastBlockOfSumDropped && whole > 0 ? whole : nodes_;
     const auto channel = static_cast<size_t>(h);
     float sum = 0;
@@ -240,7 +241,7 @@ std::vector<Specimen> specimens() {
         "rows beyond the last multiple of 64 are not written, if there is one"}},
       {kLastBlockOfSumDropped,
        {"specimen.last_block_of_sum_dropped",
-        "terms beyond the last multiple of 64 are left out of the pairwise product, if there is one"}},
+        "terms beyond the last multiple of 8 are left out of the pairwise product, if there is one"}},
   };
   // There is no 16-bit storage to round products, sums and results to. Subnormal inputs hide beneath eps.
   return plant(ops().front(), own, loop,
