@@ -30,7 +30,8 @@ enum class Regime : uint8_t {
                // the seed
   kHeavyTail,  // a quotient of uniforms: rare values up to 2^12 times the typical one
   kTiny,       // products near the smallest normal number of the common range
-  kHuge,       // products as large as the common range and sums of 4096 in f32 allow; f16 may overflow
+  kHuge,  // products of as many values as the op multiplies (its degree), as large as the common range and sums of
+          // 4096 in f32 allow; f16 may overflow
   kSubnormal,  // one input lies around the smallest normal number of its dtype, half of its elements below
   kConstant,   // one value per tensor
   kSpike,      // one input all zeros but one element

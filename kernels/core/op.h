@@ -153,6 +153,7 @@ struct Op {
   std::vector<TensorInfo> outputs;
   Cost (*cost)(const Dims&, DType storage);
   std::vector<Path> paths;
+  int degree = 2;  // how many elements of inputs are multiplied in one term, at most
 
   const Path& path(std::string_view name) const;  // throws Error (usage)
 };

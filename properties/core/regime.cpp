@@ -36,7 +36,7 @@ FloatFormat common_format(std::span<const DType> dtypes) {
 }
 
 Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dtype,
-                 const FloatFormat& common, int64_t elements)
+                 const FloatFormat& common, int64_t elements, int degree)
     : regime_(regime),
       random_(seed, static_cast<uint64_t>(tensor)),
       lowest_(std::ldexp(1.0, format_of(dtype).min_exponent)) {
@@ -44,11 +44,12 @@ Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dt
   last_ = elements - 1;
   chosen_ = tensors > 0 && choice.bits(0) % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
   special_ = elements > 0 ? static_cast<int64_t>(random_.bits(0, 7) % static_cast<uint64_t>(elements)) : -1;
-  // A product of two values has twice the exponent. 2^114 leaves room for sums of 2^12 terms of up to 36
+  // A product of `degree` values has so many times the exponent. 2^114 leaves room for sums of 2^12 terms of up to 36
   // standard deviations in f32; an f16 result may overflow, and then the exact answer is an infinity too.
-  constexpr int kLargestExponent = 57;
+  constexpr int kLargestExponent = 114;
   if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, common.min_exponent / 2 + 2);
-  if (regime == Regime::kHuge) scale_ = std::ldexp(1.0, std::min(common.max_exponent / 2, kLargestExponent));
+  if (regime == Regime::kHuge)
+    scale_ = std::ldexp(1.0, std::min(common.max_exponent, kLargestExponent) / degree);
   if (regime == Regime::kOffset) center_ = offset_ratio(choice.bits(1), common.precision);
   if (regime == Regime::kConstant) center_ = 0.5 + random_.uniform(0, 8);
 }

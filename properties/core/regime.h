@@ -15,11 +15,12 @@ namespace assay {
 FloatFormat common_format(std::span<const DType> dtypes);
 
 // Draws input number `tensor` of `tensors` inputs. Values are in double and may need rounding to `dtype`, the tensor's
-// own; all are finite in it, except in the regime nonfinite. `common` is the common format of all tensors of the case.
+// own; all are finite in it, except in the regime nonfinite. `common` is the common format of all tensors of the case,
+// `degree` that of its op.
 class Drawing {
  public:
   Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dtype, const FloatFormat& common,
-          int64_t elements);
+          int64_t elements, int degree = 2);
   double operator()(int64_t element) const;
 
  private:

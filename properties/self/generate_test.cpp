@@ -109,6 +109,7 @@ TEST_P(Generated, SizesComeInEveryOrder) {
   for (const DimInfo& one : op().dims) {
     for (const DimInfo& other : op().dims) {
       if (one.key == other.key || one.min > 1 || other.min > 1) continue;
+      if (other.max == 1) continue;  // it says whether there is something, and is longer than nothing only
       const auto less =
           std::ranges::count_if(cases(2), [&](const Case& c) { return c.dims[one.key] < c.dims[other.key]; });
       EXPECT_GT(less, kCases / 40) << one.key << " < " << other.key;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/trimul/trimul.h"
+
+#include "kernels/trimul/cpu_tunables.h"
+
+namespace assay::trimul {
+namespace {
+
+Tensors tensors_of(const Call& call) {
+  const auto& in = call.inputs;
+  return {.x = in[kX],
+          .mask = in[kMask],
+          .norm = {in[kNormWeight], in[kNormBias]},
+          .left = {in[kLeftProj], in[kLeftGate]},
+          .right = {in[kRightProj], in[kRightGate]},
+          .out_gate = in[kOutGate],
+          .to_out_norm = {in[kToOutNormWeight], in[kToOutNormBias]},
+          .to_out = in[kToOut],
+          .out = call.outputs[0]};
+}
+
+Run run_of(const Call& call) {
+  if (!call.versions.empty() && call.versions.size() != call.inputs.size()) {
+    throw usage_error("{} versions for {} inputs", call.versions.size(), call.inputs.size());
+  }
+  return {.context = context_of(call), .stream = call.stream, .versions = call.versions};
+}
+
+Cost cost(const Dims& dims, DType storage) {
+  const int64_t n = dims["n"], c = dims["c"], h = dims["h"];
+  const int64_t positions = dims["b"] * n * n;
+  const auto size = static_cast<int64_t>(size_of(storage));
+  const int64_t weights = 6 * c * h + 2 * c + 2 * h;
+  return {.bytes = (positions * (2 * c + dims["mask"]) + weights) * size,
+          .flops = positions * (12 * c * h + 2 * n * h)};
+}
+
+Op trimul_op() {
+  constexpr int64_t kLongest = 1 << 16;  // N: beyond, one batch of one channel has 2^32 elements
+  Op op{.name = "trimul",
+        .formula =
+            "hidden[b,i,j,h] = sum_k left[b,i,k,h] * right[b,j,k,h], left = mask * sigmoid(left_gate xn) * "
+            "(left_proj "
+            "xn), right alike, xn = layer_norm(x); out = to_out (layer_norm(hidden) * sigmoid(out_gate xn))",
+        .dims = {{"b", 0, int64_t{1} << 40, {}, "batches"},
+                 {"n", 0, kLongest, {8, 32, 64}, "nodes; an edge has two of them"},
+                 {"c", 0, int64_t{1} << 40, {16, 32, 64}, "channels"},
+                 {"h", 0, int64_t{1} << 40, {16, 32, 64}, "hidden channels"},
+                 {"mask", 0, 1, {}, "1 with a mask, 0 without"}},
+        .inputs = {{"x", "b n n c", {}, "edges"},
+                   {"mask", "b n n mask", {}, "weight of each edge in left and right, often 0 or 1"},
+                   {"norm.weight", "c", {}, "of the norm of x"},
+                   {"norm.bias", "c", {}, "of the norm of x"},
+                   {"left_proj.weight", "h c", {}, "projection to left"},
+                   {"right_proj.weight", "h c", {}, "projection to right"},
+                   {"left_gate.weight", "h c", {}, "gate of left"},
+                   {"right_gate.weight", "h c", {}, "gate of right"},
+                   {"out_gate.weight", "h c", {}, "gate of the normalised hidden edges"},
+                   {"to_out_norm.weight", "h", {}, "of the norm of hidden"},
+                   {"to_out_norm.bias", "h", {}, "of the norm of hidden"},
+                   {"to_out.weight", "c h", {}, "projection to the output"}},
+        .outputs = {{"out", "b n n c", {}, "update of the edges"}},
+        .cost = cost,
+        .paths = {},
+        .degree = 7};  // mask, norm.weight and a projection, of left and of right; and room for sums in sums
+  op.paths.push_back({.name = "cpu",
+                      .device = DeviceKind::kCpu,
+                      .dtypes = {DType::kF32},
+                      .deterministic = true,
+                      .recipe = f32_recipe,
+                      .unsupported = {},
+                      .run = [](const Call& call) { run_cpu(tensors_of(call), run_of(call)); },
+                      .summary = "SIMD, all products in panels of edges, threads over panels",
+                      .tunables = {&cpu_tunable()}});
+  return op;
+}
+
+}  // namespace
+
+void require_valid(const Tensors& t) {
+  const Extents& shape = t.x.shape;
+  if (shape.rank() != 4 || shape[1] != shape[2]) {
+    throw usage_error("x has shape {}, expected (B, N, N, C)", shape.to_string());
+  }
+  if (t.left.proj.shape.rank() != 2) {
+    throw usage_error("left_proj.weight has shape {}, expected (H, C)", t.left.proj.shape.to_string());
+  }
+  if (t.mask.shape.rank() != 4 || t.mask.shape[3] > 1) {
+    throw usage_error("mask has shape {}, expected (B, N, N, 1), or (B, N, N, 0) without a mask",
+                      t.mask.shape.to_string());
+  }
+  const int64_t c = shape[3], h = t.left.proj.shape[0];
+  struct Operand {
+    std::string_view name;
+    ConstTensorView view;
+    Extents shape;
+  };
+  const Operand inputs[] = {{"x", t.x, shape},
+                            {"mask", t.mask, {shape[0], shape[1], shape[2], t.mask.shape[3]}},
+                            {"norm.weight", t.norm.weight, {c}},
+                            {"norm.bias", t.norm.bias, {c}},
+                            {"left_proj.weight", t.left.proj, {h, c}},
+                            {"right_proj.weight", t.right.proj, {h, c}},
+                            {"left_gate.weight", t.left.gate, {h, c}},
+                            {"right_gate.weight", t.right.gate, {h, c}},
+                            {"out_gate.weight", t.out_gate, {h, c}},
+                            {"to_out_norm.weight", t.to_out_norm.weight, {h}},
+                            {"to_out_norm.bias", t.to_out_norm.bias, {h}},
+                            {"to_out.weight", t.to_out, {c, h}}};
+  require_dtype("out", t.out, DType::kF32);
+  require_shape("out", t.out, shape);
+  require_output("out", t.out);
+  for (const Operand& input : inputs) {
+    require_dtype(input.name, input.view, DType::kF32);
+    require_shape(input.name, input.view, input.shape);
+    require_input(input.name, input.view);
+    require_disjoint("out", t.out, input.name, input.view);
+  }
+}
+
+const std::vector<Op>& ops() {
+  static const std::vector<Op> all{trimul_op()};
+  return all;
+}
+
+}  // namespace assay::trimul

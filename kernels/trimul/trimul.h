@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Triangle multiplication (outgoing edges), forward.
+//
+//   xn[b,i,k,:]     = layer_norm(x[b,i,k,:]) * norm.weight + norm.bias                               over C
+//   left[b,i,k,h]   = mask[b,i,k] * sigmoid(sum_c left_gate.weight[h,c] * xn[b,i,k,c])
+//                                 * sum_c left_proj.weight[h,c] * xn[b,i,k,c]                        right alike
+//   hidden[b,i,j,h] = sum_k left[b,i,k,h] * right[b,j,k,h]
+//   z[b,i,j,:]      = (layer_norm(hidden[b,i,j,:]) * to_out_norm.weight + to_out_norm.bias)           over H
+//                     * sigmoid(out_gate.weight xn[b,i,j,:])
+//   out[b,i,j,c]    = sum_h to_out.weight[c,h] * z[b,i,j,h]
+//
+//   layer_norm(v)   = (v - mean(v)) / sqrt(mean((v - mean(v))^2) + eps),   eps = 1e-5
+//
+// shapes   x, out (B,N,N,C); mask (B,N,N,M), M = 1, or 0 without a mask, which is as one of ones; norm.* (C); the five
+//          projections (H,C); to_out_norm.* (H); to_out.weight (C,H). B, C, H >= 0; 0 <= N <= 65536
+// strides  any, in elements, >= 0; inputs may repeat elements (stride 0); out must not
+// dtypes   f32, the mask as well: a boolean one holds 0 and 1
+// norms    in f32 at least, in two passes, of deviations from one of the row's own values, so that mean/std adds no error
+//          and equal values become 0; squares never overflow where the values themselves do not. They see values that are
+//          not rounded below f32, but for hidden in a path that keeps it in 16 bits. Rounding comes after normalising
+// factors  what a recipe rounds to f16 (the factors of the products, hidden, the gate of the output) is stored times a power of
+//          two that depends on the inputs alone. With A, the largest magnitude that the inputs permit (below), A is
+//          stored as something from 2^12 to 2^15: nothing overflows, and what underflows is below A * 2^-37.
+//          eps of the second norm is scaled alike. Paths with factors of f32's range need no scale.
+//            xn      sqrt(C) * max|norm.weight| + max|norm.bias|             weights  their largest magnitude
+//            left    max_h |left_proj.weight[h]| * (sqrt(C) * max|norm.weight| + |norm.bias|) * max|mask|   |.|: norm
+//            hidden  N * A(left) * A(right)                                  z        as xn, of to_out_norm and H
+// aliasing out may overlap no other tensor
+// empty    B, N or C = 0: out is empty. H = 0: out = 0
+// special  infinities and NaNs propagate as in the formula: one in x makes row i and column i of its batch NaN, also
+//          where the mask is 0. Where a sum of products, or a norm's row of C or H such
+//          deviations, exceeds the range of f32, out is an infinity or a NaN
+// repeats  bitwise on one device, whatever the layout, the other batches, the threads, the configuration or what happened
+//          before. The order of the sum over k is the same for all i, j and h: left and right are exchangeable, and
+//          hidden channels with equal weights have equal bits. A mask of ones has the bits of none
+// errors   throws Error (usage) that names the tensor and its values, Error (unsupported) that names the size
+// source   AlphaFold 3 (Abramson et al. 2024), Algorithm 12; names of the weights as in its PyTorch form
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/core/context.h"
+#include "kernels/core/op.h"
+#include "kernels/core/tensor.h"
+
+namespace assay::trimul {
+
+inline constexpr double kEpsilon = 1e-5;
+
+// The weights of one projection and of its gate.
+struct Gated {
+  ConstTensorView proj;  // (H, C)
+  ConstTensorView gate;  // (H, C)
+};
+
+struct Norm {
+  ConstTensorView weight;  // (C) or (H)
+  ConstTensorView bias;    // (C) or (H)
+};
+
+struct Tensors {
+  ConstTensorView x;         // (B, N, N, C)
+  ConstTensorView mask;      // (B, N, N, M)
+  Norm norm;                 // (C)
+  Gated left, right;         // (H, C)
+  ConstTensorView out_gate;  // (H, C)
+  Norm to_out_norm;          // (H)
+  ConstTensorView to_out;    // (C, H)
+  TensorView out;            // (B, N, N, C)
+};
+
+// How a call runs, apart from its tensors.
+struct Run {
+  Context& context;
+  void* stream = nullptr;            // a cudaStream_t for CUDA; the work is enqueued there and not waited for
+  std::vector<uint64_t> versions{};  // of the inputs, as in Call; may be empty
+};
+
+// Positions of the inputs in the op's table, for `versions`.
+enum Input : size_t {
+  kX,
+  kMask,
+  kNormWeight,
+  kNormBias,
+  kLeftProj,
+  kRightProj,
+  kLeftGate,
+  kRightGate,
+  kOutGate,
+  kToOutNormWeight,
+  kToOutNormBias,
+  kToOut,
+  kInputs,
+};
+
+void run_cpu(const Tensors& tensors, const Run& run);
+
+// Throws Error (usage) unless the tensors satisfy the contract above.
+void require_valid(const Tensors& tensors);
+
+// The op trimul with its paths.
+const std::vector<Op>& ops();
+
+}  // namespace assay::trimul

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle of trimul, in double: the exact values, and what rounding may do to a path that keeps the contract
+// (kernels/trimul/trimul.h).
+//
+// u = 2^-24. q is the error of one addition to a sum of products: u, or 2^-23 where a tensor core adds (it truncates). f is that
+// of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last place in tf32, bf16, f16,
+// 3/2 * 2^-16 for a split into two bf16 (three products share lo*lo and both rests). f16 adds A * 2^-38 for what underflows,
+// with the magnitude A that the contract gives. i is half a unit of the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how
+// many of n roundings of different partial sums count, but for a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary
+// 2019]. R is the range of a row, the largest difference of two of its values.
+//
+// A value with a hat is a path's. The error of a value is described by s, the sum of the squared limits of the independent
+// roundings that it consists of, each times the derivative by it. By Hoeffding's inequality the error is at most
+// 7 sqrt(s), but for the probability above; its variance, with roundings uniform between their limits, is s/3. Equal data
+// have equal errors: with r of n terms equal, r times s stands for them. Errors of projection and gate of one edge come
+// from the same xn, which doubles s at worst.
+//
+// xn      d = x - mean is wrong by 2uR of its own (two differences, neither larger than R) and by m = ([C] + 2) u R in
+//         common with its row; 1/sqrt(V + eps) relatively by rho, the end of the interval
+//         |V^ - V| <= 2 sqrt(V) 2uR + (2uR + m)^2 + ([C] + 3) u V, and 4u for the sum, the root, the quotient.
+//         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2
+// p       a projection W xn:  s = r sum W^2 s(xn) + (m/sigma sum W w)^2 + ((p - W bias) rho)^2 + C q^2 (p^2 + sum W^2 xn^2):
+//         partial sums of C terms in any usual order have at most the mean square of the last term. Weights that are rounded
+//         err alike at all edges: they are kept apart, s_w = f^2 sum W^2 xn^2
+// left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
+//         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126. Two products. Rounded as a factor, and stored
+// hidden  s = r sum_k (right^2 s(left) + left^2 s(right)) + N q^2 (hidden^2 + sum left^2 right^2), r of the rows of xn that
+//         are equal; of weights (sum_k |right| sqrt(s_w(left)) + ...)^2, since their errors are those of all k. E denotes
+//         7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
+// norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
+//         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R,
+//         |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + ([H] + 3) u V,   rho as above,
+//         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
+//         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
+// z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
+// out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|
+//
+// Bounds contain 2^-20 of themselves for the oracle's own error and terms of higher order.
+//
+// Variance: as said, s/3 up to hidden; y and out add the squares, and y once more what all hidden channels share.
+// Noise: 7 standard deviations. Where hidden and its norm cancel six bits or more (a value, or the root of the sum of its
+// squared terms, is 64 times the standard deviation), all errors inside the bound: hidden channels that are nearly equal
+// leave little but rounding.
+//
+// Special. An infinity or a NaN in left or right makes hidden, and so out, NaN. What may overflow f32 but need not, a
+// sigmoid or a product with an infinity whose other factor has no certain sign, is open; so is what depends on scales
+// of f16 that an infinite input makes meaningless.
+//
+// Counterfeits leave two hidden channels alone, whose normalised values are +-1 nearly whatever went before.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "oracles/core/oracle.h"
+
+namespace assay::trimul {
+
+// Where a path rounds.
+enum class Stage : uint8_t {
+  kNormIn,         // xn
+  kProjections,    // its factors and sums
+  kGates,          // sigmoids of left and right, their products with projection and mask
+  kContraction,    // its factors and sums
+  kHiddenStorage,  // between the contraction and the norm
+  kNormOut,        // y
+  kOutGate,        // its sigmoid and storage, z
+  kOutProjection,  // its factors and sums
+};
+inline constexpr std::array kStages{Stage::kNormIn,      Stage::kProjections,   Stage::kGates,
+                                    Stage::kContraction, Stage::kHiddenStorage, Stage::kNormOut,
+                                    Stage::kOutGate,     Stage::kOutProjection};
+std::string_view name_of(Stage stage);  // "norm_in"
+
+// What a stage adds to the error of the outputs, if all others were exact.
+struct Share {
+  Stage stage;
+  double bound;     // mean of the bounds over the elements
+  double variance;  // mean of the variances
+};
+
+// One share for each stage, over the finite ones of these elements. The shares of the variance sum up to nearly that of
+// all stages; bounds contain terms of the oracle's own and of higher order.
+std::vector<Share> shares(const Question& question, std::span<const int64_t> elements);
+
+std::vector<Oracle> oracles();
+
+}  // namespace assay::trimul
