@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/trimul/trimul.h"
 
+#include "kernels/core/operands.h"
 #include "kernels/trimul/cpu_tunables.h"
 
 namespace assay::trimul {
@@ -90,32 +91,21 @@ void require_valid(const Tensors& t) {
                       t.mask.shape.to_string());
   }
   const int64_t c = shape[3], h = t.left.proj.shape[0];
-  struct Operand {
-    std::string_view name;
-    ConstTensorView view;
-    Extents shape;
-  };
-  const Operand inputs[] = {{"x", t.x, shape},
-                            {"mask", t.mask, {shape[0], shape[1], shape[2], t.mask.shape[3]}},
-                            {"norm.weight", t.norm.weight, {c}},
-                            {"norm.bias", t.norm.bias, {c}},
-                            {"left_proj.weight", t.left.proj, {h, c}},
-                            {"right_proj.weight", t.right.proj, {h, c}},
-                            {"left_gate.weight", t.left.gate, {h, c}},
-                            {"right_gate.weight", t.right.gate, {h, c}},
-                            {"out_gate.weight", t.out_gate, {h, c}},
-                            {"to_out_norm.weight", t.to_out_norm.weight, {h}},
-                            {"to_out_norm.bias", t.to_out_norm.bias, {h}},
-                            {"to_out.weight", t.to_out, {c, h}}};
-  require_dtype("out", t.out, DType::kF32);
-  require_shape("out", t.out, shape);
-  require_output("out", t.out);
-  for (const Operand& input : inputs) {
-    require_dtype(input.name, input.view, DType::kF32);
-    require_shape(input.name, input.view, input.shape);
-    require_input(input.name, input.view);
-    require_disjoint("out", t.out, input.name, input.view);
-  }
+  const DType f32 = DType::kF32;
+  const Operand inputs[] = {{"x", t.x, shape, f32},
+                            {"mask", t.mask, {shape[0], shape[1], shape[2], t.mask.shape[3]}, f32},
+                            {"norm.weight", t.norm.weight, {c}, f32},
+                            {"norm.bias", t.norm.bias, {c}, f32},
+                            {"left_proj.weight", t.left.proj, {h, c}, f32},
+                            {"right_proj.weight", t.right.proj, {h, c}, f32},
+                            {"left_gate.weight", t.left.gate, {h, c}, f32},
+                            {"right_gate.weight", t.right.gate, {h, c}, f32},
+                            {"out_gate.weight", t.out_gate, {h, c}, f32},
+                            {"to_out_norm.weight", t.to_out_norm.weight, {h}, f32},
+                            {"to_out_norm.bias", t.to_out_norm.bias, {h}, f32},
+                            {"to_out.weight", t.to_out, {c, h}, f32}};
+  const Operand outputs[] = {{"out", t.out, shape, f32}};
+  require_operands(inputs, outputs);
 }
 
 const std::vector<Op>& ops() {
