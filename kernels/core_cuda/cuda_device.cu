@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <mutex>
 
 #include "kernels/core/error.h"
 #include "kernels/core_cuda/cuda_check.h"
@@ -91,11 +93,19 @@ class CudaDevice final : public Device {
 
   void* stream() const override { return stream_.get(); }
   void* other_stream() override { return other_stream_.get(); }
+  // CUDA does not tell the id of a stream that captures: it is the one that its handle had when it was last asked for,
+  // which is right as long as the stream was used before. Without that, its handle, which is no id of another stream.
   uint64_t stream_id(void* stream) const override {
     const CurrentDevice current(info_.index);
-    unsigned long long id = 0;
-    cuda_check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId");
-    return id;
+    const bool can_tell = !is_capturing(stream);
+    const std::lock_guard lock(stream_ids_mutex_);
+    const auto known = stream_ids_.try_emplace(stream, reinterpret_cast<uintptr_t>(stream)).first;
+    if (can_tell) {
+      unsigned long long id = 0;
+      cuda_check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId");
+      known->second = id;
+    }
+    return known->second;
   }
   void synchronize(void* stream) override {
     const CurrentDevice current(info_.index);
@@ -186,6 +196,8 @@ class CudaDevice final : public Device {
   CudaStream stream_;
   CudaStream other_stream_;
   std::unique_ptr<DeviceBuffer> flush_;
+  mutable std::mutex stream_ids_mutex_;
+  mutable std::map<void*, uint64_t> stream_ids_;  // by handle
 };
 
 }  // namespace
