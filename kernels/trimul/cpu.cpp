@@ -227,13 +227,6 @@ HWY_EXPORT(geometry_of);
 
 constexpr int64_t kFloat = sizeof(float);
 
-std::vector<uint64_t> versions_of(const Run& run, std::initializer_list<Input> inputs) {
-  std::vector<uint64_t> versions;
-  if (run.versions.empty()) return versions;
-  for (Input input : inputs) versions.push_back(run.versions[input]);
-  return versions;
-}
-
 // A weight (outputs, inputs) in panels of `width` outputs: those of a panel side by side, input after input; the last
 // panel is filled up with zeros.
 void pack(const ConstTensorView& weight, int64_t width, float* to) {
@@ -254,8 +247,10 @@ struct PackedWeights {
     const std::string sizes = fmt::format("{} {} {} {}", g.channels, g.hidden, g.rows, g.width);
     projections = run.context.derived().get(
         "trimul cpu projections " + sizes, kProjections * g.projection_floats() * kFloat,
-        versions_of(run, {kLeftProj, kLeftGate, kRightProj, kRightGate, kOutGate}), run.stream,
-        [&](void* data) {
+        {run.source(kLeftProj, t.left.proj), run.source(kLeftGate, t.left.gate),
+         run.source(kRightProj, t.right.proj), run.source(kRightGate, t.right.gate),
+         run.source(kOutGate, t.out_gate)},
+        run.stream, [&](void* data) {
           auto* to = static_cast<float*>(data);
           for (const auto& weight : {t.left.proj, t.left.gate, t.right.proj, t.right.gate, t.out_gate}) {
             pack(weight, g.rows, to);
@@ -263,7 +258,7 @@ struct PackedWeights {
           }
         });
     to_out = run.context.derived().get(
-        "trimul cpu to_out " + sizes, g.to_out_floats() * kFloat, versions_of(run, {kToOut}), run.stream,
+        "trimul cpu to_out " + sizes, g.to_out_floats() * kFloat, {run.source(kToOut, t.to_out)}, run.stream,
         [&](void* data) { pack(t.to_out, g.width, static_cast<float*>(data)); });
   }
   DerivedTensors::Held projections, to_out;

@@ -75,6 +75,11 @@ struct Run {
   Context& context;
   void* stream = nullptr;            // a cudaStream_t for CUDA; the work is enqueued there and not waited for
   std::vector<uint64_t> versions{};  // of the inputs, as in Call; may be empty
+
+  // The input of this number, as what a derived tensor is made from.
+  DerivedTensors::Source source(size_t input, const ConstTensorView& view) const {
+    return {.version = input < versions.size() ? versions[input] : 0, .data = view.data};
+  }
 };
 
 // Positions of the inputs in the op's table, for `versions`.

@@ -50,9 +50,6 @@ double limit_of_sum(double worst, double squares, double repeats);
 // How many of n additions in f64 count.
 double additions_in_f64(double n, double repeats);
 
-// How often the most frequent of the values occurs, which are not NaN.
-double most_repeats(std::span<const double> values);
-
 // 2^exponent for a normal number.
 inline double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);

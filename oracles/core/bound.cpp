@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace assay {
 namespace {
@@ -50,6 +51,24 @@ Expected SumOfProducts::expected(const Recipe& recipe) const {
     }
   }
   return {.value = sum_, .bound = error + (exact ? 0 : oracle_error), .variance = variance};
+}
+
+double most_repeats(std::span<const double> values) {
+  struct Slot {
+    double value = 0;
+    uint32_t count = 0;
+  };
+  const size_t size = std::bit_ceil(2 * values.size() + 1);
+  std::vector<Slot> slots(size);  // at most half of them in use
+  uint32_t most = 1;
+  for (double value : values) {
+    const uint64_t bits = std::bit_cast<uint64_t>(value + 0.0);  // one zero
+    size_t at = bits * 0x9E3779B97F4A7C15u >> 20 & (size - 1);
+    while (slots[at].count > 0 && slots[at].value != value) at = (at + 1) & (size - 1);
+    slots[at].value = value;
+    most = std::max(most, ++slots[at].count);
+  }
+  return most;
 }
 
 }  // namespace assay

@@ -34,6 +34,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "kernels/core/op.h"
 #include "oracles/core/oracle.h"
@@ -66,5 +67,8 @@ constexpr int lowest_exponent(double value) {
                      : field - 1 + std::countr_zero(fraction | uint64_t{1} << 52)) -
          1074;
 }
+
+// How often the most frequent of the values occurs, which are not NaN: equal values have equal errors.
+double most_repeats(std::span<const double> values);
 
 }  // namespace assay

@@ -95,9 +95,23 @@ Projection::Projection(const ConstTensorView& view) : rows(view.shape[0]), colum
       squares.push_back(value * value);
       sum += value * value;
       largest = std::max(largest, std::abs(value));
-      has_infinity |= !std::isfinite(value);
     }
     norms.push_back(std::sqrt(sum));
+  }
+}
+
+Projection::Projection(const ConstTensorView& view, const std::vector<double>& weight,
+                       const std::vector<double>& bias)
+    : Projection(view) {
+  for (int64_t h = 0; h < rows; ++h) {
+    double with_weight = 0, with_bias = 0;
+    for (int64_t c = 0; c < columns; ++c) {
+      const double value = values[static_cast<size_t>(h * columns + c)];
+      with_weight += value * weight[static_cast<size_t>(c)];
+      with_bias += value * bias[static_cast<size_t>(c)];
+    }
+    weighted.push_back(with_weight);
+    biased.push_back(with_bias);
   }
 }
 
@@ -115,6 +129,72 @@ double sigmoid(double g) {
 double sigmoid_slope(double g, double error) {
   const double a = std::exp(-std::max(std::abs(g) - error, 0.0));
   return a / ((1 + a) * (1 + a));
+}
+
+Value project(const Projection& w, int64_t h, const Edge& e, const Units& units) {
+  const double* weights = &w.values[static_cast<size_t>(h * w.columns)];
+  const double* weight_squares = &w.squares[static_cast<size_t>(h * w.columns)];
+  double p = 0, own = 0, magnitude = 0;
+  for (size_t c = 0; c < static_cast<size_t>(w.columns); ++c) {
+    p += weights[c] * e.xn[c];
+    own += weight_squares[c] * e.own[c];
+    magnitude += weight_squares[c] * e.squares[c];
+  }
+  const auto at = static_cast<size_t>(h);
+  const double terms = static_cast<double>(w.columns) * units.products;
+  Value result{.value = p};
+  result.is_open = w.norms[at] * e.norm >= kOverflow && std::isfinite(w.norms[at] * e.norm);
+  result.s = e.repeats * own + square(e.shared * w.weighted[at]) + square((p - w.biased[at]) * e.rho) +
+             terms * square(units.projection_sum) * (p * p + magnitude);
+  if (magnitude > 0) result.s += terms * square(units.tiny_projection);
+  result.weights = square(units.projection_weight) * magnitude;
+  if (units.projection_weight > 0 && units.is_scaled)
+    result.weights += square(kUnderflowF16 * w.largest * e.norm);
+  return result;
+}
+
+Gate gate_of(const Value& g, double unit, double underflow) {
+  const double value = sigmoid(g.value);
+  const double error = kLambda * (std::sqrt(2 * g.s) + std::sqrt(g.weights));
+  const double relative = 4 * unit + (8 + 2 * std::abs(g.value)) * unit * (1 - value);
+  const double own = std::isfinite(g.value) ? relative * value : 0;
+  return {value, std::isfinite(g.value) ? sigmoid_slope(g.value, error) : 0, square(own) + square(underflow)};
+}
+
+std::vector<double> vector_of(const ConstTensorView& view) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < view.shape[0]; ++i) {
+    values.push_back(static_cast<const float*>(view.data)[i * view.strides[0]]);
+  }
+  return values;
+}
+
+std::vector<double> edge_of(const Question& question, int64_t b, int64_t i, int64_t k) {
+  const ConstTensorView& view = question.inputs[kX];
+  const int64_t offset = b * view.strides[0] + i * view.strides[1] + k * view.strides[2];
+  const auto* x = static_cast<const float*>(view.data) + offset;
+  std::vector<double> values(static_cast<size_t>(view.shape[3]));
+  for (size_t c = 0; c < values.size(); ++c) values[c] = x[static_cast<int64_t>(c) * view.strides[3]];
+  return values;
+}
+
+double mask_of(const Question& question, int64_t b, int64_t i, int64_t k) {
+  const ConstTensorView& view = question.inputs[kMask];
+  if (view.shape[3] == 0) return 1;
+  const int64_t offset = b * view.strides[0] + i * view.strides[1] + k * view.strides[2];
+  return static_cast<const float*>(view.data)[offset];
+}
+
+double largest_of(const std::vector<double>& values) {
+  double largest = 0;
+  for (double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+double norm_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value * value;
+  return std::sqrt(sum);
 }
 
 }  // namespace assay::trimul::oracle

@@ -2,6 +2,7 @@
 // The stages of trimul in double, with their errors. The derivation stands in oracles/trimul/trimul.h.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <mutex>
@@ -13,8 +14,12 @@
 
 namespace assay::trimul::oracle {
 
+inline constexpr double kLambda = 7;              // exceeded with probability 2 exp(-lambda^2 / 2) = 5e-11
+inline constexpr double kOverflow = 0x1p127;      // half of what f32 rounds to infinity
+inline constexpr double kUnderflowF16 = 0x1p-38;  // what f16 loses of a tensor, by its largest magnitude
+
+// What a counterfeit gets wrong.
 enum class Fault : uint8_t {
-  kNothing,
   kMaskIgnored,
   kRightTransposed,
   kProjectionsAndGatesSwapped,
@@ -60,14 +65,15 @@ struct Edge {
 
 struct Projection {
   explicit Projection(const ConstTensorView& view);
+  // With what the errors of xn, normalised with this weight and bias, need.
+  Projection(const ConstTensorView& view, const std::vector<double>& weight, const std::vector<double>& bias);
   bool has_equal_rows() const;
 
   int64_t rows, columns;
   std::vector<double> values, squares;   // (H, C)
-  std::vector<double> weighted, biased;  // sums over c with norm.weight, with norm.bias
+  std::vector<double> weighted, biased;  // sums over c with norm.weight, with norm.bias; empty without them
   std::vector<double> norms;             // of the rows
   double largest = 0;                    // magnitude
-  bool has_infinity = false;
 };
 
 // A projection of one edge.
@@ -75,17 +81,54 @@ struct Value {
   double value = 0, s = 0, weights = 0;  // weights: s_w
   bool is_open = false;
 };
+Value project(const Projection& w, int64_t h, const Edge& e, const Units& units);
+
+// The sigmoid of g: value, its greatest slope, and what its evaluation adds to s.
+struct Gate {
+  double value, slope, s;
+};
+Gate gate_of(const Value& g, double unit, double underflow);
 
 // left or right of one first node: (H, N), the second node innermost.
 struct Row {
   std::once_flag once;
   bool is_nan = false, is_open = false;
-  std::vector<double> value, squares, s, root_weights, magnitude;
+  std::vector<double> value, squares, s, root_weights;
   double repeats = 1;
 };
 
 double sigmoid(double g);
 // An upper limit of |sigmoid'| in g +- error.
 double sigmoid_slope(double g, double error);
+
+inline double square(double value) {
+  return value * value;
+}
+
+// How many of n roundings of partial sums count.
+inline double roundings(double n) {
+  return std::min(n, kLambda * std::sqrt(n));
+}
+
+std::vector<double> vector_of(const ConstTensorView& view);  // of one dimension
+double largest_of(const std::vector<double>& values);        // magnitude
+double norm_of(const std::vector<double>& values);
+
+// x of one edge, and its mask: 1 if there is none.
+std::vector<double> edge_of(const Question& question, int64_t b, int64_t i, int64_t k);
+double mask_of(const Question& question, int64_t b, int64_t i, int64_t k);
+
+template <class Visit>
+void for_mask(const Question& question, const Visit& visit_one) {
+  const int64_t nodes = question.dims["n"];
+  for (int64_t b = 0; b < question.dims["b"]; ++b) {
+    for (int64_t i = 0; i < nodes; ++i) {
+      for (int64_t k = 0; k < nodes; ++k) visit_one(mask_of(question, b, i, k));
+    }
+  }
+}
+
+// The op with a fault.
+Solve counterfeit(Fault fault);
 
 }  // namespace assay::trimul::oracle

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/trimul/sides.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "kernels/trimul/trimul.h"
+#include "oracles/core/bound.h"
+
+namespace assay::trimul::oracle {
+
+Sides::Sides(const Question& question, const Units& units)
+    : question_(question),
+      units_(units),
+      nodes_(question.dims["n"]),
+      channels_(question.dims["c"]),
+      hidden_(question.dims["h"]),
+      norm_weight_(vector_of(question.inputs[kNormWeight])),
+      norm_bias_(vector_of(question.inputs[kNormBias])),
+      left_(question.inputs[kLeftProj], norm_weight_, norm_bias_),
+      left_gate_(question.inputs[kLeftGate], norm_weight_, norm_bias_),
+      right_(question.inputs[kRightProj], norm_weight_, norm_bias_),
+      right_gate_(question.inputs[kRightGate], norm_weight_, norm_bias_),
+      lefts_(static_cast<size_t>(question.dims["b"] * nodes_)),
+      rights_(static_cast<size_t>(question.dims["b"] * nodes_)) {
+  if (units_.is_scaled) measure();
+}
+
+bool Sides::is_uniform() const {
+  return left_.has_equal_rows() && left_gate_.has_equal_rows() && right_.has_equal_rows() &&
+         right_gate_.has_equal_rows();
+}
+
+// The largest magnitudes that the inputs permit, as the contract says, and with them what f16 loses to underflow.
+void Sides::measure() {
+  const double c = std::sqrt(static_cast<double>(channels_));
+  double most = 0;
+  for_mask(question_, [&](double m) { most = std::max(most, std::abs(m)); });
+  const auto factor = [&](const Projection& p) {
+    return largest_of(p.norms) * (c * largest_of(norm_weight_) + norm_of(norm_bias_)) * most;
+  };
+  lost_.xn = kUnderflowF16 * (c * largest_of(norm_weight_) + largest_of(norm_bias_));
+  lost_.left = kUnderflowF16 * factor(left_);
+  lost_.right = kUnderflowF16 * factor(right_);
+  lost_.hidden = kUnderflowF16 * static_cast<double>(nodes_) * factor(left_) * factor(right_);
+}
+
+Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
+  const auto count = static_cast<size_t>(channels_);
+  const double n = static_cast<double>(channels_);
+  Edge e;
+  e.xn = edge_of(question_, b, i, k);
+  for (double x : e.xn) e.is_nan |= !std::isfinite(x);
+  if (e.is_nan) return e;
+  const Statistics s = statistics_of(e.xn.data(), channels_);
+  const double u = units_.norm_in, range = s.range;
+  e.is_open = n * range >= kOverflow;
+  const double own = channels_ == 1 ? 0 : 2 * u * range;
+  const double mean_error = channels_ == 1 ? 0 : (roundings(n) + 2) * u * range;
+  const double variance_error =
+      2 * std::sqrt(s.variance) * own + square(own + mean_error) + (roundings(n) + 3) * u * s.variance;
+  const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
+  e.rho = s.range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
+  e.shared = mean_error / s.sigma;
+  const double lost = square(units_.projection_factor > 0 ? lost_.xn : 0);
+  double sum = 0;
+  std::vector<double> magnitudes(count);
+  e.own.resize(count);
+  e.squares.resize(count);
+  for (size_t c = 0; c < count; ++c) {
+    const double weight = norm_weight_[c], scaled = (e.xn[c] - s.mean) / s.sigma * weight;
+    const double xn = scaled + norm_bias_[c];
+    e.is_open |= std::abs(xn) >= kOverflow;
+    e.is_nan |= std::isnan(xn);
+    // The sign of an infinity hangs on a difference from the mean.
+    if (std::isinf(weight) && std::abs(e.xn[c] - s.mean) <= own + mean_error) e.is_open = true;
+    e.xn[c] = xn;
+    e.squares[c] = xn * xn;
+    e.own[c] = square(weight / s.sigma * own) + square(2 * u * scaled) + square(u * xn) +
+               square(units_.projection_factor * xn) + square(units_.tiny_in) + lost;
+    sum += xn * xn;
+    magnitudes[c] = std::abs(xn);
+    e.signature += xn * (1 + std::sqrt(static_cast<double>(c)) / 3);
+  }
+  e.norm = std::sqrt(sum);
+  e.repeats = std::isfinite(sum) ? most_repeats(magnitudes) : 1;
+  return e;
+}
+
+void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
+                 double lost) const {
+  const auto size = static_cast<size_t>(hidden_ * nodes_);
+  for (auto* values : {&row.value, &row.squares, &row.s}) values->assign(size, 0);
+  if (units_.projection_weight > 0) row.root_weights.assign(size, 0);
+  std::vector<double> signatures;
+  if (units_.contraction_factor == 0) lost = 0;
+  for (int64_t k = 0; k < nodes_; ++k) {
+    const Edge e = edge(b, i, k);
+    const double m = mask_of(question_, b, i, k);
+    row.is_nan |= e.is_nan || !std::isfinite(m);
+    row.is_open |= e.is_open;
+    if (row.is_nan) return;
+    signatures.push_back(e.signature);
+    for (int64_t h = 0; h < hidden_; ++h) {
+      const Value p = project(proj, h, e, units_), g = project(gates, h, e, units_);
+      if (!std::isfinite(p.value) || std::isnan(g.value)) {
+        row.is_nan = true;
+        continue;
+      }
+      // A sigmoid of an infinity is 0 or 1; of which sign hangs on the sign of some xn.
+      row.is_open |= p.is_open || g.is_open || !std::isfinite(g.value);
+      const Gate gate = gate_of(g, units_.gate, units_.underflow_gate);
+      const double value = p.value * gate.value * m, square_m = m * m;
+      const double reach = square(std::abs(p.value) + kLambda * std::sqrt(p.s));
+      double s = square_m * (square(gate.value) * p.s + reach * (square(gate.slope) * g.s + gate.s));
+      s += square(2 * units_.gate * value) + square(units_.contraction_factor * value) +
+           square(units_.left_storage * value);
+      if (p.value != 0 && m != 0) s += square(units_.tiny_gate) * (1 + square_m) + square(lost);
+      const auto at = static_cast<size_t>(h * nodes_ + k);
+      row.value[at] = value;
+      row.squares[at] = value * value;
+      row.s[at] = s;
+      if (!row.root_weights.empty()) {
+        const double weights = square(gate.value) * p.weights + reach * square(gate.slope) * g.weights;
+        row.root_weights[at] = std::abs(m) * std::sqrt(weights);
+      }
+      row.is_open |= std::abs(value) >= kOverflow;
+    }
+  }
+  if (!row.is_open) row.repeats = most_repeats(signatures);
+}
+
+const Row& Sides::row(std::vector<Row>& rows, int64_t b, int64_t i, const Projection& proj,
+                      const Projection& gates, double lost) const {
+  Row& wanted = rows[static_cast<size_t>(b * nodes_ + i)];
+  std::call_once(wanted.once, [&] { fill(wanted, b, i, proj, gates, lost); });
+  return wanted;
+}
+
+}  // namespace assay::trimul::oracle

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// left and right of trimul, the factors of the contraction, in double with their errors; and xn, from which they come.
+// The derivation stands in oracles/trimul/trimul.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "oracles/core/oracle.h"
+#include "oracles/trimul/stages.h"
+
+namespace assay::trimul::oracle {
+
+// What f16 loses of each tensor to underflow, at most.
+struct Lost {
+  double xn = 0, left = 0, right = 0, hidden = 0, z = 0, gate = 0;
+};
+
+class Sides {
+ public:
+  Sides(const Question& question, const Units& units);  // both outlive it
+
+  Edge edge(int64_t b, int64_t i, int64_t k) const;
+  // left, or right, of one first node, computed when it is first asked for.
+  const Row& left(int64_t b, int64_t i) const { return row(lefts_, b, i, left_, left_gate_, lost_.left); }
+  const Row& right(int64_t b, int64_t j) const {
+    return row(rights_, b, j, right_, right_gate_, lost_.right);
+  }
+  // Hidden channels have equal weights.
+  bool is_uniform() const;
+  // Up to hidden; all 0 unless a recipe has f16.
+  const Lost& lost() const { return lost_; }
+
+ private:
+  void measure();
+  void fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
+            double lost) const;
+  const Row& row(std::vector<Row>& rows, int64_t b, int64_t i, const Projection& proj,
+                 const Projection& gates, double lost) const;
+
+  const Question& question_;
+  const Units& units_;
+  int64_t nodes_, channels_, hidden_;
+  std::vector<double> norm_weight_, norm_bias_;
+  Projection left_, left_gate_, right_, right_gate_;
+  Lost lost_;
+  mutable std::vector<Row> lefts_, rights_;
+};
+
+}  // namespace assay::trimul::oracle
