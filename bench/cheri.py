@@ -26,10 +26,9 @@ def grad_inputs(dtype, n, l, c, dilation):
 
 
 def block_inputs(dtype, n, l, c, dilation, hidden):
+    """All of them as our regime `normal` draws them, also the weights: errors beside ours come from equal data."""
     x, w, _ = conv_norm_inputs(dtype, n, l, c, dilation)
-    w1 = torch.randn(hidden, c, device="cuda") * c**-0.5
-    w2 = torch.randn(c, hidden, device="cuda") * hidden**-0.5
-    return x, w, w1.to(dtype), w2.to(dtype), dilation
+    return x, w, *(torch.randn(shape, dtype=dtype, device="cuda") for shape in ((hidden, c), (c, hidden))), dilation
 
 
 def wide(tensor):
