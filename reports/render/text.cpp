@@ -105,7 +105,7 @@ std::string format_number(std::optional<double> value) {
 
 std::string format_ratio(std::optional<double> ratio) {
   const bool rounds_to_1 = ratio && *ratio < 1 && *ratio >= 0.9995;
-  return rounds_to_1 ? "0.999" : format_number(*ratio);
+  return rounds_to_1 ? "0.999" : format_number(ratio);
 }
 
 std::string format_time(double ns) {

@@ -42,6 +42,7 @@ TEST(Text, PrintsNumbers) {
   EXPECT_EQ(format_number(123456), "123456");
   EXPECT_EQ(format_number(1.5e-9), "1.50e-09");
   EXPECT_EQ(format_number(std::numeric_limits<double>::infinity()), "inf");
+  EXPECT_EQ(format_number(std::nullopt), "–");
   EXPECT_EQ(format_ratio(std::nullopt), "–");
   EXPECT_EQ(format_ratio(0.9994), "0.999");
   EXPECT_EQ(format_ratio(0.9996), "0.999");
