@@ -58,7 +58,8 @@ struct Sums {
 
 // to[r][w] = sum_k rows[k * step + r] * panel[k * kWidth + w] for kRows rows: one chain of fused operations in the order
 // of k, so that equal sums get equal bits, also with the factors exchanged.
-HWY_NOINLINE void multiply(const float* rows, int64_t step, const float* panel, int64_t depth, float* to) {
+inline HWY_NOINLINE void multiply(const float* rows, int64_t step, const float* panel, int64_t depth,
+                                  float* to) {
   constexpr std::make_integer_sequence<int, kRows> kAll{};
   Sums sums;
   sums.clear(kAll);

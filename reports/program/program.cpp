@@ -54,6 +54,8 @@ int exit_code(const Error& error) {
   return kExitInternalError;
 }
 
+constexpr std::string_view kUnwritable = "cannot write to standard output";
+
 }  // namespace
 
 int run_program(int argc, const char* const* argv, const Registry& registry,
@@ -63,8 +65,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
     const ParsedOptions parsed = parse_options(argc, argv);
     const int code = parsed.options ? run_command(registry, sweeps, *parsed.options) : parsed.exit_code;
     // Data that did not reach its reader is no success: a full disk behind a redirection shows here.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      throw usage_error("cannot write to standard output");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw usage_error("{}", kUnwritable);
     return code;
   } catch (const Error& error) {
     fmt::print(stderr, "assay: {}\n", error.what());
@@ -73,6 +74,10 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
     }
     return exit_code(error);
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) {  // more than the buffer holds does not wait for the flush
+      fmt::print(stderr, "assay: {}\n", kUnwritable);
+      return kExitUsage;
+    }
     fmt::print(stderr, "assay: internal error: {}\n", error.what());
     return kExitInternalError;
   }

@@ -273,10 +273,12 @@ class BadInput(ProgramTest):
                 self.fails(2, message, *args)
 
     def test_a_full_disk_is_an_error(self):
-        with open("/dev/full", "w") as full:
-            result = assay("list", stdout=full)
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("standard output", result.stderr)
+        long_output = "verify", "mhc_post/cpu", "--cases", "5", "--json", "--quiet"
+        for args in ("list",), long_output:
+            with self.subTest(args=args), open("/dev/full", "w") as full:
+                result = assay(*args, stdout=full)
+                self.assertEqual(result.returncode, 2)
+                self.assertEqual(result.stderr, "assay: cannot write to standard output\n")
 
     def test_an_output_directory_that_cannot_be_made(self):
         (self.dir / "file").write_text("")
