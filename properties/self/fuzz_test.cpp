@@ -29,43 +29,45 @@ Subject production() {
   return registry().subject("dynamic_conv", "cpu");
 }
 
-TEST(Fuzz, ProductionPathsPass) {
-  for (const Op* op : registry().ops()) {
-    for (const Path& path : op->paths) {
-      if (path.device != DeviceKind::kCpu) continue;
-      const auto all = fuzz_all(registry().subject(op->name, path.name), {});
-      EXPECT_EQ(all.size(), 200u);
-      int passed = 0;
-      for (const Judged& judged : all) {
-        const bool is_empty =
-            judged.verdict.kind == VerdictKind::kSkipped && judged.verdict.reason.starts_with("empty");
-        EXPECT_TRUE(is_empty || judged.verdict.kind == VerdictKind::kPass ||
-                    judged.verdict.kind == VerdictKind::kUnsupported)
-            << judged.which.to_string() << ": " << judged.verdict.reason;
-        if (judged.verdict.kind == VerdictKind::kPass) ++passed;
-      }
-      EXPECT_GT(passed, 100) << path.name;  // a path that refuses its cases has shown nothing
+class FuzzEveryOp : public testing::TestWithParam<const Op*> {};
+INSTANTIATE_TEST_SUITE_P(Ops, FuzzEveryOp, testing::ValuesIn(registry().ops()),
+                         [](const auto& test) { return std::string(test.param->name); });
+
+TEST_P(FuzzEveryOp, ProductionPathsPass) {
+  const Op& op = *GetParam();
+  for (const Path& path : op.paths) {
+    if (path.device != DeviceKind::kCpu) continue;
+    const auto all = fuzz_all(registry().subject(op.name, path.name), {});
+    EXPECT_EQ(all.size(), 200u);
+    int passed = 0;
+    for (const Judged& judged : all) {
+      const bool is_empty =
+          judged.verdict.kind == VerdictKind::kSkipped && judged.verdict.reason.starts_with("empty");
+      EXPECT_TRUE(is_empty || judged.verdict.kind == VerdictKind::kPass ||
+                  judged.verdict.kind == VerdictKind::kUnsupported)
+          << judged.which.to_string() << ": " << judged.verdict.reason;
+      if (judged.verdict.kind == VerdictKind::kPass) ++passed;
     }
+    EXPECT_GT(passed, 100) << path.name;  // a path that refuses its cases has shown nothing
   }
 }
 
-// The bounds of the recipes of all paths, also of those that cannot run here: the CPU path, which is at least as precise,
-// stands in for them. It may be wrong where a less precise path overflows; but no bound may be too loose to mean
-// anything.
-TEST(Fuzz, BoundsOfEveryRecipeMeanSomething) {
-  for (const Op* op : registry().ops()) {
-    const auto precise = std::ranges::find(op->paths, DeviceKind::kCpu, &Path::device);
-    ASSERT_NE(precise, op->paths.end());
-    for (const Path& path : op->paths) {
-      Path stand_in = path;
-      stand_in.device = DeviceKind::kCpu;
-      stand_in.run = precise->run;
-      stand_in.tunables = {};
-      for (const Judged& judged :
-           fuzz_all({.op = op, .path = &stand_in, .oracle = &registry().oracle(op->name)}, {})) {
-        EXPECT_NE(judged.verdict.kind, VerdictKind::kMistrusted)
-            << judged.which.to_string() << ": " << judged.verdict.reason;
-      }
+// The bounds of the recipes of paths that cannot run here: the CPU path, which is at least as precise, stands in for them.
+// It may be wrong where a less precise path overflows; but no bound may be too loose to mean anything.
+TEST_P(FuzzEveryOp, BoundsOfEveryRecipeMeanSomething) {
+  const Op& op = *GetParam();
+  const auto precise = std::ranges::find(op.paths, DeviceKind::kCpu, &Path::device);
+  ASSERT_NE(precise, op.paths.end());
+  for (const Path& path : op.paths) {
+    if (path.device == DeviceKind::kCpu) continue;
+    Path stand_in = path;
+    stand_in.device = DeviceKind::kCpu;
+    stand_in.run = precise->run;
+    stand_in.tunables = {};
+    for (const Judged& judged :
+         fuzz_all({.op = &op, .path = &stand_in, .oracle = &registry().oracle(op.name)}, {})) {
+      EXPECT_NE(judged.verdict.kind, VerdictKind::kMistrusted)
+          << judged.which.to_string() << ": " << judged.verdict.reason;
     }
   }
 }
