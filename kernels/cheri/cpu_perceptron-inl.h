@@ -111,11 +111,6 @@ HWY_INLINE void multiply_panel(const Tile& tile, int64_t row, const Panels& pane
   }
 }
 
-// 2^n for n from -126 to 127.
-HWY_INLINE V32 power_of_two(hn::Vec<I32> n) {
-  return hn::BitCast(F32(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(I32(), 127))));
-}
-
 HWY_INLINE float scale_of_shift(int32_t shift) {
   return shift == 0 ? 1.0f : static_cast<float>(int64_t{1} << shift);
 }
@@ -154,15 +149,7 @@ HWY_INLINE V32 gelu(V32 z, int32_t shift) {
   const V32 exponent_low = hn::IfThenElse(is_negative, t_low, hn::Neg(t_low));
   const V32 rounded = hn::Round(exponent);
   const V32 f = hn::Add(hn::Sub(exponent, rounded), exponent_low);  // within +-0.5
-  // 2^f by its Taylor series: ln(2)^i / i!, the first that is left out below 2^-27.
-  V32 power = hn::Set(f32, 1.52527338e-5f);
-  power = hn::MulAdd(power, f, hn::Set(f32, 1.54035304e-4f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 1.33335581e-3f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 9.61812911e-3f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 5.55041087e-2f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 2.40226507e-1f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 6.93147181e-1f));
-  power = hn::MulAdd(power, f, one);
+  const V32 power = power_of_fraction(f);
 
   const auto n = hn::ConvertTo(I32(), rounded);
   const V32 a = hn::Mul(power, power_of_two(hn::Max(n, hn::Set(I32(), -100))));

@@ -174,6 +174,24 @@ HWY_INLINE void store(V32 v, T* to, bool stream) {
   write(Storage<T>::round(v), typename Storage<T>::Tag(), reinterpret_cast<Lane<T>*>(to), stream);
 }
 
+// 2^n for n from -126 to 127.
+HWY_INLINE V32 power_of_two(hn::Vec<I32> n) {
+  return hn::BitCast(F32(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(I32(), 127))));
+}
+
+// 2^f for f within +-0.5, by its Taylor series: ln(2)^i / i!, the first that is left out below 2^-27.
+HWY_INLINE V32 power_of_fraction(V32 f) {
+  const F32 f32;
+  V32 power = hn::Set(f32, 1.52527338e-5f);
+  power = hn::MulAdd(power, f, hn::Set(f32, 1.54035304e-4f));
+  power = hn::MulAdd(power, f, hn::Set(f32, 1.33335581e-3f));
+  power = hn::MulAdd(power, f, hn::Set(f32, 9.61812911e-3f));
+  power = hn::MulAdd(power, f, hn::Set(f32, 5.55041087e-2f));
+  power = hn::MulAdd(power, f, hn::Set(f32, 2.40226507e-1f));
+  power = hn::MulAdd(power, f, hn::Set(f32, 6.93147181e-1f));
+  return hn::MulAdd(power, f, hn::Set(f32, 1));
+}
+
 // Copies the last elements of a row, and fills up with zeros.
 template <class T, int64_t kSize>
 const T* fill_up(const T* from, int64_t count, T (&to)[kSize]) {

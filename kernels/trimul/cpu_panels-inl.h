@@ -132,17 +132,8 @@ HWY_INLINE V32 sigmoid(V32 x) {
   const V32 t_low = hn::MulAdd(size, hn::Set(f32, kLow), hn::MulSub(size, hn::Set(f32, kHigh), t));
   const V32 rounded = hn::Round(t);
   const V32 f = hn::Sub(hn::Sub(rounded, t), t_low);  // within +-0.5
-  // 2^f by its Taylor series: ln(2)^i / i!, the first that is left out below 2^-27.
-  V32 power = hn::Set(f32, 1.52527338e-5f);
-  power = hn::MulAdd(power, f, hn::Set(f32, 1.54035304e-4f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 1.33335581e-3f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 9.61812911e-3f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 5.55041087e-2f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 2.40226507e-1f));
-  power = hn::MulAdd(power, f, hn::Set(f32, 6.93147181e-1f));
-  power = hn::MulAdd(power, f, one);
-  const auto exponent = hn::Sub(hn::Set(I32(), 127), hn::ConvertTo(I32(), rounded));
-  const V32 scale = hn::BitCast(f32, hn::ShiftLeft<23>(exponent));
+  const V32 power = power_of_fraction(f);
+  const V32 scale = power_of_two(hn::Neg(hn::ConvertTo(I32(), rounded)));
   const V32 a = hn::IfThenZeroElse(hn::Ge(hn::Abs(x), hn::Set(f32, kFar)), hn::Mul(power, scale));
   const V32 result = hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(f32)), a, one), hn::Add(one, a));
   return hn::IfThenElse(hn::IsNaN(x), x, result);

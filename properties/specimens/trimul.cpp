@@ -121,7 +121,7 @@ class Loop {
 
   float product(const std::vector<float>& weights, int64_t h, const std::vector<float>& row) const {
     float sum = 0;
-    const float* weight = &weights[static_cast<size_t>(h * channels_)];
+    const float* weight = weights.data() + h * channels_;
     for (size_t c = 0; c < row.size(); ++c) sum = math_.add(sum, math_.multiply(weight[c], row[c]));
     return sum;
   }
