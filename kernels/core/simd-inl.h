@@ -13,10 +13,16 @@
 // densely are copied to dense ones first, and the last vector of a row is filled up.
 
 // The other x86 targets would add compile time, and hardly speed: this work waits for memory. Vectors whose length only
-// the machine knows cannot be kept in arrays.
+// the machine knows cannot be kept in arrays. Sanitizers look at one set of vectors, as the sources are the same.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ASSAY_UNSANITIZED_TARGETS HWY_AVX3
+#else
+#define ASSAY_UNSANITIZED_TARGETS 0
+#endif
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#define HWY_DISABLED_TARGETS                                                                        \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | \
+   ASSAY_UNSANITIZED_TARGETS)
 #endif
 #include <hwy/cache_control.h>
 #ifdef HWY_TARGET_INCLUDE
@@ -33,7 +39,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensor.h"
@@ -146,14 +151,6 @@ using Lane = hn::TFromD<typename Storage<T>::Tag>;
 template <class T>
 HWY_INLINE V32 load(const T* from) {
   return Storage<T>::widen(hn::LoadU(typename Storage<T>::Tag(), reinterpret_cast<const Lane<T>*>(from)));
-}
-
-// Whether outputs together outgrow the caches that a core has for itself, so that streaming stores pay.
-inline bool outgrow_caches(std::initializer_list<TensorView> outputs) {
-  constexpr int64_t kCaches = int64_t{8} << 20;  // [bytes]
-  int64_t bytes = 0;
-  for (const TensorView& view : outputs) bytes += view.size() * static_cast<int64_t>(size_of(view.dtype));
-  return bytes >= kCaches;
 }
 
 // A streaming store goes past the caches, which saves reading the line that it overwrites. `to` is a multiple of the

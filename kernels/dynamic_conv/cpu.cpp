@@ -12,6 +12,7 @@
 
 #include "kernels/core/parallel.h"
 #include "kernels/core/specialise.h"
+#include "kernels/core/streaming.h"
 #include "kernels/dynamic_conv/cpu_rows.h"
 #include "kernels/dynamic_conv/dynamic_conv.h"
 
@@ -284,7 +285,7 @@ void for_each_item(const Extents& shape, std::initializer_list<TensorView> outpu
   if (b == 0 || t == 0 || d == 0) return;
   const int64_t runs = (t + kRows - 1) / kRows;
   const int64_t blocks = (d + kChannels - 1) / kChannels;
-  const bool stream = simd::HWY_NAMESPACE::outgrow_caches(outputs);
+  const bool stream = outgrow_caches(outputs);
   const int64_t item_size = std::min(t, kRows) * std::min(d, kChannels);
   parallel_for(b * runs * blocks, std::max<int64_t>(kGrain / item_size, 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

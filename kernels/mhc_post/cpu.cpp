@@ -11,6 +11,7 @@
 
 #include "kernels/core/parallel.h"
 #include "kernels/core/specialise.h"
+#include "kernels/core/streaming.h"
 #include "kernels/mhc_post/cpu_blocks.h"
 #include "kernels/mhc_post/mhc_post.h"
 

@@ -17,7 +17,8 @@ function(assay_add_test_program name)
     return()
   endif()
   add_executable(${name} ${sources} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE assay::reports assay_registry rapidcheck ${arg_LINK}
+  target_compile_options(${name} PRIVATE $<IF:$<BOOL:${ASSAY_SANITIZE}>,-O0,-O1>)  # compiling takes longer than testing
+  target_link_libraries(${name} PRIVATE assay_registry rapidcheck ${arg_LINK}
                                         GTest::gmock GTest::gtest_main assay_options)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
                        PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 RUN_SERIAL ${arg_SERIAL})
@@ -53,12 +54,13 @@ std::vector<Audit> all_audits() {
 ]])
 
 assay_add_test_program(assay_properties_test FROM properties/self SOURCES ${assay_audits} ${assay_audit_list}
-                                             LINK ${ASSAY_MPFR}   LABEL unit.threads)
-assay_add_test_program(assay_bench_test      FROM bench/self                         LABEL unit.threads SERIAL)
-assay_add_test_program(assay_reports_test    FROM reports/self                       LABEL unit)
+                                             LINK ${ASSAY_MPFR}    LABEL unit.threads)
+assay_add_test_program(assay_bench_test      FROM bench/self                          LABEL unit.threads SERIAL)
+assay_add_test_program(assay_reports_test    FROM reports/self     LINK assay::reports LABEL unit)
 
 # Sanitizers look at our own code; what follows tests the program and the repository.
 if(ASSAY_SANITIZE)
+  target_compile_options(assay_reports PRIVATE -O0)  # mostly templates of its libraries
   return()
 endif()
 
@@ -103,6 +105,7 @@ function(assay_add_header_check target)
     list(APPEND sources ${source})
   endforeach()
   add_library(${target} OBJECT ${sources})
+  set_target_properties(${target} PROPERTIES CUDA_PTX_COMPILATION ON)  # no object code: in a third of the time
   target_link_libraries(${target} PRIVATE assay::reports assay_registry assay_options)
 endfunction()
 
@@ -126,6 +129,7 @@ file(GLOB_RECURSE assay_cuda_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE
 if(ASSAY_HAS_CUDA AND assay_cuda_sources)
   add_library(assay_sm_80 OBJECT ${assay_cuda_sources})
   set_target_properties(assay_sm_80 PROPERTIES CUDA_ARCHITECTURES 80)
+  target_compile_options(assay_sm_80 PRIVATE "SHELL:-Xcicc -O0" "SHELL:-Xptxas -O0")  # nothing runs it
   target_link_libraries(assay_sm_80 PRIVATE assay_registry assay_options)
   assay_add_build_test(check.sm_80 assay_sm_80)
 else()
