@@ -68,9 +68,7 @@ __device__ void make_barriers(const Layout<Plan>& layout, int slots) {
     make_barrier(layout.chunk_full + 8 * slot, 1);
     make_barrier(layout.chunk_empty + 8 * slot, Plan::kConsumers * kWarps);
   }
-#if ASSAY_HAS_WGMMA
   fence_async_proxy();
-#endif
 }
 
 // By each warp of the consumers that a slot's weights have been used by.

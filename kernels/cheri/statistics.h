@@ -7,8 +7,6 @@
 
 namespace assay::cheri {
 
-inline constexpr int64_t kNormBytes = 16;  // of an assay::cheri::Norm (conv_norm.cuh)
-
 // Enqueues what fills `norms` (N), on the device and aligned to 16 bytes, with the Norm of each example. The values
 // that it describes are those of convolve() in conv_norm.cuh. The kernel enqueued next may be launched as a dependent
 // (dependent_launch.cuh); it finds the norms after its wait.

@@ -277,7 +277,6 @@ void enqueue_norms(const ConstTensorView& x, const ConstTensorView& w, const Run
   if (x.size() == 0) return;
   visit_storage(x.dtype, [&]<class T>(std::type_identity<T>) {
     constexpr int kElement = int{sizeof(T)};
-    static_assert(sizeof(Norm) == kNormBytes);
     const auto stream = static_cast<cudaStream_t>(run.stream);
     const Cut first = cut(x.shape, run.dilation, 16 / kElement, kSumThreads, kSumRows);
     const Parts parts = parts_of(first);

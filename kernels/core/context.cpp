@@ -28,17 +28,29 @@ void* Workspace::Lease::data() const {
   return block_ == nullptr ? nullptr : block_->buffer.data();
 }
 
-Workspace::Lease Workspace::lease(int64_t bytes, void* stream, int64_t most) {
+Workspace::Lease Workspace::lease(int64_t bytes, void* stream) {
+  return lease_one(bytes, stream, [](const Block&) { return true; });
+}
+
+Workspace::Lease Workspace::lease_to_keep(int64_t bytes, void* stream) {
+  return lease_one(bytes, stream, [&](const Block& block) {
+    return block.buffer.bytes() <= bytes && !block.is_written_by_graph;
+  });
+}
+
+Workspace::Lease Workspace::lease_one(int64_t bytes, void* stream,
+                                      const std::function<bool(const Block&)>& is_allowed) {
   const uint64_t stream_id = device_->stream_id(stream);
+  const bool is_capturing = device_->is_capturing(stream);
   const std::lock_guard lock(mutex_);
   Block* best = nullptr;
   for (Block& block : blocks_) {
     const int64_t held = block.buffer.bytes();
-    if (block.in_use || block.stream != stream_id || held < bytes || held > most) continue;
+    if (block.in_use || block.stream != stream_id || held < bytes || !is_allowed(block)) continue;
     if (best == nullptr || held < best->buffer.bytes()) best = &block;
   }
   if (best == nullptr) {
-    if (device_->is_capturing(stream)) {
+    if (is_capturing) {
       throw usage_error(
           "{} bytes of working memory cannot be allocated while a graph is captured: make the same call "
           "once on this stream before capturing it",
@@ -47,6 +59,7 @@ Workspace::Lease Workspace::lease(int64_t bytes, void* stream, int64_t most) {
     best = &blocks_.emplace_back(DeviceBuffer(*device_, bytes), stream_id, false);
   }
   best->in_use = true;
+  best->is_written_by_graph |= is_capturing;
   Lease lease;
   lease.owner_ = this;
   lease.block_ = best;
@@ -94,7 +107,7 @@ DerivedTensors::Held DerivedTensors::get(const std::string& name, int64_t bytes,
       return is_called(entry) && !has_versions(entry) &&
              std::ranges::equal(entry.sources, sources, {}, &Source::data, &Source::data);
     });
-    auto memory = std::make_shared<const Workspace::Lease>(workspace_->lease(bytes, stream, bytes));
+    auto memory = std::make_shared<const Workspace::Lease>(workspace_->lease_to_keep(bytes, stream));
     make(memory->data());
     entries_.push_front({name, bytes, sources, stream_id, std::move(memory)});
     if (entries_.size() > kMostDerived) entries_.pop_back();
@@ -117,6 +130,7 @@ void Context::release(void* stream) {
   const uint64_t stream_id = device_->stream_id(stream);
   derived_.release(stream_id);
   workspace_.release(stream_id);
+  device_->forget_stream(stream);
 }
 
 Context& context_of(const Call& call) {

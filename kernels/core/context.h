@@ -17,7 +17,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -33,8 +32,9 @@ namespace assay {
 // A piece of working memory.
 struct Block {
   DeviceBuffer buffer;
-  uint64_t stream;  // that may use it
-  bool in_use;      // by a lease
+  uint64_t stream;                   // that may use it
+  bool in_use;                       // by a lease
+  bool is_written_by_graph = false;  // replays write to it whenever they like
 };
 
 // Working memory. What is leased holds anything at all. It is kept for the next lease on the same stream, where it is
@@ -63,8 +63,10 @@ class Workspace {
 
   // At least `bytes`, aligned to 256 bytes, for work on this stream only until the lease ends. Throws Error (usage)
   // while the stream is being captured and no block is free that is large enough: the same call has to run once before.
-  // Blocks of more than `most` bytes are left alone: for what is kept for long.
-  Lease lease(int64_t bytes, void* stream, int64_t most = std::numeric_limits<int64_t>::max());
+  Lease lease(int64_t bytes, void* stream);
+
+  // The same for what later calls read: no larger block, and none that a graph was captured with. Not for captures.
+  Lease lease_to_keep(int64_t bytes, void* stream);
 
   // All memory that is held and not leased: for tests that spoil it.
   void for_each(const std::function<void(void* data, int64_t bytes)>& visit);
@@ -74,6 +76,9 @@ class Workspace {
 
  private:
   friend class Lease;
+  // Of the free blocks of the stream that are allowed the smallest that is large enough, or a new one.
+  Lease lease_one(int64_t bytes, void* stream, const std::function<bool(const Block&)>& is_allowed);
+
   Device* device_;
   std::mutex mutex_;
   std::list<Block> blocks_;

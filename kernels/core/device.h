@@ -46,8 +46,10 @@ class Device {
   virtual void* stream() const = 0;  // for Call::stream
   virtual void* other_stream() = 0;  // a second one; the same where a device has none
   // Which stream a handle stands for: no other stream of this process has the number or ever had it. A handle may stand
-  // for another stream in another thread (cudaStreamPerThread) and after its stream has been destroyed.
+  // for another stream in another thread (cudaStreamPerThread) and after its stream has been destroyed. A stream that is
+  // being captured keeps the number that its handle had last, so a handle whose stream is destroyed has to be forgotten.
   virtual uint64_t stream_id(void* stream) const { return reinterpret_cast<uintptr_t>(stream); }
+  virtual void forget_stream(void*) {}
   // Both throw Error (device) if a kernel failed.
   virtual void synchronize(void* stream) = 0;
   void synchronize() { synchronize(stream()); }

@@ -303,7 +303,7 @@ std::vector<std::string> Tuner::load(const std::filesystem::path& file,
       const auto name = entry.at("tunable").get<std::string>();
       const auto key = entry.at("key").get<std::string>();
       const auto text = entry.at("config").get<std::string>();
-      const auto version = entry.at("version").get<int>();
+      const auto version = entry.at("version").get<int64_t>();
       const double seconds = entry.at("seconds").get<double>();
       const auto tunable = std::ranges::find_if(known, [&](const Tunable* t) { return t->name == name; });
       const Config* config = tunable == known.end() ? nullptr : find_config(**tunable, text);

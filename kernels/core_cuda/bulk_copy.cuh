@@ -9,6 +9,14 @@
 
 namespace assay {
 
+// What ordinary stores of this thread put into shared memory, barriers too, becomes visible to the copy engine and to
+// tensor cores that read shared memory, once other threads have passed a barrier after it.
+__device__ inline void fence_async_proxy() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 // What a copy leaves in the L2 cache.
 enum class CacheUse { kAgain, kOnce };
 

@@ -3,6 +3,8 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "kernels/core_cuda/cuda_check.h"
@@ -93,19 +95,23 @@ class CudaDevice final : public Device {
 
   void* stream() const override { return stream_.get(); }
   void* other_stream() override { return other_stream_.get(); }
-  // CUDA does not tell the id of a stream that captures: it is the one that its handle had when it was last asked for,
-  // which is right as long as the stream was used before. Without that, its handle, which is no id of another stream.
+  // CUDA does not tell the id of a stream that captures: it is the one that its handle had when it was last asked for.
+  // Where it never was, one that no stream has, as CUDA counts them from 1.
   uint64_t stream_id(void* stream) const override {
     const CurrentDevice current(info_.index);
     const bool can_tell = !is_capturing(stream);
     const std::lock_guard lock(stream_ids_mutex_);
-    const auto known = stream_ids_.try_emplace(stream, reinterpret_cast<uintptr_t>(stream)).first;
+    const auto known = stream_ids_.try_emplace(key_of(stream), ~uint64_t{0}).first;
     if (can_tell) {
       unsigned long long id = 0;
       cuda_check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId");
       known->second = id;
     }
     return known->second;
+  }
+  void forget_stream(void* stream) override {
+    const std::lock_guard lock(stream_ids_mutex_);
+    stream_ids_.erase(key_of(stream));
   }
   void synchronize(void* stream) override {
     const CurrentDevice current(info_.index);
@@ -184,7 +190,14 @@ class CudaDevice final : public Device {
   }
 
  private:
+  using StreamKey = std::pair<void*, std::thread::id>;
+
   static cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+  // What tells the streams of one time apart: one handle stands for the stream of the calling thread.
+  static StreamKey key_of(void* stream) {
+    return {stream, stream == cudaStreamPerThread ? std::this_thread::get_id() : std::thread::id()};
+  }
 
   void transfer(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
     const CurrentDevice current(info_.index);
@@ -197,7 +210,7 @@ class CudaDevice final : public Device {
   CudaStream other_stream_;
   std::unique_ptr<DeviceBuffer> flush_;
   mutable std::mutex stream_ids_mutex_;
-  mutable std::map<void*, uint64_t> stream_ids_;  // by handle
+  mutable std::map<StreamKey, uint64_t> stream_ids_;
 };
 
 }  // namespace

@@ -66,13 +66,4 @@ __device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t address) 
                : "memory");
 }
 
-// 16 bytes from global to shared memory, not waited for.
-__device__ inline void copy_async(uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-// Until all that the thread has copied is there, for that thread.
-__device__ inline void copy_async_wait() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
 }  // namespace assay

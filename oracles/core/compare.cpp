@@ -40,6 +40,7 @@ bool is_right(const Expected& expected, double got, DType dtype) {
 
 void Comparison::add(const Expected& expected, double got, int64_t element, DType dtype) {
   ++count;
+  if (expected.is_open) ++open;
   if (!std::isfinite(got)) ++nonfinite;
   const bool right = is_right(expected, got, dtype);
   if (!right) ++wrong;
@@ -71,6 +72,7 @@ void Comparison::merge(const Comparison& other) {
   }
   count += other.count;
   wrong += other.wrong;
+  open += other.open;
   nonfinite += other.nonfinite;
   finite += other.finite;
   max_ulp = std::max(max_ulp, other.max_ulp);

@@ -34,6 +34,7 @@ struct WorstElement {
 struct Comparison {
   int64_t count = 0;                // elements compared
   int64_t wrong = 0;                // elements that are not right
+  int64_t open = 0;                 // elements of which the oracle says that anything is right
   int64_t nonfinite = 0;            // elements for which a NaN or an infinity was got
   double max_error_over_bound = 0;  // [1] infinity for a wrong element without a finite ratio
   double max_ulp = 0;               // [ulp] of the output dtype at the expected value

@@ -16,8 +16,8 @@
 //  10. the certificate: the comparison would have rejected, on this very case, each wrong answer that the output dtype
 //      can show: zeros (ones where the answer is zero), the answer moved by one element, the previous call's output, the
 //      last tile missing, and the oracle's counterfeits; otherwise the verdict is `mistrusted`. A wrong answer is shown
-//      by the output dtype if, rounded to it, it is more than one ulp and the oracle's noise away from the right one
-//      somewhere.
+//      by the output dtype if, rounded to it, it is more than one ulp and more than the oracle's noise (Expected::noise)
+//      away from the right one somewhere.
 #pragma once
 
 #include <cstdint>

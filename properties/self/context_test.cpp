@@ -40,8 +40,21 @@ TEST(Workspace, BlocksGoBackToTheirStream) {
   const Workspace::Lease again = workspace.lease(900, &a);
   EXPECT_EQ(std::ranges::count(blocks_of_a, again.data()), 1);
   EXPECT_EQ(free_blocks(workspace), 2);
-  const Workspace::Lease for_long = workspace.lease(900, &a, 900);
-  EXPECT_EQ(std::ranges::count(blocks_of_a, for_long.data()), 0) << "1000 bytes are more than 900";
+  const Workspace::Lease kept = workspace.lease_to_keep(900, &a);
+  EXPECT_EQ(std::ranges::count(blocks_of_a, kept.data()), 0) << "1000 bytes are more than 900";
+}
+
+// A replay may come at any time between two calls.
+TEST(Workspace, NothingIsKeptWhereAGraphWrites) {
+  BadDevice device(false, false);
+  Workspace workspace(device);
+  const void* const block = workspace.lease(64, nullptr).data();
+  EXPECT_EQ(workspace.lease_to_keep(64, nullptr).data(), block);
+  device.start_capture();
+  EXPECT_EQ(workspace.lease(64, nullptr).data(), block);
+  device.end_capture();
+  EXPECT_NE(workspace.lease_to_keep(64, nullptr).data(), block);
+  EXPECT_EQ(workspace.lease(60, nullptr).data(), block) << "for one call it may be used";
 }
 
 TEST(Workspace, DoesNotAllocateWhileAGraphIsCaptured) {
@@ -169,6 +182,24 @@ TEST(DerivedTensors, WhileAGraphIsCapturedTheyAreMadeInMemoryOfTheCallBefore) {
   EXPECT_EQ(number({{version, &weight}}), 1);
   device.start_capture();
   EXPECT_EQ(number({{version, &weight}}), 2);  // replays must see new values
+}
+
+// Two layers of one shape. The graph of the first is replayed between two calls of the second.
+TEST(DerivedTensors, AReplayLeavesWhatIsKeptForOthersAlone) {
+  BadDevice device(false, false);
+  Numbered number(device);
+  const int weights[4] = {};
+  const uint64_t versions[] = {new_version(), new_version(), new_version(), new_version()};
+  const auto call = [&](size_t layer) {
+    const auto first = number.get({{versions[2 * layer], &weights[2 * layer]}});
+    const auto second = number.get({{versions[2 * layer + 1], &weights[2 * layer + 1]}});
+    return std::array{first.data(), second.data()};
+  };
+  call(0);
+  device.start_capture();
+  const auto captured = call(0);
+  device.end_capture();
+  for (const void* kept : call(1)) EXPECT_EQ(std::ranges::count(captured, kept), 0);
 }
 
 TEST(Context, ReleasesWhatItKeepsForAStream) {

@@ -170,6 +170,23 @@ Oracle loose_oracle(double factor) {
   return oracle;
 }
 
+// Garbage that nobody may call wrong is no pass.
+TEST(JudgeRule8, WhereEverythingIsOpenNothingWasShown) {
+  Oracle open = registry().oracle("dynamic_conv");
+  int64_t kept = 0;
+  open.solve = [&kept, solve = open.solve](const Question& question, int output) -> Answer {
+    return [&kept, answer = solve(question, output)](std::span<const int64_t> elements,
+                                                     std::span<Expected> expected) {
+      answer(elements, expected);
+      for (size_t i = 0; i < elements.size(); ++i) expected[i].is_open = elements[i] >= kept;
+    };
+  };
+  const Path& path = registry().op("dynamic_conv").path("cpu");
+  expect(judge_path(path, small_case(), &open), VerdictKind::kSkipped, HasSubstr("open"));
+  kept = 9;
+  expect(judge_path(path, small_case(), &open), VerdictKind::kPass, HasSubstr("81 of them may be anything"));
+}
+
 TEST(JudgeRule9, ErrorsWithinTheBoundFailTheRmsLaw) {
   const Oracle loose = loose_oracle(2);
   const Case which = parse_case("dynamic_conv/cpu/bf16/b=1/t=256/d=256/w=4/data=positive");

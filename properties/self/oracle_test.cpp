@@ -195,6 +195,8 @@ TEST(Certificate, AsksForWhatShowsAboveTheNoise) {
   EXPECT_EQ(accepted(2, 0), "zeros");
   EXPECT_EQ(accepted(2, 0.9), "zeros");
   EXPECT_EQ(accepted(2, 1.1), std::nullopt);
+  EXPECT_EQ(accepted(1.7, 0.8), "zeros");
+  EXPECT_EQ(accepted(1.5, 0.8), std::nullopt);  // no bound is closer
   EXPECT_EQ(accepted(0.5, 0), std::nullopt);
   EXPECT_EQ(accepted(0.5, 0, true), std::nullopt);
 }

@@ -96,6 +96,7 @@ class BadDevice final : public Device {
   void flush_cache() override {}
   uint64_t stream_id(void*) const override { return stream_id_; }
   void start_capture() { captures_ = true; }
+  void end_capture() { captures_ = false; }
   void replace_streams() { ++stream_id_; }  // new ones with the old handles
 
  private:

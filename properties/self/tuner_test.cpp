@@ -320,6 +320,11 @@ TEST(TuningKey, HoldsEverythingThatMatters) {
   const auto call = [&](float* x, const Dims& dims, DType dtype, const Extents& strides) {
     return Call{.dims = dims, .dtype = dtype, .inputs = {{x, dtype, {2, 3}, strides}}, .outputs = {}};
   };
+  const auto call_with_output = [&](float* y, const Extents& strides) {
+    Call all = call(memory, {{"n", 2}}, DType::kF32, {3, 1});
+    all.outputs = {{y, DType::kF32, {2, 3}, strides}};
+    return all;
+  };
   const Dims dims{{"n", 2}, {"dilation", 1}};
   const std::string key = tuning_key(call(memory, dims, DType::kF32, {3, 1}));
   EXPECT_EQ(tuning_key(call(memory + 4, dims, DType::kF32, {3, 1})), key);
@@ -327,6 +332,10 @@ TEST(TuningKey, HoldsEverythingThatMatters) {
   EXPECT_NE(tuning_key(call(memory, {{"n", 2}, {"dilation", 2}}, DType::kF32, {3, 1})), key);
   EXPECT_NE(tuning_key(call(memory, dims, DType::kBF16, {3, 1})), key);
   EXPECT_NE(tuning_key(call(memory, dims, DType::kF32, {4, 1})), key);
+  const std::string with_output = tuning_key(call_with_output(memory, {3, 1}));
+  EXPECT_EQ(tuning_key(call_with_output(memory + 4, {3, 1})), with_output);
+  EXPECT_NE(tuning_key(call_with_output(memory + 1, {3, 1})), with_output);
+  EXPECT_NE(tuning_key(call_with_output(memory, {4, 1})), with_output);
 }
 
 }  // namespace

@@ -9,15 +9,19 @@ if(ASSAY_CUDA)
   endif()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # sm_90a is the newest architecture that the kernels name. `native` needs a GPU at configure time.
+    # The GPUs of this machine, else the newest that the kernels name. `native` would be 90 for 9.0, without what only
+    # 90a has: the products of warpgroups.
     if(NOT CMAKE_CUDA_ARCHITECTURES)
-      execute_process(COMMAND nvidia-smi -L OUTPUT_VARIABLE assay_gpus ERROR_QUIET RESULT_VARIABLE assay_no_gpu)
-      if(assay_no_gpu EQUAL 0 AND assay_gpus MATCHES "GPU 0")
-        set(CMAKE_CUDA_ARCHITECTURES native)
-      else()
-        set(CMAKE_CUDA_ARCHITECTURES 90a)
+      execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                      OUTPUT_VARIABLE assay_gpus ERROR_QUIET RESULT_VARIABLE assay_no_gpu)
+      string(REGEX MATCHALL "[0-9]+[.][0-9]+" assay_gpus "${assay_gpus}")
+      list(TRANSFORM assay_gpus REPLACE "[.]" "")
+      list(TRANSFORM assay_gpus REPLACE "^90$" "90a")
+      list(REMOVE_DUPLICATES assay_gpus)
+      if(NOT assay_no_gpu EQUAL 0 OR NOT assay_gpus)
+        set(assay_gpus 90a)
       endif()
-      set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES} CACHE STRING "CUDA architectures")
+      set(CMAKE_CUDA_ARCHITECTURES ${assay_gpus} CACHE STRING "CUDA architectures")
     endif()
     enable_language(CUDA)
     # CMake 3.25 knows no C++20 flag for nvcc; later versions do. Delete with CMake 3.25.

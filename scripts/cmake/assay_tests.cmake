@@ -9,6 +9,12 @@ find_program(ASSAY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)  # the one tha
 find_program(ASSAY_PYTHON python3 REQUIRED)
 find_library(ASSAY_MPFR mpfr REQUIRED)
 
+# Compiling the tests takes longer than running them.
+set(assay_test_optimisation -O1)
+if(ASSAY_SANITIZE)
+  set(assay_test_optimisation -O0)
+endif()
+
 function(assay_add_test_program name)
   cmake_parse_arguments(arg "SERIAL" "LABEL" "FROM;LINK;SOURCES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${arg_FROM}/*.cpp)
@@ -17,7 +23,7 @@ function(assay_add_test_program name)
     return()
   endif()
   add_executable(${name} ${sources} ${arg_SOURCES})
-  target_compile_options(${name} PRIVATE $<IF:$<BOOL:${ASSAY_SANITIZE}>,-O0,-O1>)  # compiling takes longer than testing
+  target_compile_options(${name} PRIVATE ${assay_test_optimisation})
   target_link_libraries(${name} PRIVATE assay_registry rapidcheck ${arg_LINK}
                                         GTest::gmock GTest::gtest_main assay_options)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
@@ -105,7 +111,9 @@ function(assay_add_header_check target)
     list(APPEND sources ${source})
   endforeach()
   add_library(${target} OBJECT ${sources})
-  set_target_properties(${target} PROPERTIES CUDA_PTX_COMPILATION ON)  # no object code: in a third of the time
+  # No object code: in a third of the time.
+  set_target_properties(${target} PROPERTIES CUDA_PTX_COMPILATION ON)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fsyntax-only>)
   target_link_libraries(${target} PRIVATE assay::reports assay_registry assay_options)
 endfunction()
 
