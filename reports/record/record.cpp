@@ -111,6 +111,7 @@ Json to_json(const OutputNumerics& output) {
             {"elements", output.elements},
             {"wrong", seen.wrong},
             {"nonfinite", seen.nonfinite}};
+  if (seen.open > 0) json["open"] = seen.open;
   put_number(json, "max_error_over_bound", seen.max_error_over_bound);
   put_number(json, "rms_over_predicted", seen.rms() / seen.predicted_rms());
   if (output.allowed_rms) put_number(json, "allowed_rms", *output.allowed_rms);
@@ -140,6 +141,7 @@ OutputNumerics read_output(const JsonFields& fields) {
   seen.count = fields.integer<int64_t>("count");
   seen.wrong = fields.integer<int64_t>("wrong");
   seen.nonfinite = fields.integer<int64_t>("nonfinite");
+  if (fields.has("open")) seen.open = fields.integer<int64_t>("open");
   seen.max_error_over_bound = fields.number("max_error_over_bound");
   seen.max_ulp = fields.number("max_ulp");
   seen.max_abs = fields.number("max_abs");

@@ -144,6 +144,7 @@ void add_other_verdicts(Record& record) {
   wrong.verdict.outputs.back().allowed_rms = kInfinity;
   Comparison& seen = wrong.verdict.outputs.back().comparison;
   seen.nonfinite = 1;
+  seen.open = 2;
   seen.max_abs = seen.sum_square_error = 0.125;
   seen.worst = {
       .element = 17, .got = std::numeric_limits<double>::quiet_NaN(), .want = -kInfinity, .bound = 0};

@@ -29,9 +29,9 @@ static auto fields(const WorstElement& worst) {
 }
 
 static auto fields(const Comparison& seen) {
-  const auto& [count, wrong, nonfinite, ratio, ulp, max_abs, error, square_error, square_value, variance,
-               square_variance, max_bound, finite, worst] = seen;
-  return std::tuple(count, wrong, nonfinite, bits(ratio), bits(ulp), bits(max_abs), bits(error),
+  const auto& [count, wrong, open, nonfinite, ratio, ulp, max_abs, error, square_error, square_value,
+               variance, square_variance, max_bound, finite, worst] = seen;
+  return std::tuple(count, wrong, open, nonfinite, bits(ratio), bits(ulp), bits(max_abs), bits(error),
                     bits(square_error), bits(square_value), bits(variance), bits(square_variance),
                     bits(max_bound), finite, worst ? std::optional(fields(*worst)) : std::nullopt);
 }
