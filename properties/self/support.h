@@ -118,7 +118,7 @@ inline bool is_empty(const Op& op, const Dims& dims) {
 
 // Combinations of boundary sizes whose tensors have at most `elements` elements: all of them, or kMost at random.
 inline std::vector<Dims> boundary_dims(const Op& op, int64_t elements) {
-  constexpr size_t kMost = kIsSanitized ? 1000 : 5000;
+  constexpr size_t kMost = kIsSanitized ? 300 : 5000;
   Dims smallest;
   for (const DimInfo& dim : op.dims) smallest.set(std::string(dim.key), std::max<int64_t>(dim.min, 1));
   std::vector<Dims> all{smallest};
