@@ -32,7 +32,7 @@ TEST_P(EverySpecimen, IsCaught) {
   const Specimen& specimen = *GetParam();
   const Subject subject = registry().subject(specimen.op, specimen.path.name);
   ASSERT_EQ(subject.path, &specimen.path);
-  for (uint64_t seed = 0; seed < (test::kIsSanitized ? 1 : 3); ++seed) {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
     FuzzOptions options;
     options.seed = seed;
     options.stop_at_first_failure = true;
@@ -112,6 +112,7 @@ INSTANTIATE_TEST_SUITE_P(All, EveryOp, testing::ValuesIn(registry().ops()),
 TEST_P(EveryOp, LoopIsRightBeforeAFaultIsPlanted) {
   const Specimen& specimen = test::specimen(op().name, "narrow_offsets");
   FuzzOptions options;
+  if (test::kIsSanitized) options.cases = 60;
   options.max_shrinks = 0;
   int64_t passed = 0;
   fuzz(subject(specimen.path), test::cpu(), options, [&](const Judged& judged) {
