@@ -315,7 +315,7 @@ std::vector<std::string> Tuner::load(const std::filesystem::path& file,
       } else if (config == nullptr) {
         left_out.push_back(fmt::format("{}: it has no configuration {}", name, text));
       } else {
-        taken.push_back({name, key, *config, version, seconds});
+        taken.push_back({name, key, *config, (*tunable)->version, seconds});
       }
     }
   } catch (const nlohmann::json::exception& error) {
