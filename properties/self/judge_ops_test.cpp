@@ -131,7 +131,7 @@ TEST_P(JudgeEveryOp, PassesInEveryConfiguration) {
   }
 }
 
-// Outputs that outgrow the caches, which no fuzzed case does; under sanitizers an eighth of that.
+// Outputs that outgrow the caches, which no fuzzed case does; under sanitizers an eighth of that, in one dtype.
 TEST_P(JudgeEveryOp, PassesOnLargeOutputs) {
   const int64_t bytes = test::kIsSanitized ? kStreamingThreshold / 8 : kStreamingThreshold;
   const StreamingThreshold threshold(bytes);
@@ -139,6 +139,7 @@ TEST_P(JudgeEveryOp, PassesOnLargeOutputs) {
   for (DType dtype : op().paths.front().dtypes) {
     expect_pass(test::large_dims(op(), dtype, 1030, 2, bytes), layout, dtype);
     layout = Layout::kDense;
+    if (test::kIsSanitized) break;
   }
   expect_passes_of_every_path();
 }
