@@ -62,7 +62,9 @@ std::vector<Audit> all_audits() {
 assay_add_test_program(assay_properties_test FROM properties/self SOURCES ${assay_audits} ${assay_audit_list}
                                              LINK ${ASSAY_MPFR}    LABEL unit.threads)
 assay_add_test_program(assay_bench_test      FROM bench/self                          LABEL unit.threads SERIAL)
-assay_add_test_program(assay_reports_test    FROM reports/self     LINK assay::reports LABEL unit)
+if(NOT ASSAY_SANITIZE STREQUAL "thread")  # it has none
+  assay_add_test_program(assay_reports_test  FROM reports/self     LINK assay::reports LABEL unit)
+endif()
 
 # Sanitizers look at our own code; what follows tests the program and the repository.
 if(ASSAY_SANITIZE)
