@@ -97,14 +97,20 @@ void add_residual(const BlockTensors& t, const T* sums, int64_t first_row, int64
   cuda_check_launch("residual_kernel");
 }
 
-// A weight as packed rows, kept as long as its version stays.
-DerivedTensors::Held packed(const ConstTensorView& weight, std::string_view name, size_t input,
+// A weight as packed rows, `rows` with those of zeros that follow, kept as long as its version stays.
+DerivedTensors::Held packed(const ConstTensorView& weight, int64_t rows, std::string_view name, size_t input,
                             const Run& run) {
   const int64_t pitch = round_up(weight.shape[1], kPitch);
+  const auto size = static_cast<int64_t>(size_of(weight.dtype));
+  const int64_t bytes = weight.shape[0] * pitch * size;
+  const auto make = [&](void* data) {
+    copy_to_rows(weight, data, pitch, run.stream);
+    run.context.device().fill(static_cast<uint8_t*>(data) + bytes, 0, rows * pitch * size - bytes,
+                              run.stream);
+  };
   return run.context.derived().get(
       fmt::format("cheri_block_train {} {} {}", name, name_of(weight.dtype), weight.shape.to_string()),
-      weight.shape[0] * pitch * static_cast<int64_t>(size_of(weight.dtype)), {run.source(input, weight)},
-      run.stream, [&](void* data) { copy_to_rows(weight, data, pitch, run.stream); });
+      rows * pitch * size, {run.source(input, weight)}, run.stream, make);
 }
 
 template <class T>
@@ -117,13 +123,13 @@ void run_storage(const BlockTensors& t, const Run& run) {
 
   const int64_t pitch = round_up(c, kPitch), hidden_pitch = round_up(hidden, kPitch);
   const int64_t slab = std::max<int64_t>(kSlabBytes / (hidden_pitch * kSize) / 256, 1) * 256;  // [rows]
-  const RowProduct expand{t.x.dtype, hidden, c, pitch, pitch, hidden_pitch, slab};
+  const RowProduct expand{t.x.dtype, hidden_pitch, c, pitch, pitch, hidden_pitch, slab};
   const RowProduct contract{t.x.dtype, c, hidden, hidden_pitch, hidden_pitch, pitch, slab};
   Workspace& workspace = run.context.workspace();
   const Workspace::Lease y = workspace.lease(rows * pitch * kSize, run.stream);
   const Workspace::Lease h = workspace.lease(std::min(slab, rows) * hidden_pitch * kSize, run.stream);
-  const DerivedTensors::Held w1 = packed(t.w1, "w1", 2, run);
-  const DerivedTensors::Held w2 = packed(t.w2, "w2", 3, run);
+  const DerivedTensors::Held w1 = packed(t.w1, hidden_pitch, "w1", 2, run);
+  const DerivedTensors::Held w2 = packed(t.w2, c, "w2", 3, run);
 
   conv_norm_two_pass({t.x, t.w, {y.data(), t.x.dtype, t.x.shape, {l * pitch, pitch, 1}}}, run);
   for (int64_t first = 0; first < rows; first += slab) {

@@ -72,6 +72,8 @@ std::string_view name_of(Factor factor) {
       return "bf16x3";
     case Factor::kTF32:
       return "tf32";
+    case Factor::kTF32x3:
+      return "tf32x3";
   }
   throw Error("Factor({}) is not a factor", static_cast<int>(factor));
 }

@@ -62,6 +62,7 @@ enum class Factor : uint8_t {
   kBF16,    // rounded to bf16
   kBF16x3,  // hi + lo, both bf16; hi*hi + hi*lo + lo*hi is computed, lo*lo is left out
   kTF32,    // rounded to tf32
+  kTF32x3,  // as kBF16x3, of two tf32
 };
 std::string_view name_of(Factor factor);  // "bf16x3"
 

@@ -47,12 +47,23 @@ cudaDataType_t type_of(DType dtype) {
 }
 
 // Column-major, as cuBLASLt sees it.
-Owned<cublasLtMatrixLayout_t> layout_of(DType dtype, int64_t rows, int64_t columns, int64_t pitch) {
+struct Batch {
+  int64_t count, stride;  // [elements]
+};
+Owned<cublasLtMatrixLayout_t> layout_of(DType dtype, int64_t rows, int64_t columns, int64_t pitch,
+                                        Batch batch) {
   cublasLtMatrixLayout_t layout = nullptr;
   cublas_check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), static_cast<uint64_t>(rows),
                                           static_cast<uint64_t>(columns), pitch),
                "cublasLtMatrixLayoutCreate");
-  return Owned<cublasLtMatrixLayout_t>(layout);
+  Owned<cublasLtMatrixLayout_t> owned(layout);
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
+    cublas_check(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof(value)),
+                 "cublasLtMatrixLayoutSetAttribute");
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch.count));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, batch.stride);
+  return owned;
 }
 
 // The problem transposed: d^T (columns, rows) = b (inner, columns)^T * a^T (inner, rows), column-major.
@@ -60,13 +71,15 @@ struct Problem {
   Owned<cublasLtMatmulDesc_t> desc;
   Owned<cublasLtMatrixLayout_t> a, b, d;
 
-  Problem(const RowProduct& product, int64_t rows)
-      : a(layout_of(product.dtype, product.inner, rows, product.a_pitch)),
-        b(layout_of(product.dtype, product.inner, product.columns, product.b_pitch)),
-        d(layout_of(product.dtype, product.columns, rows, product.d_pitch)) {
+  Problem(const RowProduct& product, int64_t rows, int64_t batches)
+      : a(layout_of(product.dtype, product.inner, rows, product.a_pitch, {batches, product.a_batch})),
+        b(layout_of(product.dtype, product.inner, product.columns, product.b_pitch,
+                    {batches, product.b_batch})),
+        d(layout_of(product.dtype, product.columns, rows, product.d_pitch, {batches, product.d_batch})) {
     cublasLtMatmulDesc_t created = nullptr;
-    cublas_check(cublasLtMatmulDescCreate(&created, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-                 "cublasLtMatmulDescCreate");
+    const cublasComputeType_t compute =
+        product.allows_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublas_check(cublasLtMatmulDescCreate(&created, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
     desc.reset(created);
     const cublasOperation_t transposed = CUBLAS_OP_T;
     cublas_check(
@@ -99,7 +112,8 @@ class Products {
   cublasLtMatmulHeuristicResult_t algorithm(const RowProduct& p) {
     const cublasLtHandle_t lt = handle();
     const std::lock_guard lock(mutex_);
-    const Key key{p.dtype, p.columns, p.inner, p.a_pitch, p.b_pitch, p.d_pitch, p.usual_rows};
+    const Key key{p.dtype,      p.columns,     p.inner,         p.a_pitch, p.b_pitch, p.d_pitch,
+                  p.usual_rows, p.allows_tf32, p.usual_batches, p.a_batch, p.b_batch, p.d_batch};
     if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
     cublasLtMatmulPreference_t created = nullptr;
     cublas_check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
@@ -111,7 +125,14 @@ class Products {
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{32} << 20);
     // Partial sums of one element are not added up by several blocks, in whatever order they finish.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
-    const Problem problem(p, p.usual_rows);
+    if (p.usual_batches > 1) {
+      constexpr uint32_t kAlignment = 16;
+      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment);
+      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment);
+      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment);
+      set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment);
+    }
+    const Problem problem(p, p.usual_rows, p.usual_batches);
     cublasLtMatmulHeuristicResult_t result{};
     int count = 0;
     const cublasStatus_t status =
@@ -126,7 +147,8 @@ class Products {
   }
 
  private:
-  using Key = std::tuple<DType, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  using Key = std::tuple<DType, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t,
+                         int64_t, int64_t>;
 
   std::mutex mutex_;
   Owned<cublasLtHandle_t> handle_;
@@ -136,18 +158,19 @@ class Products {
 }  // namespace
 
 void multiply_rows(const RowProduct& product, int64_t rows, const void* a, const void* b, void* d,
-                   Context& context, void* stream) {
-  if (rows == 0) return;
+                   Context& context, void* stream, int64_t batches) {
+  if (rows == 0 || batches == 0) return;
+  if (batches > INT32_MAX) throw unsupported_error("{} products at once", batches);
   Products& products = Products::of_device(context.device().info().index);
   const cublasLtMatmulHeuristicResult_t chosen = products.algorithm(product);
-  const Problem problem(product, rows);
+  const Problem problem(product, rows, batches);
   const auto bytes = static_cast<int64_t>(chosen.workspaceSize);
   const Workspace::Lease workspace = context.workspace().lease(bytes, stream);
-  const float one = 1, zero = 0;
-  cublas_check(cublasLtMatmul(products.handle(), problem.desc.get(), &one, b, problem.b.get(), a,
-                              problem.a.get(), &zero, d, problem.d.get(), d, problem.d.get(), &chosen.algo,
-                              workspace.data(), chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
-               "cublasLtMatmul");
+  cublas_check(
+      cublasLtMatmul(products.handle(), problem.desc.get(), &product.alpha, b, problem.b.get(), a,
+                     problem.a.get(), &product.beta, d, problem.d.get(), d, problem.d.get(), &chosen.algo,
+                     workspace.data(), chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
+      "cublasLtMatmul");
 }
 
 }  // namespace assay

@@ -9,19 +9,23 @@
 
 namespace assay {
 
-// d (rows, columns) = a (rows, inner) * b (columns, inner) transposed, all of one dtype, f32 sums, one rounding;
-// without tf32. Rows of each matrix lie one after the other, `pitch` elements apart, and begin at multiples of 256
-// bytes.
+// d (rows, columns) = alpha * a (rows, inner) * b (columns, inner) transposed + beta * d, all of one dtype, f32 sums, one
+// rounding. Rows of each matrix lie one after the other, `pitch` elements apart. The matrices begin at multiples of 256
+// bytes; those of a batch follow each other at multiples of 16.
 struct RowProduct {
   DType dtype;
   int64_t columns, inner;             // > 0
   int64_t a_pitch, b_pitch, d_pitch;  // [elements]
   int64_t usual_rows;                 // for which the algorithm is chosen
+  bool allows_tf32 = false;           // factors of f32 are cut off to tf32: exact where they are tf32
+  int64_t usual_batches = 1;          // for which the algorithm is chosen
+  int64_t a_batch = 0, b_batch = 0, d_batch = 0;  // [elements] from a matrix of a batch to the next
+  float alpha = 1, beta = 0;
 };
 
-// Enqueues the product of up to `usual_rows` rows. The algorithm, and with it the order of sums, depends on RowProduct
-// alone. Throws Error (unsupported) if cuBLASLt has none.
+// Enqueues the product of up to `usual_rows` rows, once or for each matrix of a batch. The algorithm, and with it the
+// order of sums, depends on RowProduct alone. Throws Error (unsupported) if cuBLASLt has none.
 void multiply_rows(const RowProduct& product, int64_t rows, const void* a, const void* b, void* d,
-                   Context& context, void* stream);
+                   Context& context, void* stream, int64_t batches = 1);
 
 }  // namespace assay

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/trimul/trimul.h"
 
+#include <fmt/format.h>
+
+#include "kernels/core/build.h"
 #include "kernels/core/operands.h"
 #include "kernels/trimul/cpu_tunables.h"
 
 namespace assay::trimul {
 namespace {
+
+constexpr int64_t kMostChannels = 768,
+                  kMostHidden = 256;  // of the CUDA paths: a tile fits into shared memory
 
 Tensors tensors_of(const Call& call) {
   const auto& in = call.inputs;
@@ -34,6 +40,25 @@ Cost cost(const Dims& dims, DType storage) {
   const int64_t weights = 6 * c * h + 2 * c + 2 * h;
   return {.bytes = (positions * (2 * c + dims["mask"]) + weights) * size,
           .flops = positions * (12 * c * h + 2 * n * h)};
+}
+
+template <Factor kFactor>
+void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
+  op.paths.push_back(
+      {.name = name,
+       .device = DeviceKind::kCuda,
+       .dtypes = {DType::kF32},
+       .deterministic = true,
+       .recipe =
+           [](const Dims&, DType storage) {
+             constexpr DType kBetween = kFactor == Factor::kF16    ? DType::kF16
+                                        : kFactor == Factor::kBF16 ? DType::kBF16
+                                                                   : DType::kF32;
+             return Recipe{storage, DType::kF32, DType::kF32, kFactor, kBetween};
+           },
+       .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims["c"], dims["h"]); },
+       .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
+       .summary = summary});
 }
 
 Op trimul_op() {
@@ -73,10 +98,24 @@ Op trimul_op() {
                       .run = [](const Call& call) { run_cpu(tensors_of(call), run_of(call)); },
                       .summary = "SIMD, all products in panels of edges, threads over panels",
                       .tunables = {&cpu_tunable()}});
+  if constexpr (kHasCuda) {
+    add_cuda_path<Factor::kF16>(
+        op, "cuda.f16", "three kernels; factors and tensors between them in f16, scaled by powers of two");
+    add_cuda_path<Factor::kBF16>(op, "cuda.bf16", "three kernels; factors and tensors between them in bf16");
+    add_cuda_path<Factor::kTF32>(op, "cuda.tf32", "three kernels; factors in tf32");
+    add_cuda_path<Factor::kTF32x3>(op, "cuda.f32",
+                                   "three kernels; factors in two parts of tf32, three products");
+  }
   return op;
 }
 
 }  // namespace
+
+std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden) {
+  if (channels > kMostChannels) return fmt::format("c={} is more than {}", channels, kMostChannels);
+  if (hidden > kMostHidden) return fmt::format("h={} is more than {}", hidden, kMostHidden);
+  return std::nullopt;
+}
 
 void require_valid(const Tensors& t) {
   const Extents& shape = t.x.shape;

@@ -25,6 +25,7 @@ Format::Format(const Recipe& recipe) : intermediate(recipe.intermediate) {
       products = 3;
       return;
     case Factor::kTF32:
+    case Factor::kTF32x3:
       break;
   }
   throw Error("the bound is not derived for {}", recipe.to_string());

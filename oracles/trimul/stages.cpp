@@ -23,6 +23,8 @@ double factor_unit(const Recipe& recipe) {
       return 0x1p-8;
     case Factor::kBF16x3:
       return 1.5 * 0x1p-16;
+    case Factor::kTF32x3:
+      return 1.5 * 0x1p-22;
   }
   throw Error("Factor({}) is not a factor", static_cast<int>(recipe.factor));
 }
@@ -60,7 +62,7 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
   underflow_gate = at(kGates, 0x1p-126);
   underflow_out_gate = at(kOutGate, 0x1p-126);
   is_scaled = recipe.factor == Factor::kF16 || recipe.intermediate == DType::kF16;
-  is_split = recipe.factor == Factor::kBF16x3;
+  is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
   products = is_split ? 3 : 1;
 }
 

@@ -195,6 +195,7 @@ class TriMul {
       variance += weight * weight * f.variance[h];
       size += std::abs(z) + f.error[h];
     }
+    if (std::isinf(sum) && units_.is_split) return open;  // the rest of an infinity may be a NaN
     if (!std::isfinite(sum)) return {.value = sum, .bound = 0, .variance = 0};
     if (magnitudes + error >= kOverflow) return open;
     const double n = static_cast<double>(to_out_.columns) * units_.products;

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of a tile of rows in shared memory with weights of any size, which stream through shared memory while the
+// products run: 128 columns at a time, f32 sums in registers.
+//
+//   sums (64 * groups, 128) = tile (64 * groups, depth) * weights (128, depth) transposed
+//
+// Weights are packed once into slots of kSlotBytes, in the order of their use: all depths of 128 columns, then those of
+// the next 128. One thread fills a ring of slots by bulk copies; groups of 128 threads, each with its own 64 rows of the
+// tile, use them up. 16-bit factors are multiplied by warpgroups (wgmma.cuh, sm_90a), those of f32's width by single warps
+// as tf32 (sm_80 and later), once, or three times with both parts of each factor.
+//
+// A thread has the sums of two rows, `row` = 16 * warp of its group + lane / 4 and row + 8: sums[4j] and sums[4j + 1] are
+// row's columns 8j + 2q and 8j + 2q + 1 with q = lane % 4, sums[4j + 2] and sums[4j + 3] those of row + 8.
+//
+// Each sum has one order, which depends on the depth alone: equal rows and equal columns give equal bits.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/core/op.h"
+#include "kernels/core_cuda/bulk_copy.cuh"
+#include "kernels/core_cuda/mbarrier.cuh"
+#include "kernels/core_cuda/mma.cuh"
+#include "kernels/core_cuda/wgmma.cuh"
+
+namespace assay {
+
+inline constexpr int kSlotBytes = 16384;
+inline constexpr int kSlotColumns = 128;
+inline constexpr int kGroupRows = 64;
+inline constexpr int kGroupThreads = 128;
+
+template <Factor kFactor>
+struct TileFactor {
+  static constexpr bool kIsShort = kFactor == Factor::kF16 || kFactor == Factor::kBF16;
+  static constexpr int kParts = kFactor == Factor::kTF32x3 ? 2 : 1;  // of a weight
+  static constexpr int kBytes = kIsShort ? 2 : 4;                    // of each, and of an element of the tile
+  static constexpr int kSlotDepth = kSlotBytes / (kSlotColumns * kBytes * kParts);
+  // An element lies in blocks of 8 rows by kBlockDepth of the depth, each of them contiguous, row after row. Such blocks
+  // follow each other along the rows, and `next` bytes apart along the depth.
+  static constexpr int kBlockDepth = kIsShort ? 8 : 16;
+  static constexpr int kBlockBytes = 8 * kBlockDepth * kBytes;
+  static constexpr int kSlotNext = kSlotColumns / 8 * kBlockBytes;  // in a slot, and from a part to the next
+
+  __host__ __device__ static constexpr int offset(int row, int depth, int next) {
+    return depth / kBlockDepth * next + row / 8 * kBlockBytes +
+           (row % 8 * kBlockDepth + depth % kBlockDepth) * kBytes;
+  }
+};
+
+// How many slots `columns` columns and `depth` need.
+template <Factor kFactor>
+constexpr int64_t slots_of(int64_t columns, int64_t depth) {
+  constexpr int64_t kDepth = TileFactor<kFactor>::kSlotDepth;
+  return (columns + kSlotColumns - 1) / kSlotColumns * ((depth + kDepth - 1) / kDepth);
+}
+
+// A tile of 64 * kGroups rows. Neighbours along the depth lie in different banks.
+template <Factor kFactor, int kGroups>
+struct Tile {
+  using Traits = TileFactor<kFactor>;
+  static constexpr int kRows = kGroups * kGroupRows;
+  static constexpr int kNext = kRows / 8 * Traits::kBlockBytes + (Traits::kIsShort ? 16 : 64);
+
+  __host__ __device__ static constexpr int offset(int row, int depth) {
+    return Traits::offset(row, depth, kNext);
+  }
+  // Of a tile whose depth is filled up to whole slots.
+  __host__ __device__ static constexpr int bytes(int depth) {
+    return (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth / Traits::kBlockDepth *
+           kNext;
+  }
+};
+
+// A value of f32 rounded to tf32, to nearest; the last 13 bits are 0.
+__device__ inline float round_to_tf32(float value) {
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return __uint_as_float(bits);
+}
+
+// What rounding to tf32 leaves; 0 of what is not finite.
+__device__ inline float rest_of_tf32(float value, float rounded) {
+  return isfinite(rounded) ? round_to_tf32(value - rounded) : 0.0f;
+}
+
+// Writes element (row, depth) of a slot or a tile.
+template <Factor kFactor>
+__device__ void store_factor(uint8_t* to, float value) {
+  if constexpr (kFactor == Factor::kF16) {
+    *reinterpret_cast<__half*>(to) = __float2half_rn(value);
+  } else if constexpr (kFactor == Factor::kBF16) {
+    *reinterpret_cast<__nv_bfloat16*>(to) = __float2bfloat16_rn(value);
+  } else {
+    *reinterpret_cast<float*>(to) = kFactor == Factor::kTF32 ? round_to_tf32(value) : value;
+  }
+}
+
+// Threads of one group wait for each other.
+__device__ inline void synchronize_group(int group) {
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kGroupThreads) : "memory");
+}
+
+// The slots in shared memory: `address` is that of the first one, a multiple of 16; their barriers lie behind them.
+struct SlotRing {
+  uint32_t address;
+  int count;
+  int at = 0;
+  uint32_t phase = 0;
+
+  __host__ __device__ static constexpr int bytes(int slots) { return slots * (kSlotBytes + 16); }
+
+  __device__ uint32_t slot() const { return address + static_cast<uint32_t>(at) * kSlotBytes; }
+  __device__ uint32_t full() const { return barriers() + static_cast<uint32_t>(at) * 16; }
+  __device__ uint32_t empty() const { return full() + 8; }
+  __device__ uint32_t empty_before() const {
+    return barriers() + static_cast<uint32_t>(at == 0 ? count - 1 : at - 1) * 16 + 8;
+  }
+  __device__ uint32_t barriers() const { return address + static_cast<uint32_t>(count) * kSlotBytes; }
+  __device__ void advance() {
+    if (++at < count) return;
+    at = 0;
+    phase ^= 1;
+  }
+
+  // By one thread, followed by __syncthreads().
+  __device__ void make(int consumer_warps) const {
+    for (int i = 0; i < count; ++i) {
+      make_barrier(barriers() + static_cast<uint32_t>(i) * 16, 1);
+      make_barrier(barriers() + static_cast<uint32_t>(i) * 16 + 8, consumer_warps);
+    }
+    fence_async_proxy();
+  }
+
+  // Fills slots with these, one after the other. By one thread.
+  __device__ void fill(const uint8_t* slots, int64_t number) {
+    for (int64_t i = 0; i < number; ++i) {
+      wait_for_phase(empty(), phase ^ 1);
+      copy_bulk<CacheUse::kAgain>(slot(), slots + i * kSlotBytes, kSlotBytes, full());
+      arrive_with_copies(full(), kSlotBytes);
+      advance();
+    }
+  }
+};
+
+// The sums of the next `slots` slots of the ring, by a group whose rows of the tile begin at `rows` in shared memory. What
+// the group wrote there has been fenced (fence_async_proxy), and the group has synchronised.
+template <Factor kFactor, int kGroups>
+__device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotRing& ring) {
+  using Traits = TileFactor<kFactor>;
+  constexpr uint32_t kNext = Tile<kFactor, kGroups>::kNext;
+  constexpr int kBlocks = Traits::kSlotDepth / Traits::kBlockDepth;  // along the depth of a slot
+  const bool is_first_lane = threadIdx.x % 32 == 0;
+#pragma unroll
+  for (float& sum : sums) sum = 0;
+  if constexpr (Traits::kIsShort) {
+#if ASSAY_HAS_WGMMA
+    using F = std::conditional_t<kFactor == Factor::kF16, f16, bf16>;
+    for (int s = 0; s < slots; ++s) {
+      wait_for_phase(ring.full(), ring.phase);
+      wgmma_begin();
+#pragma unroll
+      for (int k = 0; k < kBlocks; k += 2) {
+        const SharedFactor a{rows + static_cast<uint32_t>(s * kBlocks + k) * kNext, kNext,
+                             Traits::kBlockBytes};
+        const SharedFactor b{ring.slot() + k * Traits::kSlotNext, Traits::kSlotNext, Traits::kBlockBytes};
+        wgmma<F>(sums, a.descriptor(), b.descriptor(), 1);
+      }
+      wgmma_commit();
+      if (s > 0) {
+        wgmma_wait<1>();
+        if (is_first_lane) arrive(ring.empty_before());
+      }
+      ring.advance();
+    }
+    if (slots > 0) {
+      wgmma_wait<0>();
+      if (is_first_lane) arrive(ring.empty_before());
+    }
+    keep_in_place(sums);
+#endif
+  } else {
+    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
+    const uint32_t own = static_cast<uint32_t>(Traits::offset(lane / 4, lane % 4 * 4, 0));
+    const auto load = [](float(&to)[4], uint32_t from) {
+      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                   : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                   : "r"(from)
+                   : "memory");
+    };
+    for (int s = 0; s < slots; ++s) {
+      wait_for_phase(ring.full(), ring.phase);
+#pragma unroll
+      for (int k = 0; k < kBlocks; ++k) {
+        // Two steps of 8: in the first one lane q has number 4q as q and number 4q + 1 as q + 4, in both factors.
+        float upper[4], lower[4], upper_rest[4], lower_rest[4];
+        const uint32_t from = rows + static_cast<uint32_t>(s * kBlocks + k) * kNext + own +
+                              static_cast<uint32_t>(2 * warp * Traits::kBlockBytes);
+        load(upper, from);
+        load(lower, from + Traits::kBlockBytes);
+        if constexpr (Traits::kParts == 2) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const float high = round_to_tf32(upper[i]), low = round_to_tf32(lower[i]);
+            upper_rest[i] = rest_of_tf32(upper[i], high);
+            lower_rest[i] = rest_of_tf32(lower[i], low);
+            upper[i] = high;
+            lower[i] = low;
+          }
+        }
+#pragma unroll
+        for (int j = 0; j < kSlotColumns / 8; ++j) {
+          const uint32_t weights =
+              ring.slot() + static_cast<uint32_t>(k * Traits::kSlotNext + j * Traits::kBlockBytes) + own;
+          float b[4], b_rest[4];
+          load(b, weights);
+          if constexpr (Traits::kParts == 2) load(b_rest, weights + Traits::kSlotNext);
+#pragma unroll
+          for (int step = 0; step < 4; step += 2) {
+            if constexpr (Traits::kParts == 2) {
+              mma_m16n8k8_tf32(&sums[4 * j], upper_rest[step], lower_rest[step], upper_rest[step + 1],
+                               lower_rest[step + 1], b[step], b[step + 1]);
+              mma_m16n8k8_tf32(&sums[4 * j], upper[step], lower[step], upper[step + 1], lower[step + 1],
+                               b_rest[step], b_rest[step + 1]);
+            }
+            mma_m16n8k8_tf32(&sums[4 * j], upper[step], lower[step], upper[step + 1], lower[step + 1],
+                             b[step], b[step + 1]);
+          }
+        }
+      }
+      __syncwarp();
+      if (is_first_lane) arrive(ring.empty());
+      ring.advance();
+    }
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last kernel of trimul: hidden and the gate of 64 edges are read in whole lines, eight channels of eight edges to a
+// thread, normalised over the channels, multiplied, and put into shared memory as a tile of z, which is multiplied with
+// to_out.
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/packed.cuh"
+#include "kernels/core_cuda/shared_memory.cuh"
+#include "kernels/trimul/cuda_plan.cuh"
+
+namespace assay::trimul {
+namespace {
+
+template <Factor kFactor_, int kGroups_, int kBlocks_>
+struct Plan {
+  static constexpr Factor kFactor = kFactor_;
+  static constexpr int kGroups = kGroups_;
+  static constexpr int kBlocks = kBlocks_;  // of 128 hidden channels
+  static constexpr bool kIsScaled = kFactor == Factor::kF16;
+  static constexpr int kRows = kGroups * kGroupRows;
+  static constexpr int kThreads = kGroups * kGroupThreads + 32;  // the last warp fills the ring
+  static constexpr int kMinBlocks = TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 3 : 1;
+  using T = Stored<kFactor>;
+  using Tile = assay::Tile<kFactor, kGroups>;
+  // What the warps of a group tell each other of its 64 edges: first values, sums, largest deviations, sums of squares.
+  static constexpr int kExchange = kGroupRows * (1 + 3 * 4);  // [floats]
+};
+
+struct Arguments {
+  const void *hidden, *gate;
+  const float *norm_weight, *norm_bias;
+  int64_t norm_weight_stride, norm_bias_stride;
+  const uint8_t* slots;
+  const Scales* scales;
+  const float* largest_mask;  // null: ones
+  float* out;
+  int64_t out_batch, out_first, out_second, out_channel;  // [elements]
+  bool has_vectors;                                       // four channels of out lie side by side, aligned
+  Planes planes;
+  int channels, tile_depth, depth_slots, chunks, ring_slots;
+  int64_t tiles;  // of a batch
+  int64_t first_batch;
+};
+
+// Eight neighbouring edges of one channel.
+template <class T>
+using Eight = Bits<T, 8>;
+
+template <class T>
+__device__ void load_eight(Eight<T>& bits, const T* from) {
+  if (from == nullptr) {
+    bits = {};
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < Eight<T>::kBytes / 16; ++i) {
+    reinterpret_cast<uint4*>(bits.words)[i] = __ldcs(reinterpret_cast<const uint4*>(from) + i);
+  }
+}
+
+// Adds up (or takes the largest of) what the threads of a group have of each of its edges: eight edges of a thread, those
+// of lane % 8. `shared` has 64 floats for each warp.
+template <bool kIsSum>
+__device__ void combine(float (&values)[8], float* shared, int group) {
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
+  const auto both = [](float a, float b) { return kIsSum ? a + b : fmaxf(a, b); };
+#pragma unroll
+  for (float& value : values) {
+    value = both(value, __shfl_xor_sync(0xFFFFFFFFu, value, 8));
+    value = both(value, __shfl_xor_sync(0xFFFFFFFFu, value, 16));
+  }
+  float* const own = shared + lane % 8 * 8;
+  if (lane < 8) {
+#pragma unroll
+    for (int i = 0; i < 8; i += 4) {
+      *reinterpret_cast<float4*>(own + warp * kGroupRows + i) = {values[i], values[i + 1], values[i + 2],
+                                                                 values[i + 3]};
+    }
+  }
+  synchronize_group(group);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    values[i] =
+        both(both(own[i], own[kGroupRows + i]), both(own[2 * kGroupRows + i], own[3 * kGroupRows + i]));
+  }
+}
+
+template <class Plan>
+__device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, uint8_t* tile,
+                       float* exchange) {
+  using T = typename Plan::T;
+  const int group = static_cast<int>(threadIdx.x / kGroupThreads);
+  const int thread = static_cast<int>(threadIdx.x % kGroupThreads);
+  const int edge = thread % 8 * 8, first_channel = thread / 8 * 8;
+  const auto hidden_channels = static_cast<int>(a.planes.hidden);
+  const bool is_inside = first_edge + edge < a.planes.plane();
+  const int64_t offset = in_job * a.planes.batch() + first_edge + edge;
+  const auto load = [&](Eight<T>(&to)[Plan::kBlocks][8], const void* tensor) {
+#pragma unroll
+    for (int block = 0; block < Plan::kBlocks; ++block) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        const int channel = 128 * block + first_channel + c;
+        const bool is_there = is_inside && channel < hidden_channels;
+        load_eight(to[block][c],
+                   is_there ? static_cast<const T*>(tensor) + offset + channel * a.planes.plane() : nullptr);
+      }
+    }
+  };
+  constexpr bool kGateAhead = sizeof(T) == 2;
+  Eight<T> hidden[Plan::kBlocks][8], gate[Plan::kBlocks][8];
+  load(hidden, a.hidden);
+  if constexpr (kGateAhead) load(gate, a.gate);
+
+  Power unscale(0), scale(0);
+  if constexpr (Plan::kIsScaled) {
+    const BatchScales scales(
+        *a.scales, a.largest_mask == nullptr ? 1.0f : a.largest_mask[a.first_batch + in_job], a.planes.nodes);
+    unscale = Power(-scales.hidden);
+    scale = Power(a.scales->z);
+  }
+  const auto value_of = [&](int block, int c, int e) {
+    const float value = hidden[block][c][e];
+    return Plan::kIsScaled ? unscale(value) : value;
+  };
+  float* const firsts = exchange;
+  if (first_channel == 0) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) firsts[edge + e] = value_of(0, 0, e);
+  }
+  synchronize_group(group);
+  float first[8], sums[8] = {}, largest[8] = {}, squares[8] = {};
+#pragma unroll
+  for (int e = 0; e < 8; ++e) first[e] = firsts[edge + e];
+  const auto for_each = [&](auto visit) {
+#pragma unroll
+    for (int block = 0; block < Plan::kBlocks; ++block) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        if (128 * block + first_channel + c >= hidden_channels) continue;
+#pragma unroll
+        for (int e = 0; e < 8; ++e) visit(e, value_of(block, c, e) - first[e]);
+      }
+    }
+  };
+  for_each([&](int e, float deviation) {
+    sums[e] += deviation;
+    largest[e] = fmaxf(largest[e], fabsf(deviation));
+  });
+  combine<true>(sums, exchange + kGroupRows, group);
+  combine<false>(largest, exchange + 5 * kGroupRows, group);
+  const auto count = static_cast<float>(hidden_channels);
+  float mean[8];
+#pragma unroll
+  for (int e = 0; e < 8; ++e) {
+    mean[e] = sums[e] / count;
+    largest[e] = scale_of_deviations(largest[e]);
+  }
+  for_each([&](int e, float deviation) {
+    const float scaled = (deviation - mean[e]) * largest[e];
+    squares[e] = fmaf(scaled, scaled, squares[e]);
+  });
+  combine<true>(squares, exchange + 9 * kGroupRows, group);
+  float factor[8];
+#pragma unroll
+  for (int e = 0; e < 8; ++e) factor[e] = reciprocal_deviation(squares[e] / count, largest[e]);
+  if constexpr (!kGateAhead) load(gate, a.gate);
+
+#pragma unroll
+  for (int block = 0; block < Plan::kBlocks; ++block) {
+    const int base = 128 * block + first_channel;
+    if (base >= a.tile_depth) continue;
+    float weight[8], bias[8];
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      const bool is_channel = base + c < hidden_channels;
+      weight[c] = is_channel ? __ldg(a.norm_weight + (base + c) * a.norm_weight_stride) : 0.0f;
+      bias[c] = is_channel ? __ldg(a.norm_bias + (base + c) * a.norm_bias_stride) : 0.0f;
+    }
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      float z[8];
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        const float deviation = value_of(block, c, e) - first[e] - mean[e];
+        float g = gate[block][c][e];
+        if constexpr (Plan::kIsScaled) g *= 1.0f / float{1 << kGateExponent};
+        z[c] = base + c < hidden_channels ? (deviation * factor[e] * weight[c] + bias[c]) * g : 0.0f;
+        if constexpr (Plan::kIsScaled) z[c] = scale(z[c]);
+        if constexpr (Plan::kFactor == Factor::kTF32) z[c] = round_to_tf32(z[c]);
+      }
+      uint8_t* const to = tile + Plan::Tile::offset(group * kGroupRows + edge + e, base);
+      if constexpr (sizeof(T) == 2) {
+        *reinterpret_cast<uint4*>(to) = {pack_factors<T>(z[0], z[1]), pack_factors<T>(z[2], z[3]),
+                                         pack_factors<T>(z[4], z[5]), pack_factors<T>(z[6], z[7])};
+      } else {
+        reinterpret_cast<float4*>(to)[0] = {z[0], z[1], z[2], z[3]};
+        reinterpret_cast<float4*>(to)[1] = {z[4], z[5], z[6], z[7]};
+      }
+    }
+  }
+}
+
+template <class Plan>
+__global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
+    finish_kernel(const __grid_constant__ Arguments a) {
+  extern __shared__ __align__(16) uint8_t shared[];
+  auto* const exchange =
+      reinterpret_cast<float*>(shared + Plan::Tile::bytes(static_cast<int>(a.planes.hidden)));
+  SlotRing ring{shared_address(exchange + Plan::kGroups * Plan::kExchange), a.ring_slots};
+  if (threadIdx.x == 0) ring.make(Plan::kGroups * 4);
+  __syncthreads();
+
+  if (threadIdx.x >= Plan::kGroups * kGroupThreads) {
+    if (threadIdx.x % 32 == 0) ring.fill(a.slots, int64_t{a.chunks} * a.depth_slots);
+    return;
+  }
+
+  const int64_t in_job = blockIdx.x / a.tiles;
+  const int group = static_cast<int>(threadIdx.x / kGroupThreads);
+  const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * Plan::kRows + group * kGroupRows;
+  if (a.planes.hidden > 0) {
+    make_z<Plan>(a, in_job, first_edge, shared, exchange + group * Plan::kExchange);
+    fence_async_proxy();
+    synchronize_group(group);
+  }
+
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  float* targets[2];  // rows of out; null where there is none
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int64_t position = first_edge + threadIdx.x / 32 % 4 * 16 + lane / 4 + 8 * half;
+    const auto first =
+        static_cast<int64_t>(static_cast<uint32_t>(position) / static_cast<uint32_t>(a.planes.pitch));
+    const int64_t second = position - first * a.planes.pitch;
+    const bool is_edge = position < a.planes.plane() && second < a.planes.nodes;
+    float* const row =
+        a.out + (a.first_batch + in_job) * a.out_batch + first * a.out_first + second * a.out_second;
+    targets[half] = is_edge ? row : nullptr;
+  }
+  const uint32_t rows =
+      shared_address(shared) +
+      static_cast<uint32_t>(group * (kGroupRows / 8) * TileFactor<Plan::kFactor>::kBlockBytes);
+  Power unscale(0);
+  if constexpr (Plan::kIsScaled) unscale = Power(-a.scales->z - a.scales->weights[5]);
+  float sums[64];
+  for (int chunk = 0; chunk < a.chunks; ++chunk) {
+    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
+    if constexpr (Plan::kIsScaled) {
+#pragma unroll
+      for (float& sum : sums) sum = unscale(sum);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (targets[half] == nullptr) continue;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float* const s = sums + 8 * j + 2 * half;
+        const int channel = chunk * kSlotColumns + 16 * j + lane % 4 * 4;
+        const float values[4] = {s[0], s[1], s[4], s[5]};
+        if (a.has_vectors && channel < a.channels) {
+          __stcs(reinterpret_cast<float4*>(targets[half] + channel),
+                 float4{values[0], values[1], values[2], values[3]});
+        } else {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            if (channel + e < a.channels) __stcs(targets[half] + (channel + e) * a.out_channel, values[e]);
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class Plan>
+int fixed_bytes(int hidden) {
+  return Plan::Tile::bytes(hidden) + Plan::kGroups * Plan::kExchange * 4;
+}
+
+template <class Plan>
+void launch(const Job<Plan::kFactor>& job, Arguments a) {
+  a.tiles = (job.planes.plane() + Plan::kRows - 1) / Plan::kRows;
+  const int64_t blocks = a.tiles * job.count;
+  if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::kRows);
+  const int fixed = fixed_bytes<Plan>(static_cast<int>(job.planes.hidden));
+  a.ring_slots = 2;
+  auto* const kernel = finish_kernel<Plan>;
+  allow_all_shared_memory(kernel);
+  const auto bytes = static_cast<size_t>(fixed + SlotRing::bytes(a.ring_slots));
+  kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, bytes, job.stream>>>(a);
+  cuda_check_launch("finish_kernel");
+}
+
+}  // namespace
+
+template <Factor kFactor>
+void finish(const Job<kFactor>& job) {
+  using Traits = TileFactor<kFactor>;
+  const Tensors& t = job.tensors;
+  const auto channels = static_cast<int>(t.out.shape[3]);
+  const auto hidden = static_cast<int>(job.planes.hidden);
+  const Arguments a{
+      .hidden = job.hidden,
+      .gate = job.gate,
+      .norm_weight = t.to_out_norm.weight.as<float>(),
+      .norm_bias = t.to_out_norm.bias.as<float>(),
+      .norm_weight_stride = t.to_out_norm.weight.strides[0],
+      .norm_bias_stride = t.to_out_norm.bias.strides[0],
+      .slots = job.weights.to_out,
+      .scales = job.weights.scales,
+      .largest_mask = job.largest_mask,
+      .out = t.out.as<float>(),
+      .out_batch = t.out.strides[0],
+      .out_first = t.out.strides[1],
+      .out_second = t.out.strides[2],
+      .out_channel = t.out.strides[3],
+      .has_vectors = t.out.strides[3] == 1 && channels % 4 == 0 && is_aligned_across(t.out, 0, 3, 16),
+      .planes = job.planes,
+      .channels = channels,
+      .tile_depth = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
+      .depth_slots = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
+      .chunks = (channels + kSlotColumns - 1) / kSlotColumns,
+      .ring_slots = 0,
+      .tiles = 0,
+      .first_batch = job.first};
+  if (hidden <= 128) {
+    launch<Plan<kFactor, Traits::kIsShort ? 1 : 1, 1>>(job, a);
+  } else {
+    launch<Plan<kFactor, 1, 2>>(job, a);
+  }
+}
+
+template void finish(const Job<Factor::kF16>&);
+template void finish(const Job<Factor::kBF16>&);
+template void finish(const Job<Factor::kTF32>&);
+template void finish(const Job<Factor::kTF32x3>&);
+
+}  // namespace assay::trimul

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CUDA kernels of trimul share: how intermediate tensors lie in memory, and powers of two that scale what f16
+// stores.
+//
+// left, right, hidden and the gate of the output lie channel by channel: (batch, h, i, k), with rows of k filled up to a
+// multiple of 8. What fills them up is 0 in left and right. A tile of edges is a run of positions i * pitch + k of one
+// batch.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/op.h"
+#include "kernels/core_cuda/tile_product.cuh"
+#include "kernels/trimul/trimul.h"
+
+namespace assay::trimul {
+
+inline constexpr int kStagedHidden = 64;  // channels that leave the first kernel at once
+
+// What a path stores between its kernels. As factors of the contraction those of f32's width are rounded to tf32, into
+// two tensors for kTF32x3: rests come behind all of the others.
+template <Factor kFactor>
+using Stored = std::conditional_t<kFactor == Factor::kF16, f16,
+                                  std::conditional_t<kFactor == Factor::kBF16, bf16, float>>;
+
+// Sizes of the intermediate tensors.
+struct Planes {
+  int64_t nodes, hidden;
+  int64_t pitch;  // of a row: nodes, filled up to a multiple of 8
+
+  __host__ __device__ int64_t plane() const { return nodes * pitch; }     // [elements] of one channel
+  __host__ __device__ int64_t batch() const { return hidden * plane(); }  // [elements] of one tensor
+};
+
+// 2^exponent as two factors, so that neither of them, nor what lies between, leaves the range of f32.
+struct Power {
+  float first, second;
+
+  __device__ explicit Power(int exponent) {
+    const int e = min(max(exponent, -252), 252), half = e / 2;
+    first = __int_as_float((127 + half) << 23);
+    second = __int_as_float((127 + e - half) << 23);
+  }
+  __device__ float operator()(float value) const { return value * first * second; }
+};
+
+// The exponent that brings a magnitude to 2^14 .. 2^15; 0 for one that is 0 or not finite.
+__device__ inline int exponent_for(double magnitude) {
+  if (!(magnitude > 0) || isinf(magnitude)) return 0;
+  return 14 - ilogb(magnitude);
+}
+
+// The scales that depend on the weights alone (trimul.h): exponents of what is stored, and magnitudes.
+struct Scales {
+  int xn, z;
+  int weights[6];      // as the inputs from kLeftProj on, to_out last
+  double left, right;  // A, but for the mask
+};
+
+// Those of one batch; all 0 in paths without f16.
+struct BatchScales {
+  int left = 0, right = 0, hidden = 0;
+
+  BatchScales() = default;
+  __device__ BatchScales(const Scales& scales, float largest_mask, int64_t nodes)
+      : left(exponent_for(scales.left * largest_mask)),
+        right(exponent_for(scales.right * largest_mask)),
+        hidden(left + right - contraction_shift(nodes)) {}
+
+  // N terms of factors up to 2^15 become 2^15 at most by 2^-shift.
+  __host__ __device__ static int contraction_shift(int64_t nodes) {
+    int log = 0;
+    while (int64_t{1} << log < nodes) ++log;
+    return log + 15;
+  }
+};
+inline constexpr int kGateExponent = 14;
+
+// The weights as the kernels read them. Columns of `projections`: 64 of the projection and 64 of the gate, side by side,
+// for all channels of left, then of right; then 128 at a time of the gate of the output. Those of `to_out` are in the
+// order in which a thread has four neighbours of them.
+struct PackedWeights {
+  const uint8_t *projections, *to_out;
+  const Scales* scales;  // null but for f16
+};
+
+template <Factor kFactor>
+PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Held& memory);
+
+// What the steps are given, for batches first .. first + count - 1 of the tensors.
+template <Factor kFactor>
+struct Job {
+  using T = Stored<kFactor>;
+  const Tensors& tensors;
+  PackedWeights weights;
+  Planes planes;
+  int64_t first, count;
+  const float* largest_mask;  // of each batch of the tensors; null but for f16
+  T *left, *right;            // with their rests behind them, `count` batches further
+  T *hidden, *gate;
+  int device;
+  cudaStream_t stream;
+};
+
+// layer_norm(x), the five projections, gates and mask: left, right and the gate of the output.
+template <Factor kFactor>
+void project(const Job<kFactor>& job);
+// layer_norm(hidden), the gate, and the projection to out.
+template <Factor kFactor>
+void finish(const Job<kFactor>& job);
+
+// The sigmoid in f32, right to 4u + (2 + |g|) u (1 - sigmoid) of itself.
+__device__ inline float sigmoid(float g) {
+  return __frcp_rn(1.0f + __expf(-g));
+}
+
+// Scales a deviation so that its square stays in the range of f32, by the largest deviation of its row.
+__device__ inline float scale_of_deviations(float largest) {
+  return largest >= 0x1p60f ? 0x1p-80f : 1.0f;
+}
+
+// 1 / sqrt(variance + eps), as a factor of deviations, from the mean of their scaled squares.
+__device__ inline float reciprocal_deviation(float mean_square, float scale) {
+  return scale / sqrtf(mean_square + static_cast<float>(kEpsilon) * scale * scale);
+}
+
+}  // namespace assay::trimul

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first kernel of trimul: x is read once, normalised in registers, rounded and put into shared memory as a tile, and
+// multiplied with all five projections, which stream by. Sums become gate * projection * mask in registers and leave
+// through shared memory, so that each channel's run of edges is written in whole lines.
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/packed.cuh"
+#include "kernels/core_cuda/shared_memory.cuh"
+#include "kernels/trimul/cuda_plan.cuh"
+
+namespace assay::trimul {
+namespace {
+
+template <Factor kFactor_, int kGroups_, int kVectors_>
+struct Plan {
+  static constexpr Factor kFactor = kFactor_;
+  static constexpr int kGroups = kGroups_;  // of 64 edges
+  static constexpr int kVectors =
+      kVectors_;  // of four channels, of each lane of the warp that normalises an edge
+  static constexpr int kAtOnce =
+      kVectors < 8 ? 8 / kVectors : 1;  // edges that a warp loads before it normalises them
+  static constexpr bool kIsScaled = kFactor == Factor::kF16;
+  static constexpr int kRows = kGroups * kGroupRows;
+  static constexpr int kThreads = kGroups * kGroupThreads + 32;  // the last warp fills the ring
+  using T = Stored<kFactor>;
+  using Tile = assay::Tile<kFactor, kGroups>;
+  // Results on their way out: kStagedHidden rows of 64 edges for each group, 16 bytes apart in their banks.
+  static constexpr int kStagedPitch = kGroupRows * int{sizeof(T)} + 16;
+  static constexpr int kStagedBytes = kStagedHidden * kStagedPitch;
+};
+
+struct Arguments {
+  const float* x;
+  int64_t x_batch, x_first, x_second, x_channel;  // [elements]
+  bool has_vectors;                               // four channels of x lie side by side, aligned
+  const float* mask;                              // null: ones
+  int64_t mask_batch, mask_first, mask_second;
+  const float *norm_weight, *norm_bias;
+  int64_t norm_weight_stride, norm_bias_stride;
+  const uint8_t* slots;
+  const Scales* scales;
+  const float* largest_mask;
+  void *left, *right, *gate;
+  int64_t rest;  // [elements] from a factor to the rest of it
+  Planes planes;
+  int channels, tile_depth, depth_slots, side_chunks, gate_chunks, ring_slots;
+  int64_t tiles;  // of a batch
+  int64_t first_batch;
+};
+
+__device__ inline float sum_of_warp(float value) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, lanes);
+  return value;
+}
+__device__ inline float largest_of_warp(float value) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFu, value, lanes));
+  return value;
+}
+
+// A lane's channels of an edge: 128 v + 4 lane + e.
+template <int kVectors>
+struct EdgeValues {
+  float values[kVectors][4];
+};
+
+template <int kVectors>
+__device__ void load_edge(EdgeValues<kVectors>& edge, const Arguments& a, const float* from) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int channel = 128 * v + 4 * lane;
+    if (from != nullptr && a.has_vectors && channel < a.channels) {
+      const float4 four = __ldcs(reinterpret_cast<const float4*>(from + channel));
+      edge.values[v][0] = four.x;
+      edge.values[v][1] = four.y;
+      edge.values[v][2] = four.z;
+      edge.values[v][3] = four.w;
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const bool is_inside = from != nullptr && channel + e < a.channels;
+        edge.values[v][e] = is_inside ? __ldcs(from + (channel + e) * a.x_channel) : 0.0f;
+      }
+    }
+  }
+}
+
+// Deviations from the mean, by way of those from the first value; 0 beyond the last channel. Returns their factor.
+template <int kVectors>
+__device__ float centre(EdgeValues<kVectors>& edge, int channels) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const float first = __shfl_sync(0xFFFFFFFFu, edge.values[0][0], 0);
+  const auto for_each = [&](auto visit) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (128 * v + 4 * lane + e < channels) visit(edge.values[v][e]);
+      }
+    }
+  };
+  float sum = 0, largest = 0;
+  for_each([&](float& value) {
+    value -= first;
+    sum += value;
+    largest = fmaxf(largest, fabsf(value));
+  });
+  const auto count = static_cast<float>(channels);
+  const float mean = sum_of_warp(sum) / count;
+  const float scale = scale_of_deviations(largest_of_warp(largest));
+  float squares = 0;
+  for_each([&](float& value) {
+    value -= mean;
+    const float scaled = value * scale;
+    squares = fmaf(scaled, scaled, squares);
+  });
+  return reciprocal_deviation(sum_of_warp(squares) / count, scale);
+}
+
+// Writes an edge as a row of the tile, filled up with zeros to whole slots.
+template <class Plan>
+__device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor, const Arguments& a,
+                           Power scale, uint8_t* tile, int row) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int v = 0; v < Plan::kVectors; ++v) {
+    const int channel = 128 * v + 4 * lane;
+    if (channel >= a.tile_depth) continue;
+    float xn[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      xn[e] = 0;
+      if (channel + e < a.channels) {
+        const float weight = __ldg(a.norm_weight + (channel + e) * a.norm_weight_stride);
+        xn[e] = edge.values[v][e] * factor * weight + __ldg(a.norm_bias + (channel + e) * a.norm_bias_stride);
+        if constexpr (Plan::kIsScaled) xn[e] = scale(xn[e]);
+      }
+    }
+    uint8_t* const to = tile + Plan::Tile::offset(row, channel);
+    if constexpr (sizeof(typename Plan::T) == 2) {
+      *reinterpret_cast<uint2*>(to) = {pack_factors<typename Plan::T>(xn[0], xn[1]),
+                                       pack_factors<typename Plan::T>(xn[2], xn[3])};
+    } else {
+#pragma unroll
+      for (float& value : xn) value = Plan::kFactor == Factor::kTF32 ? round_to_tf32(value) : value;
+      *reinterpret_cast<float4*>(to) = {xn[0], xn[1], xn[2], xn[3]};
+    }
+  }
+}
+
+// Two rows of 64 columns as rows of `staged`, one for each column.
+template <class Plan>
+__device__ void stage(const float (&values)[32], uint8_t* staged) {
+  using T = typename Plan::T;
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
+  if constexpr (sizeof(T) == 2) {
+#if __CUDA_ARCH__ >= 900
+    // Four matrices at once: both halves of the warp's 16 edges, of 16 columns.
+    const int column = lane / 16 * 8 + lane % 8, edge = 16 * warp + lane / 8 % 2 * 8;
+    uint32_t to = shared_address(staged) + static_cast<uint32_t>(column * Plan::kStagedPitch + edge * 2);
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+      const float* const v = values + 4 * j;
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to),
+                   "r"(pack_factors<T>(v[0], v[1])), "r"(pack_factors<T>(v[2], v[3])),
+                   "r"(pack_factors<T>(v[4], v[5])), "r"(pack_factors<T>(v[6], v[7]))
+                   : "memory");
+      to += 16 * Plan::kStagedPitch;
+    }
+#endif
+  } else {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int column = 8 * j + lane % 4 * 2 + e % 2, edge = 16 * warp + lane / 4 + e / 2 * 8;
+        *reinterpret_cast<float*>(staged + column * Plan::kStagedPitch + edge * 4) = values[4 * j + e];
+      }
+    }
+  }
+}
+
+// What is staged goes to memory: `to` is where the group's first edge of the first channel lies. Factors of f32's width
+// are rounded on the way.
+template <class Plan, bool kIsFactor>
+__device__ void unstage(const uint8_t* staged, typename Plan::T* to, int64_t plane, int64_t rest,
+                        int channels, int64_t edges) {
+  using T = typename Plan::T;
+  constexpr int kVector = 16 / int{sizeof(T)}, kVectors = kGroupRows / kVector;
+  const int thread = static_cast<int>(threadIdx.x % kGroupThreads);
+#pragma unroll
+  for (int i = 0; i < kStagedHidden * kVectors / kGroupThreads; ++i) {
+    const int at = thread + i * kGroupThreads, channel = at / kVectors, vector = at % kVectors;
+    if (channel >= channels || vector * kVector >= edges) continue;
+    uint4 bits = *reinterpret_cast<const uint4*>(staged + channel * Plan::kStagedPitch + vector * 16);
+    T* const target = to + channel * plane + vector * kVector;
+    if constexpr (kIsFactor && sizeof(T) == 4) {
+      float values[4] = {__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
+                         __uint_as_float(bits.w)};
+      float rests[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float rounded = round_to_tf32(values[e]);
+        rests[e] = rest_of_tf32(values[e], rounded);
+        values[e] = rounded;
+      }
+      *reinterpret_cast<float4*>(target) = {values[0], values[1], values[2], values[3]};
+      if constexpr (Plan::kFactor == Factor::kTF32x3) {
+        *reinterpret_cast<float4*>(target + rest) = {rests[0], rests[1], rests[2], rests[3]};
+      }
+    } else {
+      *reinterpret_cast<uint4*>(target) = bits;
+    }
+  }
+}
+
+template <class Plan>
+__device__ void normalise_tile(const Arguments& a, int64_t batch, int64_t start, uint8_t* tile,
+                               float* masks) {
+  const int group = static_cast<int>(threadIdx.x / kGroupThreads),
+            warp = static_cast<int>(threadIdx.x / 32 % 4);
+  Power scale(0);
+  if constexpr (Plan::kIsScaled) scale = Power(a.scales->xn);
+  for (int at = 0; at < 16; at += Plan::kAtOnce) {
+    EdgeValues<Plan::kVectors> edges[Plan::kAtOnce];
+    bool is_edge[Plan::kAtOnce];
+#pragma unroll
+    for (int i = 0; i < Plan::kAtOnce; ++i) {
+      const int row = group * kGroupRows + warp * 16 + at + i;
+      const int64_t position = start + row;
+      const auto first =
+          static_cast<int64_t>(static_cast<uint32_t>(position) / static_cast<uint32_t>(a.planes.pitch));
+      const int64_t second = position - first * a.planes.pitch;
+      is_edge[i] = position < a.planes.plane() && second < a.planes.nodes;
+      const float* const from = a.x + batch * a.x_batch + first * a.x_first + second * a.x_second;
+      load_edge(edges[i], a, is_edge[i] ? from : nullptr);
+      if (threadIdx.x % 32 == 0) {
+        const float* const mask =
+            a.mask + batch * a.mask_batch + first * a.mask_first + second * a.mask_second;
+        masks[row] = !is_edge[i] ? 0.0f : a.mask == nullptr ? 1.0f : __ldg(mask);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < Plan::kAtOnce; ++i) {
+      const float factor = centre(edges[i], a.channels);
+      const int row = group * kGroupRows + warp * 16 + at + i;
+      store_edge<Plan>(edges[i], factor, a, scale, tile, row);
+    }
+  }
+}
+
+template <class Plan>
+__global__ void __launch_bounds__(Plan::kThreads) project_kernel(const __grid_constant__ Arguments a) {
+  using T = typename Plan::T;
+  extern __shared__ __align__(16) uint8_t shared[];
+  const int tile_bytes = Plan::Tile::bytes(a.channels);
+  uint8_t* const staged_all = shared + tile_bytes;
+  auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kGroups * Plan::kStagedBytes);
+  SlotRing ring{shared_address(masks + Plan::kRows), a.ring_slots};
+  if (threadIdx.x == 0) ring.make(Plan::kGroups * 4);
+  __syncthreads();
+
+  if (threadIdx.x >= Plan::kGroups * kGroupThreads) {
+    if (threadIdx.x % 32 == 0) {
+      ring.fill(a.slots, int64_t{2 * a.side_chunks + a.gate_chunks} * a.depth_slots);
+    }
+    return;
+  }
+
+  const int64_t in_job = blockIdx.x / a.tiles, batch = a.first_batch + in_job;
+  const int64_t start = (blockIdx.x - in_job * a.tiles) * Plan::kRows;
+  normalise_tile<Plan>(a, batch, start, shared, masks);
+  fence_async_proxy();
+  const int group = static_cast<int>(threadIdx.x / kGroupThreads);
+  synchronize_group(group);
+
+  const int lane = static_cast<int>(threadIdx.x % 32),
+            row = static_cast<int>(threadIdx.x / 32) * 16 + lane / 4;
+  const float mask[2] = {masks[row], masks[row + 8]};
+  uint8_t* const staged = staged_all + group * Plan::kStagedBytes;
+  const uint32_t rows =
+      shared_address(shared) +
+      static_cast<uint32_t>(group * (kGroupRows / 8) * TileFactor<Plan::kFactor>::kBlockBytes);
+  const int64_t first_edge = start + group * kGroupRows, edges = a.planes.plane() - first_edge;
+  const int64_t offset = in_job * a.planes.batch() + first_edge;
+  const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], void* to,
+                                         int first) {
+    stage<Plan>(values, staged);
+    synchronize_group(group);
+    unstage<Plan, kIsFactor>(staged, static_cast<T*>(to) + offset + first * a.planes.plane(),
+                             a.planes.plane(), a.rest, static_cast<int>(a.planes.hidden) - first, edges);
+    synchronize_group(group);
+  };
+
+  float sums[64];
+  for (int chunk = 0; chunk < 2 * a.side_chunks; ++chunk) {
+    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
+    const bool is_left = chunk < a.side_chunks;
+    float values[32];
+    Power proj(0), gate(0), stored(0);
+    if constexpr (Plan::kIsScaled) {
+      const BatchScales scales(*a.scales, a.mask == nullptr ? 1.0f : a.largest_mask[batch], a.planes.nodes);
+      const int xn = a.scales->xn, side = is_left ? 0 : 1;
+      proj = Power(-xn - a.scales->weights[side]);
+      gate = Power(-xn - a.scales->weights[2 + side]);
+      stored = Power(is_left ? scales.left : scales.right);
+    }
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      float p = sums[i], g = sums[32 + i];
+      if constexpr (Plan::kIsScaled) {
+        p = proj(p);
+        g = gate(g);
+      }
+      values[i] = p * sigmoid(g) * mask[i / 2 % 2];
+      if constexpr (Plan::kIsScaled) values[i] = stored(values[i]);
+    }
+    const int first = (is_left ? chunk : chunk - a.side_chunks) * kStagedHidden;
+    write(std::true_type{}, values, is_left ? a.left : a.right, first);
+  }
+  for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
+    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
+    Power gate(0);
+    if constexpr (Plan::kIsScaled) gate = Power(-a.scales->xn - a.scales->weights[4]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int first = chunk * kSlotColumns + half * kStagedHidden;
+      float values[32];
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        values[i] = sums[32 * half + i];
+        if constexpr (Plan::kIsScaled) values[i] = gate(values[i]);
+        values[i] = sigmoid(values[i]) * (Plan::kIsScaled ? float{1 << kGateExponent} : 1.0f);
+      }
+      write(std::false_type{}, values, a.gate, first);
+    }
+  }
+}
+
+// Shared memory of a block but for the ring.
+template <class Plan>
+int fixed_bytes(int channels) {
+  return Plan::Tile::bytes(channels) + Plan::kGroups * Plan::kStagedBytes + Plan::kRows * 4;
+}
+
+template <class Plan>
+void launch(const Job<Plan::kFactor>& job, Arguments a, int most_shared) {
+  a.tiles = (job.planes.plane() + Plan::kRows - 1) / Plan::kRows;
+  const int64_t blocks = a.tiles * job.count;
+  if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::kRows);
+  // Two blocks on a multiprocessor if both have three slots, else one block with what there is.
+  const int fixed = fixed_bytes<Plan>(a.channels), half = most_shared / 2 - 1024;
+  const int room = fixed + SlotRing::bytes(3) <= half ? half : most_shared;
+  a.ring_slots = std::min((room - fixed) / SlotRing::bytes(1), 8);
+  auto* const kernel = project_kernel<Plan>;
+  allow_all_shared_memory(kernel);
+  const auto bytes = static_cast<size_t>(fixed + SlotRing::bytes(a.ring_slots));
+  kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, bytes, job.stream>>>(a);
+  cuda_check_launch("project_kernel");
+}
+
+}  // namespace
+
+template <Factor kFactor>
+void project(const Job<kFactor>& job) {
+  using Traits = TileFactor<kFactor>;
+  const Tensors& t = job.tensors;
+  const auto channels = static_cast<int>(t.x.shape[3]);
+  const bool has_mask = t.mask.shape[3] == 1;
+  const auto hidden = static_cast<int>(job.planes.hidden);
+  Arguments a{.x = t.x.as<float>(),
+              .x_batch = t.x.strides[0],
+              .x_first = t.x.strides[1],
+              .x_second = t.x.strides[2],
+              .x_channel = t.x.strides[3],
+              .has_vectors = t.x.strides[3] == 1 && channels % 4 == 0 && is_aligned_across(t.x, 0, 3, 16),
+              .mask = has_mask ? t.mask.as<float>() : nullptr,
+              .mask_batch = t.mask.strides[0],
+              .mask_first = t.mask.strides[1],
+              .mask_second = t.mask.strides[2],
+              .norm_weight = t.norm.weight.as<float>(),
+              .norm_bias = t.norm.bias.as<float>(),
+              .norm_weight_stride = t.norm.weight.strides[0],
+              .norm_bias_stride = t.norm.bias.strides[0],
+              .slots = job.weights.projections,
+              .scales = job.weights.scales,
+              .largest_mask = job.largest_mask,
+              .left = job.left,
+              .right = job.right,
+              .gate = job.gate,
+              .rest = job.count * job.planes.batch(),
+              .planes = job.planes,
+              .channels = channels,
+              .tile_depth = (channels + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
+              .depth_slots = (channels + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
+              .side_chunks = (hidden + kStagedHidden - 1) / kStagedHidden,
+              .gate_chunks = (hidden + kSlotColumns - 1) / kSlotColumns,
+              .ring_slots = 0,
+              .tiles = 0,
+              .first_batch = job.first};
+  int most_shared = 0;
+  cuda_check(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, job.device),
+             "cudaDeviceGetAttribute");
+  const auto with_vectors = [&]<int kVectors>(std::integral_constant<int, kVectors>) {
+    if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
+      launch<Plan<kFactor, 2, kVectors>>(job, a, most_shared);
+    } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + SlotRing::bytes(1) <= most_shared) {
+      launch<Plan<kFactor, 1, kVectors>>(job, a, most_shared);
+    } else {
+      throw unsupported_error("c={} needs more shared memory than {} bytes", channels, most_shared);
+    }
+  };
+  if (channels <= 128) return with_vectors(std::integral_constant<int, 1>{});
+  if (channels <= 256) return with_vectors(std::integral_constant<int, 2>{});
+  if (channels <= 384) return with_vectors(std::integral_constant<int, 3>{});
+  with_vectors(std::integral_constant<int, 6>{});
+}
+
+template void project(const Job<Factor::kF16>&);
+template void project(const Job<Factor::kBF16>&);
+template void project(const Job<Factor::kTF32>&);
+template void project(const Job<Factor::kTF32x3>&);
+
+}  // namespace assay::trimul

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of trimul as its CUDA kernels read them, with the scales of f16.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/core_cuda/cuda_check.h"
+#include "kernels/trimul/cuda_plan.cuh"
+
+namespace assay::trimul {
+namespace {
+
+constexpr int kThreads = 256;
+
+struct Matrix {
+  const float* data;
+  int64_t row, column;  // [elements]
+};
+
+struct Vector {
+  const float* data;
+  int64_t stride;  // [elements]
+};
+
+Matrix matrix_of(const ConstTensorView& view) {
+  return {view.as<float>(), view.strides[0], view.strides[1]};
+}
+
+Vector vector_of(const ConstTensorView& view) {
+  return {view.as<float>(), view.strides[0]};
+}
+
+struct Arguments {
+  Matrix weights[6];  // (H, C) but for the last one, to_out
+  Vector norm_weight, norm_bias, out_weight, out_bias;
+  int channels, hidden;
+  uint8_t *projections, *to_out;
+  int64_t projection_slots, out_slots;
+  Scales* scales;
+};
+
+__device__ double block_largest(double value) {
+  __shared__ double parts[kThreads];
+  __syncthreads();
+  parts[threadIdx.x] = value;
+  __syncthreads();
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    if (static_cast<int>(threadIdx.x) < half)
+      parts[threadIdx.x] = fmax(parts[threadIdx.x], parts[threadIdx.x + half]);
+    __syncthreads();
+  }
+  return parts[0];
+}
+
+__device__ double largest_of(const Vector& v, int count) {
+  double most = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads)
+    most = fmax(most, fabs(double{v.data[i * v.stride]}));
+  return block_largest(most);
+}
+
+// A block for each weight. The first one, and that of right_proj, also measure what left and right may be.
+__global__ void __launch_bounds__(kThreads) scales_kernel(const Arguments a) {
+  const int which = static_cast<int>(blockIdx.x);
+  const bool is_out = which == 5;
+  const int rows = is_out ? a.channels : a.hidden, columns = is_out ? a.hidden : a.channels;
+  const Matrix& w = a.weights[which];
+  double most = 0, longest = 0;
+  for (int row = static_cast<int>(threadIdx.x / 32); row < rows; row += kThreads / 32) {
+    double sum = 0;
+    for (int column = static_cast<int>(threadIdx.x % 32); column < columns; column += 32) {
+      const double value = w.data[row * w.row + column * w.column];
+      most = fmax(most, fabs(value));
+      sum += value * value;
+    }
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lanes);
+    longest = fmax(longest, sum);
+  }
+  most = block_largest(most);
+  longest = sqrt(block_largest(longest));
+  const double largest_weight = largest_of(a.norm_weight, a.channels);
+  const double largest_bias = largest_of(a.norm_bias, a.channels);
+  const double largest_out = largest_of(a.out_weight, a.hidden),
+               largest_out_bias = largest_of(a.out_bias, a.hidden);
+  if (threadIdx.x != 0) return;
+  a.scales->weights[which] = exponent_for(most);
+  const double root = sqrt(double(a.channels));
+  if (which < 2) {
+    double squares = 0;
+    for (int c = 0; c < a.channels; ++c) {
+      const double bias = a.norm_bias.data[c * a.norm_bias.stride];
+      squares += bias * bias;
+    }
+    (which == 0 ? a.scales->left : a.scales->right) = longest * (root * largest_weight + sqrt(squares));
+  }
+  if (which == 2) a.scales->xn = exponent_for(root * largest_weight + largest_bias);
+  if (which == 3) a.scales->z = exponent_for(sqrt(double(a.hidden)) * largest_out + largest_out_bias);
+}
+
+// Which weight, and which of its rows, a column of the projections stands for.
+struct Place {
+  int weight, row;
+};
+__device__ Place place_of(int chunk, int column, int hidden) {
+  const int side = (hidden + kStagedHidden - 1) / kStagedHidden;
+  if (chunk >= 2 * side) return {4, (chunk - 2 * side) * kSlotColumns + column};
+  return {chunk / side + 2 * (column / kStagedHidden), chunk % side * kStagedHidden + column % kStagedHidden};
+}
+
+// Sums 8j + 2q + e of a pair of neighbouring j stand for channels 16 (j/2) + 4q + 2 (j%2) + e.
+__device__ int out_channel(int column) {
+  return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
+}
+
+// A thread for each element of the slots.
+template <Factor kFactor>
+__global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
+  using Traits = TileFactor<kFactor>;
+  constexpr int kElements = kSlotColumns * Traits::kSlotDepth;
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int64_t slot = i / kElements;
+  if (slot >= a.projection_slots + a.out_slots) return;
+  const bool is_out = slot >= a.projection_slots;
+  const int inner = static_cast<int>(is_out ? slot - a.projection_slots : slot);
+  const int depth = is_out ? a.hidden : a.channels;
+  const int slots = (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth;  // of the same columns
+  const int in_slot = static_cast<int>(i % kElements);
+  const int column = in_slot / Traits::kSlotDepth, k = in_slot % Traits::kSlotDepth;
+  const Place place = is_out ? Place{5, inner / slots * kSlotColumns + out_channel(column)}
+                             : place_of(inner / slots, column, a.hidden);
+  const int at = inner % slots * Traits::kSlotDepth + k;
+  float value = 0;
+  if (place.row < (is_out ? a.channels : a.hidden) && at < depth) {
+    const Matrix& w = a.weights[place.weight];
+    value = w.data[place.row * w.row + at * w.column];
+    if constexpr (kFactor == Factor::kF16) value = Power(a.scales->weights[place.weight])(value);
+  }
+  uint8_t* const to = (is_out ? a.to_out : a.projections) + int64_t{inner} * kSlotBytes +
+                      Traits::offset(column, k, Traits::kSlotNext);
+  if constexpr (Traits::kParts == 2) {
+    const float rounded = round_to_tf32(value);
+    store_factor<kFactor>(to, rounded);
+    store_factor<kFactor>(to + Traits::kSlotNext, rest_of_tf32(value, rounded));
+  } else {
+    store_factor<kFactor>(to, value);
+  }
+}
+
+}  // namespace
+
+template <Factor kFactor>
+PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Held& memory) {
+  const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
+  const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
+  const int64_t projection_slots = slots_of<kFactor>(sides, channels) + slots_of<kFactor>(hidden, channels);
+  const int64_t out_slots = slots_of<kFactor>(channels, hidden);
+  constexpr int64_t kHeader = 256;  // [bytes] for the scales
+  std::vector<DerivedTensors::Source> sources;
+  const ConstTensorView* const weights[] = {
+      &t.norm.weight, &t.norm.bias, &t.left.proj,          &t.right.proj,       &t.left.gate,
+      &t.right.gate,  &t.out_gate,  &t.to_out_norm.weight, &t.to_out_norm.bias, &t.to_out};
+  for (size_t i = 0; i < std::size(weights); ++i) sources.push_back(run.source(kNormWeight + i, *weights[i]));
+  const auto make = [&](void* data) {
+    auto* const bytes = static_cast<uint8_t*>(data);
+    const Arguments a{.weights = {matrix_of(t.left.proj), matrix_of(t.right.proj), matrix_of(t.left.gate),
+                                  matrix_of(t.right.gate), matrix_of(t.out_gate), matrix_of(t.to_out)},
+                      .norm_weight = vector_of(t.norm.weight),
+                      .norm_bias = vector_of(t.norm.bias),
+                      .out_weight = vector_of(t.to_out_norm.weight),
+                      .out_bias = vector_of(t.to_out_norm.bias),
+                      .channels = static_cast<int>(channels),
+                      .hidden = static_cast<int>(hidden),
+                      .projections = bytes + kHeader,
+                      .to_out = bytes + kHeader + projection_slots * kSlotBytes,
+                      .projection_slots = projection_slots,
+                      .out_slots = out_slots,
+                      .scales = reinterpret_cast<Scales*>(bytes)};
+    const auto stream = static_cast<cudaStream_t>(run.stream);
+    if constexpr (kFactor == Factor::kF16) {
+      scales_kernel<<<6, kThreads, 0, stream>>>(a);
+      cuda_check_launch("scales_kernel");
+    }
+    const int64_t elements = (projection_slots + out_slots) * kSlotColumns * TileFactor<kFactor>::kSlotDepth;
+    if (elements == 0) return;
+    pack_kernel<kFactor>
+        <<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(a);
+    cuda_check_launch("pack_kernel");
+  };
+  memory = run.context.derived().get(fmt::format("trimul {} c={} h={}", name_of(kFactor), channels, hidden),
+                                     kHeader + (projection_slots + out_slots) * kSlotBytes, sources,
+                                     run.stream, make);
+  const auto* const bytes = static_cast<const uint8_t*>(memory.data());
+  return {.projections = bytes + kHeader,
+          .to_out = bytes + kHeader + projection_slots * kSlotBytes,
+          .scales = kFactor == Factor::kF16 ? reinterpret_cast<const Scales*>(bytes) : nullptr};
+}
+
+template PackedWeights pack_weights<Factor::kF16>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Factor::kBF16>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Factor::kTF32>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Factor::kTF32x3>(const Tensors&, const Run&, DerivedTensors::Held&);
+
+}  // namespace assay::trimul
