@@ -16,6 +16,17 @@ __device__ inline void arrive(uint32_t barrier) {
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
 }
 
+// Whether the phase with this parity is complete.
+__device__ inline bool has_completed(uint32_t barrier, uint32_t parity) {
+  uint32_t is_complete;
+  asm volatile(
+      "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(is_complete)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return is_complete != 0;
+}
+
 // Until the phase with this parity is complete. The phase before the first one has parity 1 and is complete.
 __device__ inline void wait_for_phase(uint32_t barrier, uint32_t parity) {
   uint32_t is_complete;
@@ -27,11 +38,7 @@ __device__ inline void wait_for_phase(uint32_t barrier, uint32_t parity) {
         : "r"(barrier), "r"(parity)
         : "memory");
 #else
-    asm volatile(
-        "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
-        : "=r"(is_complete)
-        : "r"(barrier), "r"(parity)
-        : "memory");
+    is_complete = has_completed(barrier, parity);
 #endif
   } while (is_complete == 0);
 }

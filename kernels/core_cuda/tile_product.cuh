@@ -5,8 +5,8 @@
 //   sums (64 * groups, 128) = tile (64 * groups, depth) * weights (128, depth) transposed
 //
 // Weights are packed once into slots of kSlotBytes, in the order of their use: all depths of 128 columns, then those of
-// the next 128. One thread fills a ring of slots by bulk copies; groups of 128 threads, each with its own 64 rows of the
-// tile, use them up. 16-bit factors are multiplied by warpgroups (wgmma.cuh, sm_90a), those of f32's width by single warps
+// the next 128. Groups of 128 threads, each with its own 64 rows of the tile, use up a ring of slots, which one of the
+// threads fills again by bulk copies whenever it comes by. 16-bit factors are multiplied by warpgroups (wgmma.cuh, sm_90a), those of f32's width by single warps
 // as tf32 (sm_80 and later), once, or three times with both parts of each factor.
 //
 // A thread has the sums of two rows, `row` = 16 * warp of its group + lane / 4 and row + 8: sums[4j] and sums[4j + 1] are
@@ -102,46 +102,72 @@ __device__ inline void synchronize_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kGroupThreads) : "memory");
 }
 
-// The slots in shared memory: `address` is that of the first one, a multiple of 16; their barriers lie behind them.
-struct SlotRing {
-  uint32_t address;
-  int count;
-  int at = 0;
-  uint32_t phase = 0;
-
+// The slots in shared memory, a multiple of 16 there, with their barriers behind them.
+class SlotRing {
+ public:
   __host__ __device__ static constexpr int bytes(int slots) { return slots * (kSlotBytes + 16); }
 
-  __device__ uint32_t slot() const { return address + static_cast<uint32_t>(at) * kSlotBytes; }
-  __device__ uint32_t full() const { return barriers() + static_cast<uint32_t>(at) * 16; }
-  __device__ uint32_t empty() const { return full() + 8; }
-  __device__ uint32_t empty_before() const {
-    return barriers() + static_cast<uint32_t>(at == 0 ? count - 1 : at - 1) * 16 + 8;
+  // For threads of `warps` warps; `source` has `total` slots. Followed by __syncthreads().
+  __device__ SlotRing(uint32_t address, int count, int warps, const uint8_t* source, int total)
+      : address_(address), count_(count), source_(source), left_(threadIdx.x == 0 ? total : 0) {
+    if (threadIdx.x != 0) return;
+    for (int i = 0; i < count; ++i) {
+      make_barrier(full(i), 1);
+      make_barrier(empty(i), warps);
+    }
+    fence_async_proxy();
+    refill();
   }
-  __device__ uint32_t barriers() const { return address + static_cast<uint32_t>(count) * kSlotBytes; }
-  __device__ void advance() {
-    if (++at < count) return;
+
+  // Fills the slots that are free; in one thread.
+  __device__ void refill() {
+    while (left_ > 0 && has_completed(empty(fill_at_), fill_phase_ ^ 1)) fill_one();
+  }
+
+  // The next slot, when it is there.
+  __device__ uint32_t wait() {
+    if (left_ > 0) {
+      refill();
+      if (left_ > 0 && fill_at_ == at_ && fill_phase_ == phase_) {  // it is the next one to be filled
+        wait_for_phase(empty(fill_at_), fill_phase_ ^ 1);
+        fill_one();
+      }
+    }
+    __syncwarp();
+    wait_for_phase(full(at_), phase_);
+    return slot(at_);
+  }
+  __device__ void advance() { step(at_, phase_); }
+  // The calling warp is done with the slot before the next one.
+  __device__ void free_last() const {
+    if (threadIdx.x % 32 == 0) arrive(empty(at_ == 0 ? count_ - 1 : at_ - 1));
+  }
+
+ private:
+  __device__ uint32_t slot(int i) const { return address_ + static_cast<uint32_t>(i) * kSlotBytes; }
+  __device__ uint32_t full(int i) const { return slot(count_) + static_cast<uint32_t>(i) * 16; }
+  __device__ uint32_t empty(int i) const { return full(i) + 8; }
+  __device__ void step(int& at, uint32_t& phase) const {
+    if (++at < count_) return;
     at = 0;
     phase ^= 1;
   }
-
-  // By one thread, followed by __syncthreads().
-  __device__ void make(int consumer_warps) const {
-    for (int i = 0; i < count; ++i) {
-      make_barrier(barriers() + static_cast<uint32_t>(i) * 16, 1);
-      make_barrier(barriers() + static_cast<uint32_t>(i) * 16 + 8, consumer_warps);
-    }
-    fence_async_proxy();
+  __device__ void fill_one() {
+    copy_bulk<CacheUse::kAgain>(slot(fill_at_), source_, kSlotBytes, full(fill_at_));
+    arrive_with_copies(full(fill_at_), kSlotBytes);
+    source_ += kSlotBytes;
+    --left_;
+    step(fill_at_, fill_phase_);
   }
 
-  // Fills slots with these, one after the other. By one thread.
-  __device__ void fill(const uint8_t* slots, int64_t number) {
-    for (int64_t i = 0; i < number; ++i) {
-      wait_for_phase(empty(), phase ^ 1);
-      copy_bulk<CacheUse::kAgain>(slot(), slots + i * kSlotBytes, kSlotBytes, full());
-      arrive_with_copies(full(), kSlotBytes);
-      advance();
-    }
-  }
+  uint32_t address_;
+  int count_;
+  int at_ = 0;
+  uint32_t phase_ = 0;
+  const uint8_t* source_;
+  int left_;  // to fill; 0 in all threads but one
+  int fill_at_ = 0;
+  uint32_t fill_phase_ = 0;
 };
 
 // The sums of the next `slots` slots of the ring, by a group whose rows of the tile begin at `rows` in shared memory. What
@@ -151,32 +177,31 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
   using Traits = TileFactor<kFactor>;
   constexpr uint32_t kNext = Tile<kFactor, kGroups>::kNext;
   constexpr int kBlocks = Traits::kSlotDepth / Traits::kBlockDepth;  // along the depth of a slot
-  const bool is_first_lane = threadIdx.x % 32 == 0;
 #pragma unroll
   for (float& sum : sums) sum = 0;
   if constexpr (Traits::kIsShort) {
 #if ASSAY_HAS_WGMMA
     using F = std::conditional_t<kFactor == Factor::kF16, f16, bf16>;
     for (int s = 0; s < slots; ++s) {
-      wait_for_phase(ring.full(), ring.phase);
+      const uint32_t weights = ring.wait();
       wgmma_begin();
 #pragma unroll
       for (int k = 0; k < kBlocks; k += 2) {
         const SharedFactor a{rows + static_cast<uint32_t>(s * kBlocks + k) * kNext, kNext,
                              Traits::kBlockBytes};
-        const SharedFactor b{ring.slot() + k * Traits::kSlotNext, Traits::kSlotNext, Traits::kBlockBytes};
+        const SharedFactor b{weights + k * Traits::kSlotNext, Traits::kSlotNext, Traits::kBlockBytes};
         wgmma<F>(sums, a.descriptor(), b.descriptor(), 1);
       }
       wgmma_commit();
       if (s > 0) {
         wgmma_wait<1>();
-        if (is_first_lane) arrive(ring.empty_before());
+        ring.free_last();
       }
       ring.advance();
     }
     if (slots > 0) {
       wgmma_wait<0>();
-      if (is_first_lane) arrive(ring.empty_before());
+      ring.free_last();
     }
     keep_in_place(sums);
 #endif
@@ -190,7 +215,7 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
                    : "memory");
     };
     for (int s = 0; s < slots; ++s) {
-      wait_for_phase(ring.full(), ring.phase);
+      const uint32_t slot = ring.wait();
 #pragma unroll
       for (int k = 0; k < kBlocks; ++k) {
         // Two steps of 8: in the first one lane q has number 4q as q and number 4q + 1 as q + 4, in both factors.
@@ -212,7 +237,7 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
 #pragma unroll
         for (int j = 0; j < kSlotColumns / 8; ++j) {
           const uint32_t weights =
-              ring.slot() + static_cast<uint32_t>(k * Traits::kSlotNext + j * Traits::kBlockBytes) + own;
+              slot + static_cast<uint32_t>(k * Traits::kSlotNext + j * Traits::kBlockBytes) + own;
           float b[4], b_rest[4];
           load(b, weights);
           if constexpr (Traits::kParts == 2) load(b_rest, weights + Traits::kSlotNext);
@@ -229,9 +254,9 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
           }
         }
       }
-      __syncwarp();
-      if (is_first_lane) arrive(ring.empty());
       ring.advance();
+      __syncwarp();
+      ring.free_last();
     }
   }
 }

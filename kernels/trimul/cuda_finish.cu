@@ -13,25 +13,24 @@
 namespace assay::trimul {
 namespace {
 
-template <Factor kFactor_, int kGroups_, int kBlocks_>
+// A block has one group: 64 edges.
+template <Factor kFactor_, int kBlocks_>
 struct Plan {
   static constexpr Factor kFactor = kFactor_;
-  static constexpr int kGroups = kGroups_;
   static constexpr int kBlocks = kBlocks_;  // of 128 hidden channels
   static constexpr bool kIsScaled = kFactor == Factor::kF16;
-  static constexpr int kRows = kGroups * kGroupRows;
-  static constexpr int kThreads = kGroups * kGroupThreads + 32;  // the last warp fills the ring
-  static constexpr int kMinBlocks = TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 3 : 1;
+  static constexpr int kMinBlocks =
+      TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 : 1;  // on a multiprocessor
   using T = Stored<kFactor>;
-  using Tile = assay::Tile<kFactor, kGroups>;
-  // What the warps of a group tell each other of its 64 edges: first values, sums, largest deviations, sums of squares.
-  static constexpr int kExchange = kGroupRows * (1 + 3 * 4);  // [floats]
+  using Tile = assay::Tile<kFactor, 1>;
 };
+
+// What the warps tell each other of the 64 edges: first values, sums, largest deviations, sums of squares.
+constexpr int kExchangeBytes = kGroupRows * (1 + 3 * 4) * int{sizeof(float)};
 
 struct Arguments {
   const void *hidden, *gate;
-  const float *norm_weight, *norm_bias;
-  int64_t norm_weight_stride, norm_bias_stride;
+  const PackedNorms* norms;
   const uint8_t* slots;
   const Scales* scales;
   const float* largest_mask;  // null: ones
@@ -60,11 +59,10 @@ __device__ void load_eight(Eight<T>& bits, const T* from) {
   }
 }
 
-// Adds up (or takes the largest of) what the threads of a group have of each of its edges: eight edges of a thread, those
-// of lane % 8. `shared` has 64 floats for each warp.
+// Adds up (or takes the largest of) what the threads have of each edge: eight edges of a thread, those of lane % 8. `shared` has 64 floats for each warp.
 template <bool kIsSum>
-__device__ void combine(float (&values)[8], float* shared, int group) {
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
+__device__ void combine(float (&values)[8], float* shared) {
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const auto both = [](float a, float b) { return kIsSum ? a + b : fmaxf(a, b); };
 #pragma unroll
   for (float& value : values) {
@@ -79,7 +77,7 @@ __device__ void combine(float (&values)[8], float* shared, int group) {
                                                                  values[i + 3]};
     }
   }
-  synchronize_group(group);
+  __syncthreads();
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     values[i] =
@@ -87,25 +85,53 @@ __device__ void combine(float (&values)[8], float* shared, int group) {
   }
 }
 
+// What is not scaled by powers of two is normalised as it is. In f16 deviations stay as they are stored, 2^exponent times
+// their value, and eps is scaled alike, where it is in the range of f32. It counts for nothing below 2^-100, since squares
+// that are not 0 add 2^-56 at least; and squares, 2^32 at most, count for nothing where it is 2^63 and more: then a part
+// of 2^-exponent goes to the weight of the norm.
+struct DeviationScale {
+  float eps = static_cast<float>(kEpsilon);
+  bool is_eps_alone = false;
+  Power rest = Power(0);
+
+  DeviationScale() = default;
+  __device__ explicit DeviationScale(int exponent) {
+    is_eps_alone = exponent > 40;
+    if (is_eps_alone) {
+      rest = Power(-exponent);
+    } else {
+      eps = fmaxf(Power(2 * exponent)(eps), 0x1p-100f);
+    }
+  }
+  __device__ float factor(float mean_square) const {
+    return is_eps_alone ? rest.first / sqrtf(eps) : 1.0f / sqrtf(mean_square + eps);
+  }
+};
+
+// Where edge number 8 v + e of the tile lies in it: the threads that write side by side have neighbouring v.
+__device__ inline int row_of(int v, int e) {
+  return 8 * e + v;
+}
+
 template <class Plan>
 __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, uint8_t* tile,
                        float* exchange) {
   using T = typename Plan::T;
-  const int group = static_cast<int>(threadIdx.x / kGroupThreads);
-  const int thread = static_cast<int>(threadIdx.x % kGroupThreads);
-  const int edge = thread % 8 * 8, first_channel = thread / 8 * 8;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int vector = thread % 8, first_channel = thread / 8 * 8;
   const auto hidden_channels = static_cast<int>(a.planes.hidden);
-  const bool is_inside = first_edge + edge < a.planes.plane();
-  const int64_t offset = in_job * a.planes.batch() + first_edge + edge;
+  const bool is_inside = first_edge + 8 * vector < a.planes.plane();
+  const int64_t offset = in_job * a.planes.batch() + first_edge + 8 * vector;
   const auto load = [&](Eight<T>(&to)[Plan::kBlocks][8], const void* tensor) {
 #pragma unroll
     for (int block = 0; block < Plan::kBlocks; ++block) {
+      const T* from =
+          static_cast<const T*>(tensor) + offset + (128 * block + first_channel) * a.planes.plane();
 #pragma unroll
       for (int c = 0; c < 8; ++c) {
-        const int channel = 128 * block + first_channel + c;
-        const bool is_there = is_inside && channel < hidden_channels;
-        load_eight(to[block][c],
-                   is_there ? static_cast<const T*>(tensor) + offset + channel * a.planes.plane() : nullptr);
+        const bool is_there = is_inside && 128 * block + first_channel + c < hidden_channels;
+        load_eight(to[block][c], is_there ? from : nullptr);
+        from += a.planes.plane();
       }
     }
   };
@@ -114,26 +140,14 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
   load(hidden, a.hidden);
   if constexpr (kGateAhead) load(gate, a.gate);
 
-  Power unscale(0), scale(0);
-  if constexpr (Plan::kIsScaled) {
-    const BatchScales scales(
-        *a.scales, a.largest_mask == nullptr ? 1.0f : a.largest_mask[a.first_batch + in_job], a.planes.nodes);
-    unscale = Power(-scales.hidden);
-    scale = Power(a.scales->z);
-  }
-  const auto value_of = [&](int block, int c, int e) {
-    const float value = hidden[block][c][e];
-    return Plan::kIsScaled ? unscale(value) : value;
-  };
-  float* const firsts = exchange;
   if (first_channel == 0) {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) firsts[edge + e] = value_of(0, 0, e);
+    for (int e = 0; e < 8; ++e) exchange[8 * vector + e] = hidden[0][0][e];
   }
-  synchronize_group(group);
-  float first[8], sums[8] = {}, largest[8] = {}, squares[8] = {};
+  __syncthreads();
+  float first[8], sums[8] = {}, largest[8] = {}, squares[8] = {}, mean[8], factor[8];
 #pragma unroll
-  for (int e = 0; e < 8; ++e) first[e] = firsts[edge + e];
+  for (int e = 0; e < 8; ++e) first[e] = exchange[8 * vector + e];
   const auto for_each = [&](auto visit) {
 #pragma unroll
     for (int block = 0; block < Plan::kBlocks; ++block) {
@@ -141,31 +155,41 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
       for (int c = 0; c < 8; ++c) {
         if (128 * block + first_channel + c >= hidden_channels) continue;
 #pragma unroll
-        for (int e = 0; e < 8; ++e) visit(e, value_of(block, c, e) - first[e]);
+        for (int e = 0; e < 8; ++e) visit(e, hidden[block][c][e] - first[e]);
       }
     }
   };
   for_each([&](int e, float deviation) {
     sums[e] += deviation;
-    largest[e] = fmaxf(largest[e], fabsf(deviation));
+    if constexpr (!Plan::kIsScaled) largest[e] = fmaxf(largest[e], fabsf(deviation));
   });
-  combine<true>(sums, exchange + kGroupRows, group);
-  combine<false>(largest, exchange + 5 * kGroupRows, group);
+  combine<true>(sums, exchange + kGroupRows);
+  if constexpr (!Plan::kIsScaled) combine<false>(largest, exchange + 5 * kGroupRows);
   const auto count = static_cast<float>(hidden_channels);
-  float mean[8];
 #pragma unroll
   for (int e = 0; e < 8; ++e) {
     mean[e] = sums[e] / count;
-    largest[e] = scale_of_deviations(largest[e]);
+    largest[e] = largest[e] >= kLargeDeviation ? kScaleOfLarge : 1.0f;
   }
   for_each([&](int e, float deviation) {
-    const float scaled = (deviation - mean[e]) * largest[e];
+    const float scaled = (deviation - mean[e]) * (Plan::kIsScaled ? 1.0f : largest[e]);
     squares[e] = fmaf(scaled, scaled, squares[e]);
   });
-  combine<true>(squares, exchange + 9 * kGroupRows, group);
-  float factor[8];
+  combine<true>(squares, exchange + 9 * kGroupRows);
+  float weight_scale = 1, bias_scale = 1;
+  if constexpr (Plan::kIsScaled) {
+    const BatchScales scales(
+        *a.scales, a.largest_mask == nullptr ? 1.0f : a.largest_mask[a.first_batch + in_job], a.planes.nodes);
+    const DeviationScale deviations(scales.hidden);
 #pragma unroll
-  for (int e = 0; e < 8; ++e) factor[e] = reciprocal_deviation(squares[e] / count, largest[e]);
+    for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e] / count);
+    // z is stored times 2^z, from a gate that is stored times 2^kGateExponent.
+    bias_scale = Power::power_of_two(min(max(a.scales->z - kGateExponent, -126), 127));
+    weight_scale = deviations.rest.second * bias_scale;
+  } else {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) factor[e] = reciprocal_deviation(squares[e] / count, largest[e]);
+  }
   if constexpr (!kGateAhead) load(gate, a.gate);
 
 #pragma unroll
@@ -174,24 +198,30 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
     if (base >= a.tile_depth) continue;
     float weight[8], bias[8];
 #pragma unroll
-    for (int c = 0; c < 8; ++c) {
-      const bool is_channel = base + c < hidden_channels;
-      weight[c] = is_channel ? __ldg(a.norm_weight + (base + c) * a.norm_weight_stride) : 0.0f;
-      bias[c] = is_channel ? __ldg(a.norm_bias + (base + c) * a.norm_bias_stride) : 0.0f;
+    for (int c = 0; c < 8; c += 4) {
+      *reinterpret_cast<float4*>(weight + c) =
+          __ldg(reinterpret_cast<const float4*>(a.norms->out_weight + base + c));
+      *reinterpret_cast<float4*>(bias + c) =
+          __ldg(reinterpret_cast<const float4*>(a.norms->out_bias + base + c));
+    }
+    if constexpr (Plan::kIsScaled) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        weight[c] *= weight_scale;
+        bias[c] *= bias_scale;
+      }
     }
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       float z[8];
 #pragma unroll
       for (int c = 0; c < 8; ++c) {
-        const float deviation = value_of(block, c, e) - first[e] - mean[e];
-        float g = gate[block][c][e];
-        if constexpr (Plan::kIsScaled) g *= 1.0f / float{1 << kGateExponent};
-        z[c] = base + c < hidden_channels ? (deviation * factor[e] * weight[c] + bias[c]) * g : 0.0f;
-        if constexpr (Plan::kIsScaled) z[c] = scale(z[c]);
+        const float deviation = hidden[block][c][e] - first[e] - mean[e];
+        z[c] = (deviation * factor[e] * weight[c] + bias[c]) * gate[block][c][e];
+        if (base + c >= hidden_channels) z[c] = 0;
         if constexpr (Plan::kFactor == Factor::kTF32) z[c] = round_to_tf32(z[c]);
       }
-      uint8_t* const to = tile + Plan::Tile::offset(group * kGroupRows + edge + e, base);
+      uint8_t* const to = tile + Plan::Tile::offset(row_of(vector, e), base);
       if constexpr (sizeof(T) == 2) {
         *reinterpret_cast<uint4*>(to) = {pack_factors<T>(z[0], z[1]), pack_factors<T>(z[2], z[3]),
                                          pack_factors<T>(z[4], z[5]), pack_factors<T>(z[6], z[7])};
@@ -204,50 +234,41 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
 }
 
 template <class Plan>
-__global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
+__global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
     finish_kernel(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(16) uint8_t shared[];
-  auto* const exchange =
-      reinterpret_cast<float*>(shared + Plan::Tile::bytes(static_cast<int>(a.planes.hidden)));
-  SlotRing ring{shared_address(exchange + Plan::kGroups * Plan::kExchange), a.ring_slots};
-  if (threadIdx.x == 0) ring.make(Plan::kGroups * 4);
+  uint8_t* const exchange = shared + Plan::Tile::bytes(static_cast<int>(a.planes.hidden));
+  SlotRing ring(shared_address(exchange + kExchangeBytes), a.ring_slots, 4, a.slots,
+                a.chunks * a.depth_slots);
   __syncthreads();
 
-  if (threadIdx.x >= Plan::kGroups * kGroupThreads) {
-    if (threadIdx.x % 32 == 0) ring.fill(a.slots, int64_t{a.chunks} * a.depth_slots);
-    return;
-  }
-
   const int64_t in_job = blockIdx.x / a.tiles;
-  const int group = static_cast<int>(threadIdx.x / kGroupThreads);
-  const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * Plan::kRows + group * kGroupRows;
+  const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * kGroupRows;
   if (a.planes.hidden > 0) {
-    make_z<Plan>(a, in_job, first_edge, shared, exchange + group * Plan::kExchange);
+    make_z<Plan>(a, in_job, first_edge, shared, reinterpret_cast<float*>(exchange));
     fence_async_proxy();
-    synchronize_group(group);
+    __syncthreads();
   }
 
   const int lane = static_cast<int>(threadIdx.x % 32);
   float* targets[2];  // rows of out; null where there is none
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int64_t position = first_edge + threadIdx.x / 32 % 4 * 16 + lane / 4 + 8 * half;
+    const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4 + 8 * half;
+    const int64_t position = first_edge + row % 8 * 8 + row / 8;  // see row_of
     const auto first =
         static_cast<int64_t>(static_cast<uint32_t>(position) / static_cast<uint32_t>(a.planes.pitch));
     const int64_t second = position - first * a.planes.pitch;
     const bool is_edge = position < a.planes.plane() && second < a.planes.nodes;
-    float* const row =
+    float* const to =
         a.out + (a.first_batch + in_job) * a.out_batch + first * a.out_first + second * a.out_second;
-    targets[half] = is_edge ? row : nullptr;
+    targets[half] = is_edge ? to : nullptr;
   }
-  const uint32_t rows =
-      shared_address(shared) +
-      static_cast<uint32_t>(group * (kGroupRows / 8) * TileFactor<Plan::kFactor>::kBlockBytes);
   Power unscale(0);
   if constexpr (Plan::kIsScaled) unscale = Power(-a.scales->z - a.scales->weights[5]);
   float sums[64];
   for (int chunk = 0; chunk < a.chunks; ++chunk) {
-    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
+    multiply_tile<Plan::kFactor, 1>(sums, shared_address(shared), a.depth_slots, ring);
     if constexpr (Plan::kIsScaled) {
 #pragma unroll
       for (float& sum : sums) sum = unscale(sum);
@@ -275,21 +296,16 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
 }
 
 template <class Plan>
-int fixed_bytes(int hidden) {
-  return Plan::Tile::bytes(hidden) + Plan::kGroups * Plan::kExchange * 4;
-}
-
-template <class Plan>
 void launch(const Job<Plan::kFactor>& job, Arguments a) {
-  a.tiles = (job.planes.plane() + Plan::kRows - 1) / Plan::kRows;
+  a.tiles = (job.planes.plane() + kGroupRows - 1) / kGroupRows;
   const int64_t blocks = a.tiles * job.count;
-  if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::kRows);
-  const int fixed = fixed_bytes<Plan>(static_cast<int>(job.planes.hidden));
+  if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, kGroupRows);
   a.ring_slots = 2;
   auto* const kernel = finish_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  const auto bytes = static_cast<size_t>(fixed + SlotRing::bytes(a.ring_slots));
-  kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, bytes, job.stream>>>(a);
+  const int bytes =
+      Plan::Tile::bytes(static_cast<int>(job.planes.hidden)) + kExchangeBytes + SlotRing::bytes(a.ring_slots);
+  kernel<<<static_cast<unsigned>(blocks), kGroupThreads, static_cast<size_t>(bytes), job.stream>>>(a);
   cuda_check_launch("finish_kernel");
 }
 
@@ -304,10 +320,7 @@ void finish(const Job<kFactor>& job) {
   const Arguments a{
       .hidden = job.hidden,
       .gate = job.gate,
-      .norm_weight = t.to_out_norm.weight.as<float>(),
-      .norm_bias = t.to_out_norm.bias.as<float>(),
-      .norm_weight_stride = t.to_out_norm.weight.strides[0],
-      .norm_bias_stride = t.to_out_norm.bias.strides[0],
+      .norms = job.weights.norms,
       .slots = job.weights.to_out,
       .scales = job.weights.scales,
       .largest_mask = job.largest_mask,
@@ -326,9 +339,9 @@ void finish(const Job<kFactor>& job) {
       .tiles = 0,
       .first_batch = job.first};
   if (hidden <= 128) {
-    launch<Plan<kFactor, Traits::kIsShort ? 1 : 1, 1>>(job, a);
+    launch<Plan<kFactor, 1>>(job, a);
   } else {
-    launch<Plan<kFactor, 1, 2>>(job, a);
+    launch<Plan<kFactor, 2>>(job, a);
   }
 }
 

@@ -41,10 +41,13 @@ struct Power {
 
   __device__ explicit Power(int exponent) {
     const int e = min(max(exponent, -252), 252), half = e / 2;
-    first = __int_as_float((127 + half) << 23);
-    second = __int_as_float((127 + e - half) << 23);
+    first = power_of_two(half);
+    second = power_of_two(e - half);
   }
   __device__ float operator()(float value) const { return value * first * second; }
+
+  // For -126 <= exponent <= 127.
+  __device__ static float power_of_two(int exponent) { return __int_as_float((127 + exponent) << 23); }
 };
 
 // The exponent that brings a magnitude to 2^14 .. 2^15; 0 for one that is 0 or not finite.
@@ -79,11 +82,18 @@ struct BatchScales {
 };
 inline constexpr int kGateExponent = 14;
 
+// Both norms as the kernels read them, filled up with zeros.
+struct PackedNorms {
+  static constexpr int kChannels = 768, kHidden = 256;
+  float weight[kChannels], bias[kChannels], out_weight[kHidden], out_bias[kHidden];
+};
+
 // The weights as the kernels read them. Columns of `projections`: 64 of the projection and 64 of the gate, side by side,
 // for all channels of left, then of right; then 128 at a time of the gate of the output. Those of `to_out` are in the
 // order in which a thread has four neighbours of them.
 struct PackedWeights {
   const uint8_t *projections, *to_out;
+  const PackedNorms* norms;
   const Scales* scales;  // null but for f16
 };
 
@@ -112,15 +122,17 @@ void project(const Job<kFactor>& job);
 template <Factor kFactor>
 void finish(const Job<kFactor>& job);
 
-// The sigmoid in f32, right to 4u + (2 + |g|) u (1 - sigmoid) of itself.
-__device__ inline float sigmoid(float g) {
-  return __frcp_rn(1.0f + __expf(-g));
+// The sigmoid of g in f32, right to 4u + (4 + 2|g|) u (1 - sigmoid) of itself, from -g / ln 2.
+__device__ inline float sigmoid_of_power(float exponent) {
+  float power, result;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return result;
 }
+inline constexpr float kMinusLog2E = -1.442695041f;
 
-// Scales a deviation so that its square stays in the range of f32, by the largest deviation of its row.
-__device__ inline float scale_of_deviations(float largest) {
-  return largest >= 0x1p60f ? 0x1p-80f : 1.0f;
-}
+// The squares of deviations from here on are made smaller, lest they leave the range of f32.
+inline constexpr float kLargeDeviation = 0x1p60f, kScaleOfLarge = 0x1p-80f;
 
 // 1 / sqrt(variance + eps), as a factor of deviations, from the mean of their scaled squares.
 __device__ inline float reciprocal_deviation(float mean_square, float scale) {

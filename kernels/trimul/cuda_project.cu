@@ -23,7 +23,9 @@ struct Plan {
       kVectors < 8 ? 8 / kVectors : 1;  // edges that a warp loads before it normalises them
   static constexpr bool kIsScaled = kFactor == Factor::kF16;
   static constexpr int kRows = kGroups * kGroupRows;
-  static constexpr int kThreads = kGroups * kGroupThreads + 32;  // the last warp fills the ring
+  static constexpr int kThreads = kGroups * kGroupThreads;
+  static constexpr int kMinBlocks =
+      TileFactor<kFactor>::kIsShort && kGroups < 3 ? 2 : 1;  // on a multiprocessor
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
   // Results on their way out: kStagedHidden rows of 64 edges for each group, 16 bytes apart in their banks.
@@ -37,8 +39,7 @@ struct Arguments {
   bool has_vectors;                               // four channels of x lie side by side, aligned
   const float* mask;                              // null: ones
   int64_t mask_batch, mask_first, mask_second;
-  const float *norm_weight, *norm_bias;
-  int64_t norm_weight_stride, norm_bias_stride;
+  const PackedNorms* norms;
   const uint8_t* slots;
   const Scales* scales;
   const float* largest_mask;
@@ -53,12 +54,6 @@ struct Arguments {
 __device__ inline float sum_of_warp(float value) {
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, lanes);
-  return value;
-}
-__device__ inline float largest_of_warp(float value) {
-#pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2)
-    value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFu, value, lanes));
   return value;
 }
 
@@ -112,7 +107,8 @@ __device__ float centre(EdgeValues<kVectors>& edge, int channels) {
   });
   const auto count = static_cast<float>(channels);
   const float mean = sum_of_warp(sum) / count;
-  const float scale = scale_of_deviations(largest_of_warp(largest));
+  const bool is_large = __any_sync(0xFFFFFFFFu, largest >= kLargeDeviation);
+  const float scale = is_large ? kScaleOfLarge : 1.0f;
   float squares = 0;
   for_each([&](float& value) {
     value -= mean;
@@ -124,8 +120,9 @@ __device__ float centre(EdgeValues<kVectors>& edge, int channels) {
 
 // Writes an edge as a row of the tile, filled up with zeros to whole slots.
 template <class Plan>
-__device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor, const Arguments& a,
-                           Power scale, uint8_t* tile, int row) {
+__device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
+                           const EdgeValues<Plan::kVectors>& weight, const EdgeValues<Plan::kVectors>& bias,
+                           const Arguments& a, uint8_t* tile, int row) {
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
@@ -134,12 +131,8 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
     float xn[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      xn[e] = 0;
-      if (channel + e < a.channels) {
-        const float weight = __ldg(a.norm_weight + (channel + e) * a.norm_weight_stride);
-        xn[e] = edge.values[v][e] * factor * weight + __ldg(a.norm_bias + (channel + e) * a.norm_bias_stride);
-        if constexpr (Plan::kIsScaled) xn[e] = scale(xn[e]);
-      }
+      xn[e] = channel + e < a.channels ? edge.values[v][e] * factor * weight.values[v][e] + bias.values[v][e]
+                                       : 0.0f;
     }
     uint8_t* const to = tile + Plan::Tile::offset(row, channel);
     if constexpr (sizeof(typename Plan::T) == 2) {
@@ -224,8 +217,30 @@ __device__ void normalise_tile(const Arguments& a, int64_t batch, int64_t start,
                                float* masks) {
   const int group = static_cast<int>(threadIdx.x / kGroupThreads),
             warp = static_cast<int>(threadIdx.x / 32 % 4);
-  Power scale(0);
-  if constexpr (Plan::kIsScaled) scale = Power(a.scales->xn);
+  EdgeValues<Plan::kVectors> weight, bias;
+  const auto load_norm = [](EdgeValues<Plan::kVectors>& to, const float* from) {
+#pragma unroll
+    for (int v = 0; v < Plan::kVectors; ++v) {
+      const float4 four = __ldg(reinterpret_cast<const float4*>(from) + 32 * v + threadIdx.x % 32);
+      to.values[v][0] = four.x;
+      to.values[v][1] = four.y;
+      to.values[v][2] = four.z;
+      to.values[v][3] = four.w;
+    }
+  };
+  load_norm(weight, a.norms->weight);
+  load_norm(bias, a.norms->bias);
+  if constexpr (Plan::kIsScaled) {
+    const Power scale(a.scales->xn);
+#pragma unroll
+    for (int v = 0; v < Plan::kVectors; ++v) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        weight.values[v][e] = scale(weight.values[v][e]);
+        bias.values[v][e] = scale(bias.values[v][e]);
+      }
+    }
+  }
   for (int at = 0; at < 16; at += Plan::kAtOnce) {
     EdgeValues<Plan::kVectors> edges[Plan::kAtOnce];
     bool is_edge[Plan::kAtOnce];
@@ -249,28 +264,22 @@ __device__ void normalise_tile(const Arguments& a, int64_t batch, int64_t start,
     for (int i = 0; i < Plan::kAtOnce; ++i) {
       const float factor = centre(edges[i], a.channels);
       const int row = group * kGroupRows + warp * 16 + at + i;
-      store_edge<Plan>(edges[i], factor, a, scale, tile, row);
+      store_edge<Plan>(edges[i], factor, weight, bias, a, tile, row);
     }
   }
 }
 
 template <class Plan>
-__global__ void __launch_bounds__(Plan::kThreads) project_kernel(const __grid_constant__ Arguments a) {
+__global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
+    project_kernel(const __grid_constant__ Arguments a) {
   using T = typename Plan::T;
   extern __shared__ __align__(16) uint8_t shared[];
   const int tile_bytes = Plan::Tile::bytes(a.channels);
   uint8_t* const staged_all = shared + tile_bytes;
   auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kGroups * Plan::kStagedBytes);
-  SlotRing ring{shared_address(masks + Plan::kRows), a.ring_slots};
-  if (threadIdx.x == 0) ring.make(Plan::kGroups * 4);
+  SlotRing ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::kGroups * 4, a.slots,
+                (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
   __syncthreads();
-
-  if (threadIdx.x >= Plan::kGroups * kGroupThreads) {
-    if (threadIdx.x % 32 == 0) {
-      ring.fill(a.slots, int64_t{2 * a.side_chunks + a.gate_chunks} * a.depth_slots);
-    }
-    return;
-  }
 
   const int64_t in_job = blockIdx.x / a.tiles, batch = a.first_batch + in_job;
   const int64_t start = (blockIdx.x - in_job * a.tiles) * Plan::kRows;
@@ -297,47 +306,45 @@ __global__ void __launch_bounds__(Plan::kThreads) project_kernel(const __grid_co
     synchronize_group(group);
   };
 
+  // What brings a sum to -g / ln 2. Beyond the range of f32 the sigmoid is a half, 0 or 1 whatever the exponent is: factors
+  // of f16 are stored as 2^15 at most, and sums that are not 0 exceed 2^-49.
+  const auto to_exponent = [&](int weight) {
+    if constexpr (!Plan::kIsScaled) return kMinusLog2E;
+    return kMinusLog2E * Power::power_of_two(min(max(-a.scales->xn - a.scales->weights[weight], -126), 126));
+  };
   float sums[64];
-  for (int chunk = 0; chunk < 2 * a.side_chunks; ++chunk) {
-    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
-    const bool is_left = chunk < a.side_chunks;
-    float values[32];
-    Power proj(0), gate(0), stored(0);
+  for (int side = 0; side < 2; ++side) {
+    float factors[2] = {mask[0], mask[1]};
     if constexpr (Plan::kIsScaled) {
+      // Large factors and small ones meet in the mask; what remains is near 2^-14 of it, by its largest.
       const BatchScales scales(*a.scales, a.mask == nullptr ? 1.0f : a.largest_mask[batch], a.planes.nodes);
-      const int xn = a.scales->xn, side = is_left ? 0 : 1;
-      proj = Power(-xn - a.scales->weights[side]);
-      gate = Power(-xn - a.scales->weights[2 + side]);
-      stored = Power(is_left ? scales.left : scales.right);
+      const Power stored((side == 0 ? scales.left : scales.right) - a.scales->xn - a.scales->weights[side]);
+      factors[0] = stored(mask[0]);
+      factors[1] = stored(mask[1]);
     }
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      float p = sums[i], g = sums[32 + i];
-      if constexpr (Plan::kIsScaled) {
-        p = proj(p);
-        g = gate(g);
-      }
-      values[i] = p * sigmoid(g) * mask[i / 2 % 2];
-      if constexpr (Plan::kIsScaled) values[i] = stored(values[i]);
-    }
-    const int first = (is_left ? chunk : chunk - a.side_chunks) * kStagedHidden;
-    write(std::true_type{}, values, is_left ? a.left : a.right, first);
-  }
-  for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
-    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
-    Power gate(0);
-    if constexpr (Plan::kIsScaled) gate = Power(-a.scales->xn - a.scales->weights[4]);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int first = chunk * kSlotColumns + half * kStagedHidden;
+    const float exponent = to_exponent(2 + side);
+    for (int chunk = 0; chunk < a.side_chunks; ++chunk) {
+      multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
       float values[32];
 #pragma unroll
       for (int i = 0; i < 32; ++i) {
-        values[i] = sums[32 * half + i];
-        if constexpr (Plan::kIsScaled) values[i] = gate(values[i]);
-        values[i] = sigmoid(values[i]) * (Plan::kIsScaled ? float{1 << kGateExponent} : 1.0f);
+        values[i] = sums[i] * sigmoid_of_power(sums[32 + i] * exponent) * factors[i / 2 % 2];
       }
-      write(std::false_type{}, values, a.gate, first);
+      write(std::true_type{}, values, side == 0 ? a.left : a.right, chunk * kStagedHidden);
+    }
+  }
+  const float exponent = to_exponent(4);
+  for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
+    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float values[32];
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        values[i] = sigmoid_of_power(sums[32 * half + i] * exponent) *
+                    (Plan::kIsScaled ? float{1 << kGateExponent} : 1.0f);
+      }
+      write(std::false_type{}, values, a.gate, chunk * kSlotColumns + half * kStagedHidden);
     }
   }
 }
@@ -383,10 +390,7 @@ void project(const Job<kFactor>& job) {
               .mask_batch = t.mask.strides[0],
               .mask_first = t.mask.strides[1],
               .mask_second = t.mask.strides[2],
-              .norm_weight = t.norm.weight.as<float>(),
-              .norm_bias = t.norm.bias.as<float>(),
-              .norm_weight_stride = t.norm.weight.strides[0],
-              .norm_bias_stride = t.norm.bias.strides[0],
+              .norms = job.weights.norms,
               .slots = job.weights.projections,
               .scales = job.weights.scales,
               .largest_mask = job.largest_mask,
@@ -407,7 +411,10 @@ void project(const Job<kFactor>& job) {
   cuda_check(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, job.device),
              "cudaDeviceGetAttribute");
   const auto with_vectors = [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-    if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
+    constexpr bool kThree = Traits::kIsShort && kVectors > 1 && kVectors < 4;
+    if (kThree && fixed_bytes<Plan<kFactor, 3, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
+      if constexpr (kThree) launch<Plan<kFactor, 3, kVectors>>(job, a, most_shared);
+    } else if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
       launch<Plan<kFactor, 2, kVectors>>(job, a, most_shared);
     } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + SlotRing::bytes(1) <= most_shared) {
       launch<Plan<kFactor, 1, kVectors>>(job, a, most_shared);

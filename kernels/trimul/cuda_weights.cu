@@ -37,6 +37,7 @@ struct Arguments {
   int channels, hidden;
   uint8_t *projections, *to_out;
   int64_t projection_slots, out_slots;
+  PackedNorms* norms;
   Scales* scales;
 };
 
@@ -147,6 +148,18 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   }
 }
 
+__global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
+  const auto copy = [](const Vector& from, int count, float* to, int size) {
+    for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
+      to[i] = i < count ? from.data[i * from.stride] : 0.0f;
+    }
+  };
+  copy(a.norm_weight, a.channels, a.norms->weight, PackedNorms::kChannels);
+  copy(a.norm_bias, a.channels, a.norms->bias, PackedNorms::kChannels);
+  copy(a.out_weight, a.hidden, a.norms->out_weight, PackedNorms::kHidden);
+  copy(a.out_bias, a.hidden, a.norms->out_bias, PackedNorms::kHidden);
+}
+
 }  // namespace
 
 template <Factor kFactor>
@@ -155,7 +168,7 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
   const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
   const int64_t projection_slots = slots_of<kFactor>(sides, channels) + slots_of<kFactor>(hidden, channels);
   const int64_t out_slots = slots_of<kFactor>(channels, hidden);
-  constexpr int64_t kHeader = 256;  // [bytes] for the scales
+  constexpr int64_t kScales = 256, kHeader = kScales + int64_t{sizeof(PackedNorms)};  // [bytes]
   std::vector<DerivedTensors::Source> sources;
   const ConstTensorView* const weights[] = {
       &t.norm.weight, &t.norm.bias, &t.left.proj,          &t.right.proj,       &t.left.gate,
@@ -175,12 +188,15 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
                       .to_out = bytes + kHeader + projection_slots * kSlotBytes,
                       .projection_slots = projection_slots,
                       .out_slots = out_slots,
+                      .norms = reinterpret_cast<PackedNorms*>(bytes + kScales),
                       .scales = reinterpret_cast<Scales*>(bytes)};
     const auto stream = static_cast<cudaStream_t>(run.stream);
     if constexpr (kFactor == Factor::kF16) {
       scales_kernel<<<6, kThreads, 0, stream>>>(a);
       cuda_check_launch("scales_kernel");
     }
+    norms_kernel<<<1, kThreads, 0, stream>>>(a);
+    cuda_check_launch("norms_kernel");
     const int64_t elements = (projection_slots + out_slots) * kSlotColumns * TileFactor<kFactor>::kSlotDepth;
     if (elements == 0) return;
     pack_kernel<kFactor>
@@ -193,6 +209,7 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
   const auto* const bytes = static_cast<const uint8_t*>(memory.data());
   return {.projections = bytes + kHeader,
           .to_out = bytes + kHeader + projection_slots * kSlotBytes,
+          .norms = reinterpret_cast<const PackedNorms*>(bytes + kScales),
           .scales = kFactor == Factor::kF16 ? reinterpret_cast<const Scales*>(bytes) : nullptr};
 }
 

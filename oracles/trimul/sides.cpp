@@ -91,7 +91,8 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
 void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
                  double lost) const {
   const auto size = static_cast<size_t>(hidden_ * nodes_);
-  for (auto* values : {&row.value, &row.squares, &row.s}) values->assign(size, 0);
+  for (auto* values : {&row.value, &row.s}) values->assign(size, 0);
+  row.norms.assign(static_cast<size_t>(hidden_), 0);
   if (units_.projection_weight > 0) row.root_weights.assign(size, 0);
   std::vector<double> signatures;
   if (units_.contraction_factor == 0) lost = 0;
@@ -119,7 +120,7 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       if (p.value != 0 && m != 0) s += square(units_.tiny_gate) * (1 + square_m) + square(lost);
       const auto at = static_cast<size_t>(h * nodes_ + k);
       row.value[at] = value;
-      row.squares[at] = value * value;
+      row.norms[static_cast<size_t>(h)] += value * value;
       row.s[at] = s;
       if (!row.root_weights.empty()) {
         const double weights = square(gate.value) * p.weights + reach * square(gate.slope) * g.weights;
@@ -128,6 +129,7 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       row.is_open |= std::abs(value) >= kOverflow;
     }
   }
+  for (double& norm : row.norms) norm = std::sqrt(norm);
   if (!row.is_open) row.repeats = most_repeats(signatures);
 }
 

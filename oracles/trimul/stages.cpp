@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/trimul/trimul.h"
+#include "oracles/trimul/lanes.h"
 
 namespace assay::trimul::oracle {
 namespace {
@@ -133,15 +134,29 @@ double sigmoid_slope(double g, double error) {
   return a / ((1 + a) * (1 + a));
 }
 
+namespace {
+
+struct ProjectionSums {
+  double value, own, magnitude;
+};
+ASSAY_VECTORS ProjectionSums projection_sums(const double* weights, const double* weight_squares,
+                                             const Edge& e) {
+  Lanes values{}, own{}, magnitudes{};
+  const double *xn = e.xn.data(), *owns = e.own.data(), *squares = e.squares.data();
+  for_lanes(e.xn.size(), [&](size_t c, size_t lane) {
+    values[lane] += weights[c] * xn[c];
+    own[lane] += weight_squares[c] * owns[c];
+    magnitudes[lane] += weight_squares[c] * squares[c];
+  });
+  return {total(values), total(own), total(magnitudes)};
+}
+
+}  // namespace
+
 Value project(const Projection& w, int64_t h, const Edge& e, const Units& units) {
   const double* weights = &w.values[static_cast<size_t>(h * w.columns)];
   const double* weight_squares = &w.squares[static_cast<size_t>(h * w.columns)];
-  double p = 0, own = 0, magnitude = 0;
-  for (size_t c = 0; c < static_cast<size_t>(w.columns); ++c) {
-    p += weights[c] * e.xn[c];
-    own += weight_squares[c] * e.own[c];
-    magnitude += weight_squares[c] * e.squares[c];
-  }
+  const auto [p, own, magnitude] = projection_sums(weights, weight_squares, e);
   const auto at = static_cast<size_t>(h);
   const double terms = static_cast<double>(w.columns) * units.products;
   Value result{.value = p};

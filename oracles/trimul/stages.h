@@ -93,7 +93,8 @@ Gate gate_of(const Value& g, double unit, double underflow);
 struct Row {
   std::once_flag once;
   bool is_nan = false, is_open = false;
-  std::vector<double> value, squares, s, root_weights;
+  std::vector<double> value, s, root_weights;
+  std::vector<double> norms;  // of the values of each h
   double repeats = 1;
 };
 

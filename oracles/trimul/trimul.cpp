@@ -2,10 +2,12 @@
 #include "oracles/trimul/trimul.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 
 #include "kernels/trimul/trimul.h"
+#include "oracles/trimul/lanes.h"
 #include "oracles/trimul/sides.h"
 
 namespace assay::trimul {
@@ -21,6 +23,35 @@ struct Finished {
   std::vector<double> z, error, variance;
   double amplified = 0;  // largest hidden, or root of the sum of its squared terms, by sigma
 };
+
+// left, or right, of one edge and channel, for all k.
+struct Terms {
+  const double *value, *s;
+};
+struct ContractionSums {
+  double value, s, magnitude;
+};
+
+ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n) {
+  Lanes values{}, errors{}, magnitudes{};
+  for_lanes(n, [&](size_t k, size_t lane) {
+    const double l = left.value[k], r = right.value[k], l2 = l * l, r2 = r * r;
+    values[lane] += l * r;
+    errors[lane] += (r2 + kLambda * kLambda * right.s[k]) * left.s[k] + l2 * right.s[k];
+    magnitudes[lane] += l2 * r2;
+  });
+  return {total(values), total(errors), total(magnitudes)};
+}
+
+// What the errors of weights make of hidden.
+ASSAY_VECTORS double weight_sums(const double* left, const double* left_root, const double* right,
+                                 const double* right_root, size_t n) {
+  Lanes sums{};
+  for_lanes(n, [&](size_t k, size_t lane) {
+    sums[lane] += std::abs(right[k]) * left_root[k] + std::abs(left[k]) * right_root[k];
+  });
+  return total(sums);
+}
 
 class TriMul {
  public:
@@ -69,22 +100,13 @@ class TriMul {
   };
   Hidden contract(const Row& left, const Row& right, int64_t h) const {
     const auto n = static_cast<size_t>(nodes_), at = static_cast<size_t>(h) * n;
-    const double *l = &left.value[at], *r = &right.value[at];
-    const double *l2 = &left.squares[at], *r2 = &right.squares[at], *sl = &left.s[at], *sr = &right.s[at];
-    double value = 0, s = 0, magnitude = 0, left_norm = 0, right_norm = 0;
-    for (size_t k = 0; k < n; ++k) {
-      value += l[k] * r[k];
-      s += (r2[k] + kLambda * kLambda * sr[k]) * sl[k] + l2[k] * sr[k];
-      magnitude += l2[k] * r2[k];
-      left_norm += l2[k];
-      right_norm += r2[k];
-    }
-    double weights = 0;
-    if (!left.root_weights.empty()) {
-      for (size_t k = 0; k < n; ++k) {
-        weights += std::abs(r[k]) * left.root_weights[at + k] + std::abs(l[k]) * right.root_weights[at + k];
-      }
-    }
+    const auto [value, own, magnitude] =
+        contraction_sums({&left.value[at], &left.s[at]}, {&right.value[at], &right.s[at]}, n);
+    const double weights = left.root_weights.empty()
+                               ? 0
+                               : weight_sums(&left.value[at], &left.root_weights[at], &right.value[at],
+                                             &right.root_weights[at], n);
+    double s = own;
     const double terms = static_cast<double>(nodes_) * units_.products;
     s *= std::min(std::max(left.repeats, right.repeats), static_cast<double>(nodes_));
     s += terms * square(units_.contraction_sum) * (value * value + magnitude);
@@ -95,7 +117,7 @@ class TriMul {
             .error = kLambda * (std::sqrt(2 * s) + weights) + storage,
             .variance = (s + weights * weights + storage * storage) / 3,
             .size = std::max(std::abs(value), std::sqrt(magnitude)),
-            .is_open = std::sqrt(left_norm) * std::sqrt(right_norm) >= kOverflow};
+            .is_open = left.norms[static_cast<size_t>(h)] * right.norms[static_cast<size_t>(h)] >= kOverflow};
   }
 
   Finished finish(int64_t b, int64_t i, int64_t j) const {
