@@ -177,8 +177,10 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
   using Traits = TileFactor<kFactor>;
   constexpr uint32_t kNext = Tile<kFactor, kGroups>::kNext;
   constexpr int kBlocks = Traits::kSlotDepth / Traits::kBlockDepth;  // along the depth of a slot
+  if (!Traits::kIsShort || slots == 0) {
 #pragma unroll
-  for (float& sum : sums) sum = 0;
+    for (float& sum : sums) sum = 0;
+  }
   if constexpr (Traits::kIsShort) {
 #if ASSAY_HAS_WGMMA
     using F = std::conditional_t<kFactor == Factor::kF16, f16, bf16>;
@@ -190,7 +192,7 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
         const SharedFactor a{rows + static_cast<uint32_t>(s * kBlocks + k) * kNext, kNext,
                              Traits::kBlockBytes};
         const SharedFactor b{weights + k * Traits::kSlotNext, Traits::kSlotNext, Traits::kBlockBytes};
-        wgmma<F>(sums, a.descriptor(), b.descriptor(), 1);
+        wgmma<F>(sums, a.descriptor(), b.descriptor(), s + k);
       }
       wgmma_commit();
       if (s > 0) {

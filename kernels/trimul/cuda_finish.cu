@@ -104,7 +104,7 @@ struct DeviationScale {
     }
   }
   __device__ float factor(float mean_square) const {
-    return is_eps_alone ? rest.first / sqrtf(eps) : 1.0f / sqrtf(mean_square + eps);
+    return is_eps_alone ? rest.first * reciprocal_root(eps) : reciprocal_root(mean_square + eps);
   }
 };
 
@@ -165,10 +165,10 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
   });
   combine<true>(sums, exchange + kGroupRows);
   if constexpr (!Plan::kIsScaled) combine<false>(largest, exchange + 5 * kGroupRows);
-  const auto count = static_cast<float>(hidden_channels);
+  const float share = 1.0f / static_cast<float>(hidden_channels);
 #pragma unroll
   for (int e = 0; e < 8; ++e) {
-    mean[e] = sums[e] / count;
+    mean[e] = sums[e] * share;
     largest[e] = largest[e] >= kLargeDeviation ? kScaleOfLarge : 1.0f;
   }
   for_each([&](int e, float deviation) {
@@ -182,13 +182,13 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
         *a.scales, a.largest_mask == nullptr ? 1.0f : a.largest_mask[a.first_batch + in_job], a.planes.nodes);
     const DeviationScale deviations(scales.hidden);
 #pragma unroll
-    for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e] / count);
+    for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e] * share);
     // z is stored times 2^z, from a gate that is stored times 2^kGateExponent.
     bias_scale = Power::power_of_two(min(max(a.scales->z - kGateExponent, -126), 127));
     weight_scale = deviations.rest.second * bias_scale;
   } else {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) factor[e] = reciprocal_deviation(squares[e] / count, largest[e]);
+    for (int e = 0; e < 8; ++e) factor[e] = reciprocal_deviation(squares[e] * share, largest[e]);
   }
   if constexpr (!kGateAhead) load(gate, a.gate);
 
@@ -256,13 +256,10 @@ __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
   for (int half = 0; half < 2; ++half) {
     const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4 + 8 * half;
     const int64_t position = first_edge + row % 8 * 8 + row / 8;  // see row_of
-    const auto first =
-        static_cast<int64_t>(static_cast<uint32_t>(position) / static_cast<uint32_t>(a.planes.pitch));
-    const int64_t second = position - first * a.planes.pitch;
-    const bool is_edge = position < a.planes.plane() && second < a.planes.nodes;
-    float* const to =
-        a.out + (a.first_batch + in_job) * a.out_batch + first * a.out_first + second * a.out_second;
-    targets[half] = is_edge ? to : nullptr;
+    const Planes::Edge edge = a.planes.edge(position);
+    float* const to = a.out + (a.first_batch + in_job) * a.out_batch + edge.first * a.out_first +
+                      edge.second * a.out_second;
+    targets[half] = edge.is_inside ? to : nullptr;
   }
   Power unscale(0);
   if constexpr (Plan::kIsScaled) unscale = Power(-a.scales->z - a.scales->weights[5]);

@@ -31,7 +31,18 @@ struct Planes {
   int64_t nodes, hidden;
   int64_t pitch;  // of a row: nodes, filled up to a multiple of 8
 
-  __host__ __device__ int64_t plane() const { return nodes * pitch; }     // [elements] of one channel
+  __host__ __device__ int64_t plane() const { return nodes * pitch; }  // [elements] of one channel
+  // i and k of a position, of which there are 2^32 at most; `is_inside` unless it only fills up a row or the last tile.
+  struct Edge {
+    int64_t first, second;
+    bool is_inside;
+  };
+  __device__ Edge edge(int64_t position) const {
+    const int64_t first = static_cast<uint32_t>(position) / static_cast<uint32_t>(pitch);
+    const int64_t second = position - first * pitch;
+    return {first, second, position < plane() && second < nodes};
+  }
+
   __host__ __device__ int64_t batch() const { return hidden * plane(); }  // [elements] of one tensor
 };
 
@@ -125,8 +136,8 @@ void finish(const Job<kFactor>& job);
 // The sigmoid of g in f32, right to 4u + (4 + 2|g|) u (1 - sigmoid) of itself, from -g / ln 2.
 __device__ inline float sigmoid_of_power(float exponent) {
   float power, result;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
   return result;
 }
 inline constexpr float kMinusLog2E = -1.442695041f;
@@ -134,9 +145,16 @@ inline constexpr float kMinusLog2E = -1.442695041f;
 // The squares of deviations from here on are made smaller, lest they leave the range of f32.
 inline constexpr float kLargeDeviation = 0x1p60f, kScaleOfLarge = 0x1p-80f;
 
+// 1 / sqrt(value), right to 2.2u of itself; `value` is not subnormal.
+__device__ inline float reciprocal_root(float value) {
+  float result;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
 // 1 / sqrt(variance + eps), as a factor of deviations, from the mean of their scaled squares.
 __device__ inline float reciprocal_deviation(float mean_square, float scale) {
-  return scale / sqrtf(mean_square + static_cast<float>(kEpsilon) * scale * scale);
+  return scale * reciprocal_root(mean_square + static_cast<float>(kEpsilon) * scale * scale);
 }
 
 }  // namespace assay::trimul

@@ -87,35 +87,32 @@ __device__ void load_edge(EdgeValues<kVectors>& edge, const Arguments& a, const 
 
 // Deviations from the mean, by way of those from the first value; 0 beyond the last channel. Returns their factor.
 template <int kVectors>
-__device__ float centre(EdgeValues<kVectors>& edge, int channels) {
+__device__ float centre(EdgeValues<kVectors>& edge, int channels, float share) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const float first = __shfl_sync(0xFFFFFFFFu, edge.values[0][0], 0);
-  const auto for_each = [&](auto visit) {
+  const auto subtract = [&](float other, auto visit) {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        if (128 * v + 4 * lane + e < channels) visit(edge.values[v][e]);
+        float& value = edge.values[v][e];
+        value = 128 * v + 4 * lane + e < channels ? value - other : 0.0f;
+        visit(value);
       }
     }
   };
-  float sum = 0, largest = 0;
-  for_each([&](float& value) {
-    value -= first;
+  float sum = 0, largest = 0, squares = 0;
+  subtract(first, [&](float value) {
     sum += value;
     largest = fmaxf(largest, fabsf(value));
   });
-  const auto count = static_cast<float>(channels);
-  const float mean = sum_of_warp(sum) / count;
   const bool is_large = __any_sync(0xFFFFFFFFu, largest >= kLargeDeviation);
   const float scale = is_large ? kScaleOfLarge : 1.0f;
-  float squares = 0;
-  for_each([&](float& value) {
-    value -= mean;
+  subtract(sum_of_warp(sum) * share, [&](float value) {
     const float scaled = value * scale;
     squares = fmaf(scaled, scaled, squares);
   });
-  return reciprocal_deviation(sum_of_warp(squares) / count, scale);
+  return reciprocal_deviation(sum_of_warp(squares) * share, scale);
 }
 
 // Writes an edge as a row of the tile, filled up with zeros to whole slots.
@@ -131,8 +128,8 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
     float xn[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      xn[e] = channel + e < a.channels ? edge.values[v][e] * factor * weight.values[v][e] + bias.values[v][e]
-                                       : 0.0f;
+      // 0 beyond the last channel
+      xn[e] = edge.values[v][e] * factor * weight.values[v][e] + bias.values[v][e];
     }
     uint8_t* const to = tile + Plan::Tile::offset(row, channel);
     if constexpr (sizeof(typename Plan::T) == 2) {
@@ -241,30 +238,31 @@ __device__ void normalise_tile(const Arguments& a, int64_t batch, int64_t start,
       }
     }
   }
+  const int first_row = group * kGroupRows + warp * 16, lane = static_cast<int>(threadIdx.x % 32);
+  if (lane < 16) {
+    const Planes::Edge edge = a.planes.edge(start + first_row + lane);
+    const float* const mask =
+        a.mask + batch * a.mask_batch + edge.first * a.mask_first + edge.second * a.mask_second;
+    masks[first_row + lane] = !edge.is_inside ? 0.0f : a.mask == nullptr ? 1.0f : __ldg(mask);
+  }
+  const float share = 1.0f / static_cast<float>(a.channels);
+  Planes::Edge edge = a.planes.edge(start + first_row);
+  const float* from = a.x + batch * a.x_batch + edge.first * a.x_first + edge.second * a.x_second;
   for (int at = 0; at < 16; at += Plan::kAtOnce) {
     EdgeValues<Plan::kVectors> edges[Plan::kAtOnce];
-    bool is_edge[Plan::kAtOnce];
 #pragma unroll
     for (int i = 0; i < Plan::kAtOnce; ++i) {
-      const int row = group * kGroupRows + warp * 16 + at + i;
-      const int64_t position = start + row;
-      const auto first =
-          static_cast<int64_t>(static_cast<uint32_t>(position) / static_cast<uint32_t>(a.planes.pitch));
-      const int64_t second = position - first * a.planes.pitch;
-      is_edge[i] = position < a.planes.plane() && second < a.planes.nodes;
-      const float* const from = a.x + batch * a.x_batch + first * a.x_first + second * a.x_second;
-      load_edge(edges[i], a, is_edge[i] ? from : nullptr);
-      if (threadIdx.x % 32 == 0) {
-        const float* const mask =
-            a.mask + batch * a.mask_batch + first * a.mask_first + second * a.mask_second;
-        masks[row] = !is_edge[i] ? 0.0f : a.mask == nullptr ? 1.0f : __ldg(mask);
-      }
+      load_edge(edges[i], a, edge.second < a.planes.nodes && edge.first < a.planes.nodes ? from : nullptr);
+      from += a.x_second;
+      if (++edge.second < a.planes.pitch) continue;
+      edge.second = 0;
+      ++edge.first;
+      from += a.x_first - a.planes.pitch * a.x_second;
     }
 #pragma unroll
     for (int i = 0; i < Plan::kAtOnce; ++i) {
-      const float factor = centre(edges[i], a.channels);
-      const int row = group * kGroupRows + warp * 16 + at + i;
-      store_edge<Plan>(edges[i], factor, weight, bias, a, tile, row);
+      const float factor = centre(edges[i], a.channels, share);
+      store_edge<Plan>(edges[i], factor, weight, bias, a, tile, first_row + at + i);
     }
   }
 }

@@ -19,9 +19,9 @@ namespace assay::trimul::oracle {
 inline constexpr size_t kLanes = 8;
 using Lanes = std::array<double, kLanes>;
 
-// Calls add(k, lane) for all k below n.
+// Calls add(k, lane) for all k below n; within its caller, whose vectors it uses.
 template <class Add>
-void for_lanes(size_t n, const Add& add) {
+[[gnu::always_inline]] inline void for_lanes(size_t n, const Add& add) {
   size_t k = 0;
   for (; k + kLanes <= n; k += kLanes) {
     for (size_t lane = 0; lane < kLanes; ++lane) add(k + lane, lane);
