@@ -64,10 +64,11 @@
 // Noise, for the certificate: 7 standard deviations of the error before it is stored. dw of few channels, dx of constant
 // dy, out where sum y = 0 meets equal weights, and y of two values cancel so far that rounding hides anything.
 //
-// Special. An example with an infinity or a NaN in conv, also by certain overflow in f32, is NaN. dy may be infinite: then
-// dx and dw follow IEEE 754 as the formula says. Where partial sums may overflow but need not, or the sign of an infinity
-// hangs on a value within its error, or a split infinity makes a NaN, right paths differ without limit: `is_open`. A tensor
-// between the steps in f16 overflows to an infinity where its value certainly does.
+// Special. An example with an infinity or a NaN in conv, also by certain overflow in f32, or in dy is NaN, and so is each
+// dw that sums a term of it. An infinite weight of the block follows IEEE 754 as the formula says. Where partial sums may
+// overflow but need not, or the sign of an infinity hangs on a value within its error, or a split infinity makes a NaN,
+// right paths differ without limit: `is_open`. A tensor between the steps in f16 overflows to an infinity where its value
+// certainly does.
 //
 // Counterfeits leave examples of one or two elements alone: their y is 0 or +-1, nearly whatever went before.
 #pragma once

@@ -124,10 +124,14 @@ std::vector<double> convolve_values(const std::vector<double>& example, const Ta
   return values;
 }
 
+Statistics nan_statistics() {
+  return {.mean = kNan, .rstd = kNan, .is_nan = true};
+}
+
 Statistics values_of(const std::vector<double>& values) {
   // Infinities and NaNs, also by certain overflow in f32.
   if (std::ranges::any_of(values, [](double value) { return !(std::abs(value) < kOverflow); })) {
-    return {.mean = kNan, .rstd = kNan, .is_nan = true};
+    return nan_statistics();
   }
   return moments(values, std::identity());
 }

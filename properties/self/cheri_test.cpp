@@ -141,5 +141,31 @@ TEST(BoundOfCheri, IsZeroWhereNothingIsAdded) {
   }
 }
 
+// The contract: one element of dy makes its whole example NaN, and each dw that sums a term of it. Nothing is left open.
+TEST(BoundOfCheri, NonfiniteDyIsNanInItsExample) {
+  constexpr int64_t kCount = 5 * 7;  // elements of an example
+  for (const float value : {HUGE_VALF, -HUGE_VALF, NAN}) {
+    const auto spoil_second_example = [value](TensorBytes& inputs) {
+      std::memcpy(&inputs[0][(kCount + 9) * sizeof(float)], &value, sizeof value);
+    };
+    for (const int64_t dilation : {2, 5}) {
+      const std::string line = fmt::format("cheri_conv_norm_grad/cpu/f32/n=3/l=5/c=7/dilation={}", dilation);
+      const auto solve = [&](int output) {
+        return expected_of_case(line, recipe_of(DType::kF32), output, spoil_second_example);
+      };
+      const auto dx = solve(0), dw = solve(1);
+      for (size_t i = 0; i < dx.size(); ++i) {
+        EXPECT_FALSE(dx[i].is_open);
+        EXPECT_EQ(std::isnan(dx[i].value), i / kCount == 1) << i;
+      }
+      for (size_t i = 0; i < dw.size(); ++i) {
+        const bool sums_nothing = i / 7 != 1 && dilation >= 5;
+        EXPECT_FALSE(dw[i].is_open);
+        EXPECT_TRUE(sums_nothing ? dw[i].value == 0 && dw[i].bound == 0 : std::isnan(dw[i].value)) << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace assay
