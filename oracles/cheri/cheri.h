@@ -9,8 +9,9 @@
 //
 //   7 * sqrt(r * sum b_i^2)        but for a probability of 2 exp(-7^2 / 2) = 5e-11
 //
-// Equal values have equal errors: r is the number of times that the most frequent one occurs, for r equal errors count
-// as one that is r times as large. [b] below stands for the smaller of both limits. Regimes that repeat values (constant,
+// Equal values have equal errors, and those of c and -c are opposite, so that d e, dy e or x e may be equal again: r is the
+// number of times that the most frequent |c| occurs, or |c - mean| of a c without error, for r equal errors count as one
+// that is r times as large. [b] below stands for the smaller of both limits. Regimes that repeat values (constant,
 // spike, 16-bit data) have a large r, and the first limit holds. Additions in f64 have [v] * sum |a_i| in the same way.
 //
 // conv     at most three products in f32, in any order, fused or not: the error e_i of c_i = conv is at most

@@ -228,6 +228,17 @@ TEST_P(Bound, VarianceCoversTheMeanSquareError) {
   EXPECT_LE(square, 1.1 * variance);
 }
 
+TEST(MostRepeats, IsOfTheMostFrequentValue) {
+  EXPECT_EQ(most_repeats({}), 1);
+  EXPECT_EQ(most_repeats(std::vector{1.0, -1.0, 2.0, 1.0}), 2);
+  EXPECT_EQ(most_repeats(std::vector{0.0, -0.0, 0.0, 5.0, 5.0}), 3);
+  std::vector<double> values(1000);
+  std::iota(values.begin(), values.end(), 0.0);
+  EXPECT_EQ(most_repeats(values), 1);
+  std::ranges::fill(values, 0.1);
+  EXPECT_EQ(most_repeats(values), 1000);
+}
+
 TEST(LowestExponent, IsOfThePowerOfTwoThatDividesTheValue) {
   EXPECT_EQ(lowest_exponent(1), 0);
   EXPECT_EQ(lowest_exponent(-12), 2);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 
+#include "oracles/cheri/statistics.h"
 #include "oracles/core/bound.h"
 #include "properties/core/problem.h"
 #include "properties/self/support.h"
@@ -139,6 +140,21 @@ TEST(BoundOfCheri, IsZeroWhereNothingIsAdded) {
     EXPECT_EQ(e.value, 0);
     EXPECT_EQ(e.bound, 0);
   }
+}
+
+// Opposite values have opposite errors, which add up in sums of odd terms, wherever the mean lies; so do those of exact
+// values that are equally far from it, once it is subtracted.
+TEST(BoundOfCheri, CountsOppositeValuesAsOne) {
+  const auto repeats = [](double unit, std::initializer_list<double> values) {
+    std::vector<cheri::oracle::ConvValue> conv;
+    for (double value : values) {
+      conv.push_back({.value = value, .error = unit * std::abs(value), .magnitude = std::abs(value)});
+    }
+    return cheri::oracle::statistics_of(conv).repeats;
+  };
+  EXPECT_EQ(repeats(0x1p-24, {1.5, -1.5, 0.75, -1.5, 1.5}), 4);
+  EXPECT_EQ(repeats(0x1p-24, {1, 2, 4, -8}), 1);
+  EXPECT_EQ(repeats(0, {1, 1, 5, 5}), 4);
 }
 
 // The contract: one element of dy makes its whole example NaN, and each dw that sums a term of it. Nothing is left open.
