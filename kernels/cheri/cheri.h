@@ -102,7 +102,8 @@ void block_train(const BlockTensors& tensors, const Run& run);
 // Normalisation, both products and the residual in one kernel after the statistics. `factor` is kBF16 or kBF16x3 for f32
 // storage, kF16 or kBF16 as the storage otherwise. hidden % 16 == 0.
 void block_fused(const BlockTensors& tensors, Factor factor, const Run& run);
-// As the source chooses: the training path where gradients are wanted or block_fused does not serve the size.
+// As the source chooses: the training path where gradients are wanted or block_fused does not serve the size. Its path in
+// the table is for inference and wants none.
 void block_auto(const BlockTensors& tensors, bool gradients_wanted, const Run& run);
 
 // Throw Error (usage) unless the tensors satisfy the contract above.

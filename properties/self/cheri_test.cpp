@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the oracles of the Cheri ops expect, by recipe and by what stands in the inputs.
+// What the oracles of the Cheri ops expect, by recipe and by what stands in the inputs, and which path `auto` takes.
+#include "kernels/cheri/cheri.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
 
+#include "kernels/core/build.h"
 #include "oracles/cheri/statistics.h"
 #include "oracles/core/bound.h"
 #include "properties/core/problem.h"
+#include "properties/self/gpu.h"
 #include "properties/self/support.h"
 
 namespace assay {
@@ -179,6 +183,42 @@ TEST(BoundOfCheri, NonfiniteDyIsNanInItsExample) {
         EXPECT_FALSE(dw[i].is_open);
         EXPECT_TRUE(sums_nothing ? dw[i].value == 0 && dw[i].bound == 0 : std::isnan(dw[i].value)) << i;
       }
+    }
+  }
+}
+
+// What a path of cheri_block makes of the inputs of the case, in bytes.
+TensorBytes outputs_of_block(const Path& path, const Case& which, Device& device) {
+  Problem problem(registry().op("cheri_block"), path, which, device);
+  problem.draw_inputs(which.seed);
+  problem.run();
+  return problem.outputs();
+}
+
+// The dispatch of the source: where gradients are wanted, the training path to the bit, though the fused kernel serves the
+// size. No path of the table wants them.
+TEST(BlockAuto, TrainsWhereGradientsAreWanted) {
+  const test::Gpu gpu = test::gpu();
+  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+  if constexpr (kHasCuda) {
+    const Op& op = registry().op("cheri_block");
+    Path wanting = op.path("auto");
+    wanting.run = [](const Call& call) {
+      const auto& in = call.inputs;
+      cheri::block_auto({in[0], in[1], in[2], in[3], call.outputs[0]}, true,
+                        {.dilation = call.dims["dilation"],
+                         .context = context_of(call),
+                         .stream = call.stream,
+                         .versions = call.versions});
+    };
+    for (DType dtype : wanting.dtypes) {
+      Case which = parse_case("cheri_block/auto/f32/n=2/l=65/c=64/dilation=3/hidden=128");
+      which.dtype = dtype;
+      const TensorBytes train = outputs_of_block(op.path("cuda.train"), which, *gpu.device);
+      const TensorBytes fused = outputs_of_block(op.path("cuda.fused"), which, *gpu.device);
+      EXPECT_NE(train, fused) << name_of(dtype);  // else nothing is shown
+      EXPECT_EQ(outputs_of_block(wanting, which, *gpu.device), train) << name_of(dtype);
+      EXPECT_EQ(outputs_of_block(op.path("auto"), which, *gpu.device), fused) << name_of(dtype);
     }
   }
 }
