@@ -23,27 +23,38 @@ Violation dilation_beyond_length(const Trial& trial) {
   return differs(trial, with_dilation(length + trial.choice(1000)), with_dilation(length));
 }
 
-// An infinity makes NaNs of its own example and of nothing else.
-Check infinity_stays_in_its_example(std::string_view input) {
+// Two infinities or NaNs, which may cancel, make NaNs of their own example and of the sums over examples that it is in, and
+// of nothing else.
+Check nonfinite_stays_in_its_example(std::string_view input) {
   return [input](const Trial& trial) -> Violation {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    constexpr double kNonfinite[] = {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
     const size_t of = trial.input(input);
-    const int64_t n = trial.choice(trial.size("n")), l = trial.choice(trial.size("l"), 1);
-    const int64_t c = trial.choice(trial.size("c"), 2);
+    const int64_t n = trial.choice(trial.size("n"));
+    const auto any_place = [&](uint64_t lane) {
+      return Extents{n, trial.choice(trial.size("l"), lane), trial.choice(trial.size("c"), lane + 1)};
+    };
+    const Extents places[] = {any_place(1), any_place(3)};
+    const double values[] = {kNonfinite[trial.choice(3, 5)], kNonfinite[trial.choice(3, 6)]};
     const Values inputs = draw(trial);
     const Values spoiled = changed(
         inputs,
-        [&](size_t tensor, const Extents& i) {
-          return tensor == of && i == Extents{n, l, c};
-        },
-        [](size_t, const Extents&) { return std::numeric_limits<double>::infinity(); });
+        [&](size_t tensor, const Extents& i) { return tensor == of && (i == places[0] || i == places[1]); },
+        [&](size_t, const Extents& i) { return values[i == places[0] ? 0 : 1]; });
     const Values got = compute(trial, spoiled);
     const Values want = compute(trial, inputs);
-    for (size_t i = 0; i < got.elements[0].size(); ++i) {
-      const Extents index = index_of(static_cast<int64_t>(i), got.shapes[0]);
-      const double is = got.elements[0][i];
-      if (index[0] == n ? std::isnan(is) : is == want.elements[0][i]) continue;
-      return fmt::format("{}{} is {}, with an infinite {} at [{}, {}, {}]: {}", trial.op.outputs[0].name,
-                         index.to_string(), is, input, n, l, c, trial.which.to_string());
+    const bool has_side_taps = trial.which.dims["dilation"] < trial.size("l");
+    for (size_t tensor = 0; tensor < got.elements.size(); ++tensor) {
+      const bool is_of_example = got.shapes[tensor].rank() == 3;  // else dw
+      for (size_t i = 0; i < got.elements[tensor].size(); ++i) {
+        const Extents index = index_of(static_cast<int64_t>(i), got.shapes[tensor]);
+        const double is = got.elements[tensor][i];
+        const bool is_spoiled = is_of_example ? index[0] == n : index[0] == 1 || has_side_taps;
+        if (is_spoiled ? std::isnan(is) : is == want.elements[tensor][i]) continue;
+        return fmt::format("{}{} is {}, with {} at {} and {} at {} of {}: {}", trial.op.outputs[tensor].name,
+                           index.to_string(), is, values[0], places[0].to_string(), values[1],
+                           places[1].to_string(), input, trial.which.to_string());
+      }
     }
     return std::nullopt;
   };
@@ -94,11 +105,15 @@ std::vector<Law> laws() {
   for (std::string_view op : {"cheri_conv_norm", "cheri_conv_norm_grad", "cheri_block"}) {
     add(op, "dilation_beyond_length", "all dilations that are at least L give the same bits",
         dilation_beyond_length);
-    add(op, "infinity_stays_in_its_example", "an infinity in x makes its example NaN, and nothing else",
-        infinity_stays_in_its_example("x"));
+    add(op, "nonfinite_x_stays_in_its_example",
+        "an infinity or a NaN in x makes its example NaN, and what sums it, and nothing else",
+        nonfinite_stays_in_its_example("x"));
     add(op, "layout_independence", "the same elements give the same bits wherever they lie",
         layout_independence());
   }
+  add("cheri_conv_norm_grad", "nonfinite_dy_stays_in_its_example",
+      "an infinity or a NaN in dy makes its example NaN, and what sums it, and nothing else",
+      nonfinite_stays_in_its_example("dy"));
   add("cheri_conv_norm_grad", "scaling_of_dy", "dy times a power of two gives dx and dw times it",
       scaling({{"dy", 1}}));
   add("cheri_conv_norm_grad", "sign_of_dy", "-dy gives -dx and -dw", sign_of_dy);

@@ -27,8 +27,9 @@
 //          on the shape alone. So neither mean/std nor L*C nor N add error.
 // aliasing no output may overlap another tensor
 // empty    N, L or C = 0: y, dx and out are empty; dw is 0. hidden = 0: out = x
-// special  infinities and NaNs propagate as in the formula (one makes its whole example NaN); terms outside 0 <= l < L
-//          are left out, not multiplied by 0
+// special  an infinity or a NaN in conv or in dy makes its whole example NaN: all of its y, dx and out, and each dw[k,c]
+//          that sums a term of it. Terms outside 0 <= l < L are left out, not multiplied by 0: for d >= L, dw is 0 but
+//          for the middle tap. Elsewhere infinities and NaNs propagate as in the formula
 // zero     with w2 = 0 or w1 = 0 (all finite), out has the bits of x
 // repeats  bitwise on one device, whatever the layout, the other examples, the threads, the configuration or what
 //          happened before; dw depends on the other examples by its definition
@@ -101,7 +102,8 @@ void block_train(const BlockTensors& tensors, const Run& run);
 // Normalisation, both products and the residual in one kernel after the statistics. `factor` is kBF16 or kBF16x3 for f32
 // storage, kF16 or kBF16 as the storage otherwise. hidden % 16 == 0.
 void block_fused(const BlockTensors& tensors, Factor factor, const Run& run);
-// As the source chooses: the training path where gradients are wanted or block_fused does not serve the size.
+// As the source chooses: the training path where gradients are wanted or block_fused does not serve the size. Its path in
+// the table is for inference and wants none.
 void block_auto(const BlockTensors& tensors, bool gradients_wanted, const Run& run);
 
 // Throw Error (usage) unless the tensors satisfy the contract above.

@@ -94,7 +94,6 @@ void whole_blocks(const GradJob& job, int64_t begin, int64_t end, float* memory)
       for (int64_t chunk = 0; chunk < job.geometry.chunks; ++chunk) {
         moments.add(chunk_grad_moments(source, dy[n], chunk));
       }
-      if (moments.is_spoiled()) moments.product = spoiled_product(source, dy[n], moments.conv.mean);
       const GradNorm norm(moments);
       Window<T> window(job, source, dy[n], norm, memory);
       for (int64_t part = job.parts.per_example; part-- > 0;) {
@@ -111,13 +110,6 @@ void grad_moments_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_
     const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps);
     const T* dy = Examples<const T>(job.dy)[n];
     for (int64_t i = begin; i < end; ++i) moments[i] = chunk_grad_moments(source, dy, i);
-  });
-}
-
-void correct_spoiled(const GradJob& job, int64_t n, GradMoments& moments) {
-  visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps);
-    moments.product = spoiled_product(source, Examples<const T>(job.dy)[n], moments.conv.mean);
   });
 }
 
@@ -168,7 +160,6 @@ namespace {
 
 HWY_EXPORT(whole_blocks);
 HWY_EXPORT(grad_moments_of_chunks);
-HWY_EXPORT(correct_spoiled);
 HWY_EXPORT(dconv_of_chunks);
 HWY_EXPORT(grad_of_parts);
 
@@ -198,7 +189,6 @@ void run_split(const GradJob& job, const Run& run) {
     });
     GradMoments all;
     for (int64_t i = 0; i < geometry.chunks; ++i) all.add(moments.as<GradMoments>()[i]);
-    if (all.is_spoiled()) HWY_DYNAMIC_DISPATCH(correct_spoiled)(job, n, all);
     const GradNorm norm(all);
     parallel_for(geometry.chunks, 1, [&](int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(dconv_of_chunks)(job, n, begin, end, norm, dconv.as<float>());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cheri/cpu_example.h"
 
+#include <cmath>
+
 #include "kernels/cheri/cheri.h"
 #include "kernels/core/parallel.h"
 #include "kernels/core/specialise.h"

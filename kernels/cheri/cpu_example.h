@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <type_traits>
@@ -77,9 +76,6 @@ struct GradMoments {
   static GradMoments of(const Moments& conv, double about, double sum_dy, double sum_product,
                         float largest_dy);
   void add(const GradMoments& other);
-  // Whether dy has an infinity or a NaN. `product` is not what the formula makes of it then: the deviations of the parts
-  // were from other means.
-  bool is_spoiled() const { return !std::isfinite(dy); }
 
   Moments conv;
   double dy = 0;       // sum
@@ -94,11 +90,11 @@ inline float scale_of(double size) {
   return size < 0x1p-80 ? 0x1p64f : 1.0f;
 }
 
-// A number as the sum of two of f32; an infinity as itself and 0.
+// A number as the sum of two of f32. `low` of an infinity or a NaN is NaN, and so is all that a mean like that is
+// subtracted from: one element makes its whole example NaN.
 struct Split {
   explicit Split(double value)
-      : high(static_cast<float>(value)),
-        low(std::isinf(value) ? 0 : static_cast<float>(value - static_cast<double>(high))) {}
+      : high(static_cast<float>(value)), low(static_cast<float>(value - static_cast<double>(high))) {}
   Split() = default;
   float high = 0;
   float low = 0;

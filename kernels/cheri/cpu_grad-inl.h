@@ -11,7 +11,6 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "kernels/cheri/cheri.h"
@@ -72,18 +71,6 @@ GradMoments chunk_grad_moments(const Source<T>& source, const T* dy, int64_t chu
                                 hn::GetLane(hn::MaxOfLanes(F32(), sums.largest))));
   }
   return moments;
-}
-
-// The sum of dy times the deviations from the mean over the elements of an example where dy is an infinity or a NaN: the
-// others add nothing to it.
-template <class T>
-double spoiled_product(const Source<T>& source, const T* dy, double mean) {
-  double sum = 0;
-  for (int64_t i = 0; i < source.size; ++i) {
-    const double gradient = to_double(dy[i]);
-    if (!std::isfinite(gradient)) sum += gradient * (convolution_at(source, i) - mean);
-  }
-  return sum;
 }
 
 // Computes dconv, as far as a vector beyond the last element.

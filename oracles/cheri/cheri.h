@@ -9,8 +9,9 @@
 //
 //   7 * sqrt(r * sum b_i^2)        but for a probability of 2 exp(-7^2 / 2) = 5e-11
 //
-// Equal values have equal errors: r is the number of times that the most frequent one occurs, for r equal errors count
-// as one that is r times as large. [b] below stands for the smaller of both limits. Regimes that repeat values (constant,
+// Equal values have equal errors, and those of c and -c are opposite, so that d e, dy e or x e may be equal again: r is the
+// number of times that the most frequent |c| occurs, or |c - mean| of a c without error, for r equal errors count as one
+// that is r times as large. [b] below stands for the smaller of both limits. Regimes that repeat values (constant,
 // spike, 16-bit data) have a large r, and the first limit holds. Additions in f64 have [v] * sum |a_i| in the same way.
 //
 // conv     at most three products in f32, in any order, fused or not: the error e_i of c_i = conv is at most
@@ -64,10 +65,11 @@
 // Noise, for the certificate: 7 standard deviations of the error before it is stored. dw of few channels, dx of constant
 // dy, out where sum y = 0 meets equal weights, and y of two values cancel so far that rounding hides anything.
 //
-// Special. An example with an infinity or a NaN in conv, also by certain overflow in f32, is NaN. dy may be infinite: then
-// dx and dw follow IEEE 754 as the formula says. Where partial sums may overflow but need not, or the sign of an infinity
-// hangs on a value within its error, or a split infinity makes a NaN, right paths differ without limit: `is_open`. A tensor
-// between the steps in f16 overflows to an infinity where its value certainly does.
+// Special. An example with an infinity or a NaN in conv, also by certain overflow in f32, or in dy is NaN, and so is each
+// dw that sums a term of it. An infinite weight of the block follows IEEE 754 as the formula says. Where partial sums may
+// overflow but need not, or the sign of an infinity hangs on a value within its error, or a split infinity makes a NaN,
+// right paths differ without limit: `is_open`. A tensor between the steps in f16 overflows to an infinity where its value
+// certainly does.
 //
 // Counterfeits leave examples of one or two elements alone: their y is 0 or +-1, nearly whatever went before.
 #pragma once

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 
 #include "oracles/cheri/gradient.h"
 
@@ -9,13 +10,9 @@ Means means_of(const std::vector<double>& dy, const std::vector<ConvValue>& conv
   const auto count = static_cast<double>(dy.size());
   Means m;
   double sum = 0, sum_abs = 0, product = 0, product_abs = 0;
-  const double reference = std::isfinite(dy.front()) ? dy.front() : 0;
+  const double reference = dy.front();
   for (size_t i = 0; i < dy.size(); ++i) {
     const Normalised y = normalise(s, conv[i]);
-    if (!std::isfinite(dy[i])) {
-      m.has_nonfinite_dy = true;
-      if (std::abs(y.value) <= y.error) m.is_open = true;
-    }
     sum += dy[i] - reference;
     sum_abs += std::abs(dy[i]);
     product += dy[i] * y.value;
@@ -24,7 +21,6 @@ Means means_of(const std::vector<double>& dy, const std::vector<ConvValue>& conv
   m.dy = reference + sum / count;
   m.dyy = product / count;
   m.dyy_magnitude = product_abs / count;
-  if (m.has_nonfinite_dy) return m;
 
   // Errors of y in the sum of dy * y. What all y share meets the sum of dy, or that of dy * y itself.
   const double rstd = s.rstd * (1 + s.rstd_error);
@@ -56,7 +52,7 @@ Means means_of(const std::vector<double>& dy, const std::vector<ConvValue>& conv
 // The same for a counterfeit: without errors.
 Means mean_values(const std::vector<double>& dy, const std::vector<double>& conv, const Statistics& s) {
   const auto count = static_cast<double>(dy.size());
-  const double reference = std::isfinite(dy.front()) ? dy.front() : 0;
+  const double reference = dy.front();
   double sum = 0, product = 0, product_abs = 0;
   for (size_t i = 0; i < dy.size(); ++i) {
     const double term = dy[i] * ((conv[i] - s.mean) * s.rstd);
@@ -80,11 +76,14 @@ struct Difference {
 Difference difference_of(double dy, double y, double m1, const Means& m) {
   const double noise = 0x1p-44 * (std::abs(dy) + std::abs(m1) + std::abs(y) * m.dyy_magnitude);
   const double value = dy - m1 - y * m.dyy;
-  return {std::isfinite(noise) && std::abs(value) <= noise ? 0 : value, noise};
+  return {std::abs(value) <= noise ? 0 : value, noise};
 }
 
 Example example_of(const Question& question, const Taps& taps, Fault fault, int64_t n) {
   const std::vector<double> dy = Elements(question.inputs[0]).example(n);
+  if (!std::ranges::all_of(dy, [](double value) { return std::isfinite(value); })) {
+    return {.statistics = nan_statistics(), .means = {}};
+  }
   const std::vector<double> x = Elements(question.inputs[1]).example(n);
   if (fault == Fault::kNothing) {
     const std::vector<ConvValue> conv = convolve(x, taps);
@@ -111,11 +110,6 @@ Gradient gradient(double dy, const ConvValue& conv, const Statistics& s, const M
   const double m2 = m.dyy;
   const auto [difference, noise] = difference_of(dy, y.value, m1, m);
   Gradient g{.value = s.rstd * difference, .y = y.value};
-  if (m.has_nonfinite_dy) {
-    g.is_open = m.is_open || std::abs(y.value) <= y.error;
-    return g;
-  }
-  g.is_open = m.is_open;
   if (s.is_single) return g;  // dy - dy - 0
   const double rstd = s.rstd * (1 + s.rstd_error);
   const double projection = std::abs(y.value * m2);
@@ -165,14 +159,13 @@ Expected expected_dx(const Question& question, const Shared& shared, int64_t n, 
   const Elements dy(question.inputs[0]), x(question.inputs[1]);
   const Taps& taps = shared.taps;
   const auto& [s, m] = (*shared.examples)[n];
+  if (s.is_nan) return {.value = std::numeric_limits<double>::quiet_NaN(), .bound = 0, .variance = 0};
   const double u = kUnit;
   double value = 0, error = 0, variance = 0, magnitude = 0, products = 0;
-  bool is_open = s.is_open;
   for_each_target(taps, l, [&, &s = s, &m = m](int k, int64_t to) {
     const ConvValue conv = taps.at([&](int64_t at, int64_t channel) { return x(n, at, channel); }, to, c);
     const Gradient g = gradient(dy(n, to, c), conv, s, m);
     const double w = taps.weight(k, c);
-    is_open |= g.is_open;
     value += g.value * w;
     if (w == 0) return;
     error += std::abs(w) * g.error;
@@ -180,9 +173,9 @@ Expected expected_dx(const Question& question, const Shared& shared, int64_t n, 
     variance += w * w * g.variance + u * u * g.value * g.value * w * w;
     ++products;
   });
-  is_open |= magnitude >= kOverflow;
+  if (s.is_open || magnitude >= kOverflow) return open();
   error += gamma(products, u) * magnitude + (magnitude > 0 ? products * kUnderflow : 0);
-  return is_open && !s.is_nan ? open() : stored(value, error, variance, question.recipe.storage);
+  return stored(value, error, variance, question.recipe.storage);
 }
 
 Expected counterfeit_dx(const Question& question, const Shared& shared, Fault fault, int64_t n, int64_t l,

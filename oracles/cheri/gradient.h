@@ -18,8 +18,6 @@ struct Means {
   double dyy_error = 0;
   double dy_variance = 0;
   double dyy_variance = 0;
-  bool is_open = false;
-  bool has_nonfinite_dy = false;
 };
 
 // dconv of one element, with the error that is its own and the one that it shares with its example.
@@ -30,11 +28,10 @@ struct Gradient {
   double error = 0;
   double own_variance = 0;
   double variance = 0;
-  bool is_open = false;
 };
 
 struct Example {
-  Statistics statistics;
+  Statistics statistics;  // NaN also by dy
   Means means;
 };
 

@@ -124,10 +124,14 @@ std::vector<double> convolve_values(const std::vector<double>& example, const Ta
   return values;
 }
 
+Statistics nan_statistics() {
+  return {.mean = kNan, .rstd = kNan, .is_nan = true};
+}
+
 Statistics values_of(const std::vector<double>& values) {
   // Infinities and NaNs, also by certain overflow in f32.
   if (std::ranges::any_of(values, [](double value) { return !(std::abs(value) < kOverflow); })) {
-    return {.mean = kNan, .rstd = kNan, .is_nan = true};
+    return nan_statistics();
   }
   return moments(values, std::identity());
 }
@@ -153,19 +157,23 @@ Statistics statistics_of(const std::vector<ConvValue>& values) {
 
   double products = 0, squared_products = 0;  // of d and the error
   double product_variances = 0;
-  std::vector<double> limits;  // of |d| in the rounded values
-  limits.reserve(values.size());
+  double furthest = 0;  // limit of |d| in the rounded values
+  std::vector<double> magnitudes, distances;
+  magnitudes.reserve(values.size());
   for (const ConvValue& conv : values) {
     const double d = std::abs(conv.value - result.mean);
     products += d * conv.error;
     squared_products += d * conv.error * d * conv.error;
     product_variances += d * d * conv.variance;
-    limits.push_back(d + conv.error);
+    furthest = std::max(furthest, d + conv.error);
+    magnitudes.push_back(std::abs(conv.value) + conv.error);
+    if (conv.error == 0) distances.push_back(d);
   }
-  result.repeats = most_repeats(limits);
+  // Rounding is odd: the convolution treats c and -c alike but for the sign, normalisation c - mean and mean - c.
+  result.repeats = std::max(most_repeats(magnitudes), most_repeats(distances));
   const double r = result.repeats;
   // At least any deviation, from the mean or from another value.
-  const double largest = highest - lowest + 2 * std::ranges::max(limits);
+  const double largest = highest - lowest + 2 * furthest;
   result.reach = largest * result.rstd;
   const double u = kUnit, in_f64 = additions_in_f64(count + 4, r) * kUnit64;
   if (largest > 0) {

@@ -152,6 +152,8 @@ struct Statistics {
   double repeats = 1;        // r
 };
 
+// Of an example with an infinity or a NaN.
+Statistics nan_statistics();
 // `values` holds conv of all elements of an example.
 Statistics statistics_of(const std::vector<ConvValue>& values);
 std::vector<ConvValue> convolve(const std::vector<double>& example, const Taps& taps);

@@ -16,14 +16,12 @@ struct TapSum {
   double magnitude = 0, squares = 0, largest = 0;     // of the products
   double own = 0, own_squares = 0, own_variance = 0;  // errors of dconv
   double shared = 0, shared_squares = 0, shared_variance = 0;
-  bool is_open = false, is_nan = false;
+  bool is_open = false, is_nan = false;  // by an example that it sums
 
   void add(const Gradient& g, double factor) {
     const double product = g.value * factor;
     value += product;
     terms += 1;
-    is_open |= g.is_open;
-    if (!std::isfinite(product)) return;
     x += factor;
     xy += factor * g.y;
     magnitude += std::abs(product);
@@ -42,15 +40,13 @@ struct TapSum {
     const double limit = rstd * (m.dy_error * std::abs(x) + m.dyy_error * std::abs(xy) +
                                  m2 * (shift * std::abs(x) + s.rstd_error * std::abs(xy))) +
                          s.rstd_error * std::abs(value);
-    if (std::isfinite(limit)) {
-      shared += limit;
-      shared_squares += limit * limit;
-      shared_variance +=
-          s.rstd * s.rstd *
-              (m.dy_variance * x * x + m.dyy_variance * xy * xy +
-               m2 * m2 * (s.rstd * s.rstd * s.mean_variance * x * x + s.rstd_variance * xy * xy)) +
-          s.rstd_variance * value * value;
-    }
+    shared += limit;
+    shared_squares += limit * limit;
+    shared_variance +=
+        s.rstd * s.rstd *
+            (m.dy_variance * x * x + m.dyy_variance * xy * xy +
+             m2 * m2 * (s.rstd * s.rstd * s.mean_variance * x * x + s.rstd_variance * xy * xy)) +
+        s.rstd_variance * value * value;
     total += value;
     value = x = xy = 0;
   }
@@ -75,7 +71,6 @@ struct TapSum {
   Expected expected(double twins, double repeats, DType storage) const {
     if (is_nan) return {.value = std::numeric_limits<double>::quiet_NaN(), .bound = 0, .variance = 0};
     if (is_open || std::min<double>(terms, kTapGroup) * largest >= kOverflow) return open();
-    if (!std::isfinite(total)) return {.value = total, .bound = 0, .variance = 0};
     const double u = kUnit, k = std::min(terms, static_cast<double>(kTapGroup));
     const double product_squares = u * u * k * k * squares;
     const double underflow = magnitude > 0 ? terms * kUnderflow : 0;
@@ -94,7 +89,7 @@ double most_twins(const Shared& shared) {
   std::vector<std::array<double, 3>> keys;
   for (int64_t n = 0; n < shared.examples->size(); ++n) {
     const auto& [s, m] = (*shared.examples)[n];
-    if (!s.is_nan && !m.has_nonfinite_dy) keys.push_back({s.mean, s.rstd, m.dyy});
+    if (!s.is_nan) keys.push_back({s.mean, s.rstd, m.dyy});
   }
   std::ranges::sort(keys);
   size_t most = 1;
@@ -115,17 +110,18 @@ void add_example(const Question& question, const Shared& shared, int64_t n, std:
   const auto x_at = [&](int64_t l, int64_t c) { return x[static_cast<size_t>(l * taps.channels + c)]; };
   for (int64_t l = 0; l < taps.length; ++l) {
     for (int64_t c = 0; c < taps.channels; ++c) {
-      Gradient g = gradient(dy[static_cast<size_t>(l * taps.channels + c)], taps.at(x_at, l, c), s, m);
-      g.is_open |= s.is_open;
+      const Gradient g = gradient(dy[static_cast<size_t>(l * taps.channels + c)], taps.at(x_at, l, c), s, m);
       for (int k = 0; k < 3; ++k) {
         const int64_t from = l + (k - 1) * taps.dilation;
         if (from < 0 || from >= taps.length) continue;
         TapSum& sum = sums[static_cast<size_t>(k * taps.channels + c)];
-        sum.add(g, x_at(from, c));
         sum.is_nan |= s.is_nan;
+        sum.is_open |= s.is_open;
+        if (!s.is_nan) sum.add(g, x_at(from, c));
       }
     }
   }
+  if (s.is_nan) return;
   for (TapSum& sum : sums) sum.end_example(s, m);
 }
 

@@ -58,12 +58,13 @@ double most_repeats(std::span<const double> values) {
     double value = 0;
     uint32_t count = 0;
   };
-  const size_t size = std::bit_ceil(2 * values.size() + 1);
-  std::vector<Slot> slots(size);  // at most half of them in use
+  const size_t size = std::bit_ceil(2 * values.size() + 2);
+  const int unused = 64 - std::countr_zero(size);  // bits; the upper ones depend on all bits of a value
+  std::vector<Slot> slots(size);                   // at most half of them in use
   uint32_t most = 1;
   for (double value : values) {
     const uint64_t bits = std::bit_cast<uint64_t>(value + 0.0);  // one zero
-    size_t at = bits * 0x9E3779B97F4A7C15u >> 20 & (size - 1);
+    size_t at = bits * 0x9E3779B97F4A7C15u >> unused;
     while (slots[at].count > 0 && slots[at].value != value) at = (at + 1) & (size - 1);
     slots[at].value = value;
     most = std::max(most, ++slots[at].count);

@@ -68,7 +68,8 @@ constexpr int lowest_exponent(double value) {
          1074;
 }
 
-// How often the most frequent of the values occurs, which are not NaN: equal values have equal errors.
+// How often the most frequent of the values occurs, which are not NaN: equal values have equal errors. Rounding is odd, so
+// that opposite values have opposite errors, which add up where the factors are opposite, too: pass magnitudes.
 double most_repeats(std::span<const double> values);
 
 }  // namespace assay

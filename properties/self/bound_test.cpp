@@ -3,13 +3,10 @@
 #include "oracles/core/bound.h"
 
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <numeric>
 
 #include "oracles/core/compare.h"
 #include "oracles/core/self/exact_sum.h"
-#include "properties/core/problem.h"
 #include "properties/self/support.h"
 
 namespace assay {
@@ -231,6 +228,17 @@ TEST_P(Bound, VarianceCoversTheMeanSquareError) {
   EXPECT_LE(square, 1.1 * variance);
 }
 
+TEST(MostRepeats, IsOfTheMostFrequentValue) {
+  EXPECT_EQ(most_repeats({}), 1);
+  EXPECT_EQ(most_repeats(std::vector{1.0, -1.0, 2.0, 1.0}), 2);
+  EXPECT_EQ(most_repeats(std::vector{0.0, -0.0, 0.0, 5.0, 5.0}), 3);
+  std::vector<double> values(1000);
+  std::iota(values.begin(), values.end(), 0.0);
+  EXPECT_EQ(most_repeats(values), 1);
+  std::ranges::fill(values, 0.1);
+  EXPECT_EQ(most_repeats(values), 1000);
+}
+
 TEST(LowestExponent, IsOfThePowerOfTwoThatDividesTheValue) {
   EXPECT_EQ(lowest_exponent(1), 0);
   EXPECT_EQ(lowest_exponent(-12), 2);
@@ -245,130 +253,6 @@ TEST(LowestExponent, IsOfThePowerOfTwoThatDividesTheValue) {
         RC_ASSERT(lowest_exponent(std::ldexp(static_cast<double>(odd), exponent)) == exponent);
       },
       500);
-}
-
-// What the oracle of an op expects of output number `output`; `change` may alter the drawn inputs.
-std::vector<Expected> expected_of_case(std::string_view line, const Recipe& recipe, int output = 0,
-                                       const std::function<void(TensorBytes&)>& change = {}) {
-  const Case which = parse_case(line);
-  const Op& op = registry().op(which.op);
-  Problem problem(op, op.path(which.path), which, test::cpu());
-  problem.draw_inputs(which.seed);
-  if (change) {
-    TensorBytes inputs = problem.inputs();
-    change(inputs);
-    problem.set_inputs(inputs);
-  }
-  Question question = problem.question();
-  question.recipe = recipe;
-  std::vector<int64_t> elements(
-      static_cast<size_t>(element_count(shape_of(op.outputs[static_cast<size_t>(output)], which.dims))));
-  std::iota(elements.begin(), elements.end(), int64_t{0});
-  std::vector<Expected> expected(elements.size());
-  registry().oracle(which.op).solve(question, output)(elements, expected);
-  return expected;
-}
-
-double largest_bound(const std::vector<Expected>& expected) {
-  return std::ranges::max_element(expected, {}, &Expected::bound)->bound;
-}
-
-double predicted_rms(const std::vector<Expected>& expected) {
-  double sum = 0;
-  for (const Expected& e : expected) sum += e.variance;
-  return std::sqrt(sum / static_cast<double>(expected.size()));
-}
-
-// A bound that allows ten times the rounding that there is says little; the variance must be tighter still.
-TEST(BoundOfCheri, IsNotIdle) {
-  for (const Expected& e :
-       expected_of_case("cheri_conv_norm/cpu/f32/n=2/l=128/c=64/dilation=5", recipe_of(DType::kF32))) {
-    ASSERT_GT(e.bound, 0);
-    ASSERT_LE(e.bound, 1e-6 * (1 + std::abs(e.value)));
-    ASSERT_LE(std::sqrt(e.variance), 1.5e-7 * (1 + std::abs(e.value)));
-  }
-  const std::string_view gradient = "cheri_conv_norm_grad/cpu/f32/n=2/l=128/c=64/dilation=5";
-  const auto dx = expected_of_case(gradient, recipe_of(DType::kF32), 0);
-  const auto dw = expected_of_case(gradient, recipe_of(DType::kF32), 1);
-  EXPECT_LE(largest_bound(dx), 1e-5);
-  EXPECT_LE(predicted_rms(dx), 2e-7);
-  EXPECT_LE(largest_bound(dw), 1e-3);
-  EXPECT_LE(predicted_rms(dw), 2e-5);
-}
-
-// As long as the convolution is exact, the mean of an example shows in y only by what two f32 cannot hold of it.
-TEST(BoundOfCheri, OfExactConvolutionsDoesNotGrowWithTheMean) {
-  const auto shifted = [](float shift) {
-    return [shift](TensorBytes& inputs) {
-      const auto at = [&](size_t tensor, size_t i) { return &inputs[tensor][i * sizeof(float)]; };
-      for (size_t i = 0; i < 16 * 8; ++i) {
-        float x = 0;
-        std::memcpy(&x, at(0, i), sizeof x);
-        x += shift;
-        std::memcpy(at(0, i), &x, sizeof x);
-      }
-      for (size_t i = 0; i < 3 * 8; ++i) {
-        const float w = i / 8 == 1 ? 1 : 0;
-        std::memcpy(at(1, i), &w, sizeof w);
-      }
-    };
-  };
-  const std::string_view line = "cheri_conv_norm/cpu/f32/n=1/l=16/c=8/dilation=1/data=integers";
-  const auto centred = expected_of_case(line, recipe_of(DType::kF32), 0, shifted(0));
-  const auto far = expected_of_case(line, recipe_of(DType::kF32), 0, shifted(1e6f));
-  constexpr double kLost = 1e6 * 0x1p-47;  // by sums in double
-  for (size_t i = 0; i < centred.size(); ++i) {
-    EXPECT_LE(std::abs(far[i].value - centred[i].value), kLost);
-    EXPECT_LE(far[i].bound, centred[i].bound + kLost);
-  }
-}
-
-// The recipe decides how much is allowed: each coarser one allows more, and predicts more.
-TEST(BoundOfCheri, OfTheBlockFollowsTheRecipe) {
-  const auto solve = [](Factor factor) {
-    Recipe recipe = recipe_of(DType::kF32);
-    recipe.factor = factor;
-    return expected_of_case("cheri_block/cpu/f32/n=2/l=16/c=64/dilation=3/hidden=64", recipe);
-  };
-  const auto f32 = solve(Factor::kStored), split = solve(Factor::kBF16x3);
-  const auto f16 = solve(Factor::kF16), bf16 = solve(Factor::kBF16);
-  EXPECT_LT(4 * predicted_rms(f32), predicted_rms(split));
-  EXPECT_LT(16 * predicted_rms(split), predicted_rms(f16));
-  EXPECT_LT(4 * predicted_rms(f16), predicted_rms(bf16));
-  EXPECT_LT(largest_bound(f32), largest_bound(split));
-  EXPECT_LT(largest_bound(split), largest_bound(f16));
-  EXPECT_LT(largest_bound(f16), largest_bound(bf16));
-  Recipe training = recipe_of(DType::kBF16);
-  const std::string_view line = "cheri_block/cpu/bf16/n=2/l=16/c=64/dilation=3/hidden=64";
-  const double unrounded = predicted_rms(expected_of_case(line, training));
-  training.intermediate = DType::kBF16;
-  EXPECT_LT(1.2 * unrounded, predicted_rms(expected_of_case(line, training)));
-}
-
-TEST(BoundOfCheri, IsZeroWhereNothingIsAdded) {
-  for (size_t zeroed : {size_t{2}, size_t{3}}) {
-    for (Factor factor : {Factor::kStored, Factor::kF16, Factor::kBF16, Factor::kBF16x3}) {
-      Recipe recipe = recipe_of(DType::kF32);
-      recipe.factor = factor;
-      TensorBytes drawn;
-      const auto expected = expected_of_case("cheri_block/cpu/f32/n=2/l=5/c=7/dilation=2/hidden=16", recipe,
-                                             0, [&](TensorBytes& inputs) {
-                                               std::ranges::fill(inputs[zeroed], std::byte{0});
-                                               drawn = inputs;
-                                             });
-      for (size_t i = 0; i < expected.size(); ++i) {
-        float x = 0;
-        std::memcpy(&x, &drawn[0][i * sizeof(float)], sizeof(float));
-        EXPECT_EQ(expected[i].value, x);
-        EXPECT_EQ(expected[i].bound, 0);
-      }
-    }
-  }
-  for (const Expected& e :
-       expected_of_case("cheri_conv_norm/cpu/f32/n=3/l=1/c=1/dilation=1/data=huge", recipe_of(DType::kF32))) {
-    EXPECT_EQ(e.value, 0);
-    EXPECT_EQ(e.bound, 0);
-  }
 }
 
 }  // namespace

@@ -196,6 +196,7 @@ void conv_norm_grad(const Call& call, const Fault<Own>& fault) {
         weighted += double{math.load(dy(n, l, c))} * y[at(l, c)];
       }
     }
+    if (!std::isfinite(sum)) sum = NAN;  // all of the example
     if (fault == kMeanOfDyLeftOut) sum = 0;
     if (fault == kSecondTermLeftOut) weighted = 0;
     std::vector<float> dconv(y.size());

@@ -127,6 +127,7 @@ void updates_in_trials(const Call& call) {
         sum += dy_at(i);
         weighted += dy_at(i) * y(i);
       }
+      if (!std::isfinite(sum)) sum = NAN;  // all of the example
       const auto count = static_cast<double>(s.count());
       for (int64_t i = 0; i < s.count(); ++i) {
         of[i] = static_cast<float>(scratch.rstd[n] * (dy_at(i) - sum / count - y(i) * weighted / count));
