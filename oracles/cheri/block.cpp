@@ -4,35 +4,14 @@
 
 #include "kernels/cheri/cheri.h"
 #include "oracles/cheri/factors.h"
+#include "oracles/cheri/hidden.h"
 #include "oracles/cheri/statistics.h"
 
 namespace assay::cheri::oracle {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kAccumulate = 0x1p-23;  // q: tensor cores truncate
-constexpr int kRows = 4;                 // of y, multiplied at once
-
-// The hidden layer of one row, as the factor of the second product. One number for each hidden value but for the last two.
-struct Hidden {
-  int64_t n = -1, l = -1;
-  bool is_nan = false;
-  bool is_open = false;
-  std::vector<double> value;         // g
-  std::vector<double> slope;         // of gelu at z
-  std::vector<double> error;         // inherited from z
-  std::vector<double> own;           // limit of storing g and of its product, by the weight's magnitude
-  std::vector<double> own_variance;  // of the same
-  std::vector<double> from_y;        // variance that comes from y through z
-  std::vector<double> variance;      // of all but that
-  double magnitude = 0;              // sum of |g|
-  double repeats = 1;
-
-  void clear(size_t size) {
-    for (auto* values : {&value, &slope, &error, &own, &own_variance, &from_y, &variance})
-      values->assign(size, 0);
-  }
-};
+constexpr int kRows = 4;  // of y, multiplied at once
 
 // y of several rows as the factor of the first product. Arrays (columns, kRows): one column of all rows stands together.
 struct Batch {
@@ -43,6 +22,7 @@ struct Batch {
   std::vector<double> variance;  // by the weight's square
   // Of each row.
   double norm[kRows] = {}, magnitude[kRows] = {};  // of y
+  double largest_norm[kRows] = {};                 // of y with its errors
   double shared[kRows] = {},
          shared_variance[kRows] = {};  // norm of the errors that y shares, and their variance
   double repeats[kRows] = {};
@@ -62,7 +42,9 @@ class Block {
         is_counterfeit_(fault != Fault::kNothing) {
     require_f32_recipe(question.recipe);
     scale_ = fault == Fault::kNoScale ? 1 : fault == Fault::kScaleTwice ? kScale * kScale : kScale;
-    if (!is_counterfeit_ && question.inputs[0].size() > 0 && w1_.rows > 0) coherence_ = coherence();
+    if (is_counterfeit_) return;
+    kinds_ = Kinds(w1_, w2_);
+    if (question.inputs[0].size() > 0 && w1_.rows > 0) coherence_ = coherence();
   }
 
   // Whether the fault makes no difference on this data.
@@ -94,14 +76,14 @@ class Block {
 
  private:
   // The errors of z that come from one y are in all hidden values, and add up in out if the weights have equal signs.
-  // Their variance in out, by that of independent errors: the mean over some elements.
+  // Their variance in out, by that of errors independent from kind to kind: the mean over some elements.
   double coherence() const {
     constexpr int64_t kChannels = 8;  // of a row
     // As many rows as add up kTerms, within these limits.
     constexpr int64_t kTerms = int64_t{1} << 21, kFewRows = 8, kManyRows = 64;
     const int64_t rows = statistics_->size() * taps_.length;
     const int64_t channels = std::min(taps_.channels, kChannels);
-    const int64_t affordable = kTerms / (channels * w1_.rows * taps_.channels);
+    const int64_t affordable = kTerms / (channels * static_cast<int64_t>(kinds_.count()) * taps_.channels);
     const int64_t sampled = std::min(rows, std::clamp(affordable, kFewRows, kManyRows));
     double together = 0, apart = 0;
     for (int64_t i = 0; i < sampled; ++i) {
@@ -116,11 +98,11 @@ class Block {
         variances.push_back(factors((*statistics_)[row[0].n], row[0].n, row[0].l, c).variance);
       }
       for (int64_t j = 0; j < channels; ++j) {
-        const double* w2 = w2_.row(j * taps_.channels / channels);
+        const std::span columns = kinds_.columns(j * taps_.channels / channels);
         std::vector<double> gradient(variances.size());  // of out by y
-        for (int64_t h = 0; h < w1_.rows; ++h) {
-          const double factor = w2[h] * row[0].slope[static_cast<size_t>(h)];
-          const double* w1 = w1_.row(h);
+        for (size_t k = 0; k < columns.size(); ++k) {
+          const double factor = columns[k].sum * row[0].kinds[k].slope;
+          const double* w1 = w1_.row(kinds_.unit_of(k));
           for (size_t c = 0; c < gradient.size(); ++c) {
             gradient[c] += factor * w1[c];
             apart += factor * factor * w1[c] * w1[c] * variances[c];
@@ -138,25 +120,31 @@ class Block {
       const Statistics& s = (*statistics_)[rows[r].n];
       rows[r].is_nan = s.is_nan;
       rows[r].is_open = s.is_open;
+      rows[r].value.assign(static_cast<size_t>(w1_.rows), 0);
       if (is_counterfeit_) {
-        rows[r].value.assign(static_cast<size_t>(w1_.rows), 0);
         hide_values(s, rows[r]);
         continue;
       }
-      rows[r].clear(static_cast<size_t>(w1_.rows));
+      rows[r].kinds.assign(kinds_.count(), {});
       gather(s, rows[r], r, batch);
     }
     if (is_counterfeit_) return;
-    for (int64_t h = 0; h < w1_.rows; ++h) expand(batch, h, rows);
-    for (Hidden& row : rows) {
-      std::vector<double> magnitudes;
-      row.magnitude = 0;
-      for (double g : row.value) {
-        magnitudes.push_back(std::abs(g));
-        row.magnitude += std::abs(g);
-      }
-      if (std::isfinite(row.magnitude)) row.repeats = std::max(w2_.repeats, most_repeats(magnitudes));
+    for (size_t kind = 0; kind < kinds_.count(); ++kind) expand(batch, kind, rows);
+    for (Hidden& row : rows) count_repeats(row);
+  }
+
+  void count_repeats(Hidden& row) const {
+    std::vector<double> magnitudes, of_kinds;
+    row.magnitude = 0;
+    for (size_t h = 0; h < row.value.size(); ++h) {
+      row.value[h] = row.kinds[kinds_.kind_of(static_cast<int64_t>(h))].value;
+      magnitudes.push_back(std::abs(row.value[h]));
+      row.magnitude += std::abs(row.value[h]);
     }
+    if (!std::isfinite(row.magnitude)) return;
+    for (const Unit& unit : row.kinds) of_kinds.push_back(std::abs(unit.value));
+    row.repeats = std::max(w2_.repeats, most_repeats(magnitudes));
+    row.is_repeated = most_repeats(of_kinds) > 1;
   }
 
   // The same for a counterfeit, of which only the values are read.
@@ -182,7 +170,7 @@ class Block {
   void gather(const Statistics& s, const Hidden& row, size_t r, Batch& batch) const {
     const auto channels = static_cast<size_t>(taps_.channels);
     std::vector<double> magnitudes(channels);
-    double squares = 0, shared_squares = 0;
+    double squares = 0, largest_squares = 0, shared_squares = 0;
     for (size_t c = 0; c < channels; ++c) {
       const Factors f = factors(s, row.n, row.l, static_cast<int64_t>(c));
       batch.y[c * kRows + r] = f.value;
@@ -192,16 +180,19 @@ class Block {
       batch.magnitude[r] += std::abs(f.value);
       batch.shared_variance[r] += f.shared_variance;
       squares += f.value * f.value;
+      largest_squares += (std::abs(f.value) + f.error) * (std::abs(f.value) + f.error);
       shared_squares += f.shared * f.shared;
       magnitudes[c] = std::abs(f.value);
     }
     batch.norm[r] = std::sqrt(squares);
+    batch.largest_norm[r] = std::sqrt(largest_squares);
     batch.shared[r] = std::sqrt(shared_squares);
     batch.repeats[r] = row.is_nan ? 1 : std::max(w1_.repeats, most_repeats(magnitudes));
   }
 
-  // z and g of one hidden value in all rows.
-  void expand(const Batch& batch, int64_t h, std::span<Hidden> rows) const {
+  // z and g of one kind in all rows.
+  void expand(const Batch& batch, size_t kind, std::span<Hidden> rows) const {
+    const int64_t h = kinds_.unit_of(kind);
     double z[kRows] = {}, worst[kRows] = {}, squares[kRows] = {};
     const double* w = w1_.row(h);
     for (size_t c = 0; c < static_cast<size_t>(taps_.channels); ++c) {
@@ -218,14 +209,24 @@ class Block {
     for (size_t r = 0; r < rows.size(); ++r) {
       const double magnitude = length * batch.norm[r];  // at least the sum of |w1 * y|
       if (std::isfinite(length) && magnitude >= kOverflow) rows[r].is_open = true;
-      const double squared_limits = 3 * squares[r] + unit * magnitude * magnitude;
-      const double likely =
-          batch.shared[r] * length + limit_of_sum(HUGE_VAL, squared_limits, batch.repeats[r]);
-      const double underflow = kUnderflow * terms + w1_.absolute * batch.magnitude[r];
-      const double error = std::min(worst[r], likely) + (magnitude > 0 ? underflow : 0);
-      const double variance =
-          squares[r] + length * length * batch.shared_variance[r] + unit / 9 * z[r] * z[r];
-      activate(rows[r], static_cast<size_t>(h), z[r], error, variance, batch.is_doubtful[r]);
+      const auto likely = [&](double squared_limits) {
+        return limit_of_sum(HUGE_VAL, squared_limits, batch.repeats[r]);
+      };
+      const double shared = batch.shared[r] * length;
+      const double underflow = magnitude > 0 ? kUnderflow * terms + w1_.absolute * batch.magnitude[r] : 0;
+      // Of the sum of products, whose factors have their errors: n q^2 + 3 n q^2 / 18.
+      const double largest = length * batch.largest_norm[r];
+      const double of_sum = unit * largest * largest * 7 / 6;
+      const Doubt doubt{
+          .error =
+              std::min(worst[r], shared + likely(3 * squares[r] + unit * magnitude * magnitude)) + underflow,
+          .common = std::min(worst[r], shared + likely(3 * squares[r])),
+          .common_shared = shared,
+          .common_deviation = std::sqrt(batch.repeats[r] * 3 * squares[r]),
+          .sum = std::min(gamma(terms, kAccumulate) * largest, likely(of_sum)) + underflow,
+          .sum_deviation = std::sqrt(batch.repeats[r] * of_sum) + underflow,
+          .variance = squares[r] + length * length * batch.shared_variance[r] + unit / 9 * z[r] * z[r]};
+      activate(rows[r], rows[r].kinds[kind], z[r], doubt, batch.is_doubtful[r]);
     }
   }
 
@@ -272,12 +273,13 @@ class Block {
   }
 
   // z becomes gelu(z), stored between the steps if the recipe says so.
-  void activate(Hidden& row, size_t h, double z, double error, double variance, bool is_doubtful) const {
+  void activate(Hidden& row, Unit& unit, double z, const Doubt& doubt, bool is_doubtful) const {
     if (row.is_nan) return;
+    const double error = doubt.error;
     if (!std::isfinite(z)) {
       // An infinite weight. Splitting it makes a NaN of it; so do other paths where y may be 0.
       row.is_open |= format_.is_split || is_doubtful;
-      row.value[h] = gelu_of(z);
+      unit.value = gelu_of(z);
       return;
     }
     if (error == 0 && z == 0) return;
@@ -286,28 +288,38 @@ class Block {
     const double overflow = format_.overflow(false);
     if (std::abs(z) + error + stored >= overflow) {
       row.is_open |= std::abs(z) - error < overflow;
-      row.value[h] = gelu_of(std::copysign(HUGE_VAL, z));
+      unit.value = gelu_of(std::copysign(HUGE_VAL, z));
       return;
     }
     const double g = gelu_of(z);
     const double slope = gelu_slope(z);
-    const double inherited =
-        gelu_error(z, error + stored, slope) + 8 * kUnit * std::abs(g) + 4 * kUnit * std::abs(z);
+    const double steepest = error + stored > 0 ? gelu_error(z, error + stored, slope) / (error + stored) : 0;
+    const double evaluation = 8 * kUnit * std::abs(g) + 4 * kUnit * std::abs(z);
+    const double inherited = steepest * (error + stored) + evaluation;
     const double rounding = format_.rounding(g, inherited);
     if (std::abs(g) + inherited >= format_.overflow(true)) {
       row.is_open |= std::abs(g) - inherited < format_.overflow(true);
-      row.value[h] = std::copysign(HUGE_VAL, g);
+      unit.value = std::copysign(HUGE_VAL, g);
       return;
     }
     const Product product = product_of(g, inherited + rounding, w2_, w2_.columns);
-    row.value[h] = g;
-    row.slope[h] = slope;
-    row.error[h] = inherited;
-    row.own[h] = rounding + product.limit;
-    row.own_variance[h] = rounding * rounding / 3 + product.variance;
-    row.from_y[h] = slope * slope * variance;
-    row.variance[h] =
-        row.own_variance[h] + slope * slope * stored * stored / 3 + kUnit * kUnit * (3 * g * g + z * z);
+    const double own_squares = rounding * rounding + 3 * product.variance;
+    unit.value = g;
+    unit.slope = slope;
+    unit.error = steepest * error + evaluation;
+    unit.common = gelu_error(z, doubt.common, slope);
+    unit.common_shared = std::abs(slope) * doubt.common_shared + gelu_remainder(z, doubt.common, slope);
+    unit.common_deviation = std::abs(slope) * doubt.common_deviation;
+    unit.rest = steepest * doubt.sum + evaluation;
+    unit.evaluation = evaluation;
+    unit.rest_square = steepest * steepest * doubt.sum_deviation * doubt.sum_deviation;
+    unit.own = rounding + product.limit;
+    unit.own_square = own_squares;
+    unit.storing = steepest * stored;
+    unit.storing_bias = gelu_remainder(z, stored, slope);
+    unit.own_variance =
+        own_squares / 3 + slope * slope * stored * stored / 3 + kUnit * kUnit * (3 * g * g + z * z);
+    unit.from_y = slope * slope * doubt.variance;
   }
 
   double gelu_of(double z) const { return fault_ == Fault::kNoGelu && z < 0 ? z : gelu(z); }
@@ -329,28 +341,21 @@ class Block {
     }
     if (row.is_open) return open();
     double sum = 0, magnitudes = 0;  // of w2 * g
-    double inherited = 0, inherited_variance = 0, own = 0, own_variance = 0;
     for (size_t h = 0; h < hidden; ++h) {
-      const double g = row.value[h], magnitude = std::abs(w[h]), square = w[h] * w[h];
       // An infinite weight makes an infinity of a g of either sign, and a NaN of one that is stored as 0.
-      if (!std::isfinite(w[h]) && std::abs(g) <= row.error[h] + row.own[h]) return open();
-      sum += w[h] * g;
-      magnitudes += magnitude * std::abs(g);
-      inherited += magnitude * row.error[h];
-      inherited_variance += square * (row.variance[h] + coherence_ * row.from_y[h]);
-      own += magnitude * row.own[h];
-      own_variance += square * row.own_variance[h];
+      if (!std::isfinite(w[h])) {
+        const Unit& unit = row.kinds[kinds_.kind_of(static_cast<int64_t>(h))];
+        if (std::abs(unit.value) <= unit.error + unit.storing + unit.own) return open();
+      }
+      sum += w[h] * row.value[h];
+      magnitudes += std::abs(w[h]) * std::abs(row.value[h]);
     }
     if (!std::isfinite(sum)) return format_.is_split ? open() : stored(x + scale_ * sum, 0, 0, storage);
     if (magnitudes >= kOverflow) return open();
-    const double terms = static_cast<double>(w2_.columns * format_.products);
-    const double unit = kAccumulate * kAccumulate * terms;
-    const double squared_limits = 3 * own_variance + unit * magnitudes * magnitudes;
-    double error =
-        inherited + limit_of_sum(own, squared_limits, row.repeats) + (own > 0 ? terms * kUnderflow : 0);
+    auto [error, variance, own] =
+        error_of_products(row, kinds_.columns(c), coherence_, w2_.columns * format_.products);
     // A folded weight may underflow in its own format, whose numbers are not scaled any more.
     if (own > 0) error += w2_.absolute / scale_ * row.magnitude;
-    double variance = inherited_variance + unit / 9 * sum * sum;
     if (format_.intermediate != DType::kF32 && (sum != 0 || error != 0)) {
       const double overflow = format_.overflow(false);
       if (std::abs(sum) + error >= overflow) {
@@ -379,6 +384,7 @@ class Block {
   Format format_;
   Taps taps_;
   Weights w1_, w2_;
+  Kinds kinds_;
   AllStatistics statistics_;
   bool is_counterfeit_;  // only values are asked for
   double scale_;

@@ -50,17 +50,43 @@
 //                           out: 3 * 2^-16 of |a*b|
 // z        [|w1| * (error(y) + f(y) + f(w1) |y|)] + C q sum |w1 y|, the shared errors of y by Cauchy-Schwarz in the second
 //          limit; then half a unit in the last place of the dtype between the steps, if that is not f32
+//          Equal weights count in r where f(w1) > 0: without errors of their own they make none equal.
 // g        |gelu'| * error(z), where gelu' is the greatest slope in z +- error(z); 8u |g| + 4u |z| for any evaluation in f32
 //          that cancels at most as much as 1 + tanh; stored and made a factor like y
-// out      [|w2| * (f(g) + f(w2) |g|)] + hidden q sum |w2 g| + sum |w2| error(g), stored between the steps, times scale
+// out      [|w2| * (f(g) + f(w2) |g|)] + hidden q sum |w2 g| + the errors of g, stored between the steps, times scale
 //          (3u), added to x (u). If w2 g = 0 without error, out = x and the bound is 0.
+//
+// Kinds of hidden units.  Units whose rows of w1 are equal are of one kind k. In broadcast and constant weights all are of
+// one, and sum w2 of a row may nearly cancel. With
+//
+//          S = sum w2,  A = sum |w2|,  Q = sum w2^2,  Q' = sum r w2^2 over the units of a kind,
+//
+// where r is how often |w2| occurs in its row of w2, out adds the errors of its units up like this.
+//   common  what z has from y and from f(w1). All units of a kind multiply one y^ by one w1^, so this error of z is the same
+//           number in each, whatever the order of a sum; so is what gelu makes of it: |S| times, where A would be wrong by
+//           A / |S|
+//   rest    what the sum of z and the evaluation of gelu add. A path may sum in another order in another tile: A times
+//   own     storing z, rounding g, the product with w2. Equal units round equally if their z^ are equal bits; if they are
+//           not, the roundings are independent. The sum of squared limits is the larger of S^2 and Q' (not less than Q, for
+//           equal weights have equal errors) times b^2. Where several kinds have equal g, r Q is taken instead, with the r
+//           of all units.
+// The smallest of these limits holds; none is ever more than with A and r Q alone:
+//   sum over k of [min(A error(g), |S| common + A rest) + A (storing + own)]
+//   the same with 7 sqrt(sum over k of max(S^2, Q') b^2) for what averages out of A (storing + own)
+//   sum over k of (|S| c + A e + A t) + 7 sqrt((sum over k of |S gelu'| s)^2 + sum over k of max(S^2, Q') b^2)
+// The last adds up what averages out before it takes seven deviations: independent errors within +-b are sub-Gaussian with
+// deviation b, independent ones add squares, and ones that depend on each other, as the common errors of different kinds
+// do, add deviations at most (Hoelder). s is the deviation of the common error of z, b that of the sum, of storing and of
+// own. The rest does not average out: c has the shared errors of y and the remainder of gelu's tangent over the common
+// error, e is the evaluation, t the tangent's remainder over the rounding of z.
 //
 // Storing in 16 bits costs half a unit in the last place. All bounds contain 2^-20 of themselves for the oracle's own
 // error and terms of second order; a value below 2^-24 of its bound is taken as 0.
 //
 // Variance, for the rms law: the same sums with each rounding uniform between its limits. Partial sums of n products a*b
-// in f32 are those of a random order, n/3 (sum ab)^2 + n/6 sum (ab)^2. What z inherits from y is in all of g at once; out
-// adds it up, and the factor by which that exceeds independent errors is measured on 64 to 512 elements.
+// in f32 are those of a random order, n/3 (sum ab)^2 + n/6 sum (ab)^2. Units of a kind have S^2 of what z inherits from y,
+// and the larger of S^2 and Q of their own roundings. What z inherits is in all kinds at once; out adds it up, and the
+// factor by which that exceeds errors independent from kind to kind is measured on 64 to 512 elements.
 //
 // Noise, for the certificate: 7 standard deviations of the error before it is stored. dw of few channels, dx of constant
 // dy, out where sum y = 0 meets equal weights, and y of two values cancel so far that rounding hides anything.

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/cheri/factors.h"
 
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <unordered_map>
+
 namespace assay::cheri::oracle {
 namespace {
 
@@ -64,7 +69,37 @@ Weights::Weights(const ConstTensorView& view, const Format& format, bool is_fold
       value = std::abs(value);
     }
     norms.push_back(std::sqrt(squares));
-    if (columns > 0 && std::isfinite(squares)) repeats = std::max(repeats, most_repeats(row));
+    const bool is_rounded = relative > 0 || format.is_split;
+    if (is_rounded && columns > 0 && std::isfinite(squares)) repeats = std::max(repeats, most_repeats(row));
+  }
+}
+
+// Sorts the rows by their bytes, an order as good as any, which brings equal ones together.
+Kinds::Kinds(const Weights& w1, const Weights& w2) : kinds_(static_cast<size_t>(w1.rows)) {
+  const auto compare = [&](int64_t a, int64_t b) {
+    const size_t bytes = static_cast<size_t>(w1.columns) * sizeof(double);
+    return bytes == 0 ? 0 : std::memcmp(w1.row(a), w1.row(b), bytes);
+  };
+  std::vector<int64_t> sorted(kinds_.size());
+  std::iota(sorted.begin(), sorted.end(), int64_t{0});
+  std::ranges::stable_sort(sorted, [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (i == 0 || compare(sorted[i - 1], sorted[i]) != 0) first_.push_back(sorted[i]);
+    kinds_[static_cast<size_t>(sorted[i])] = first_.size() - 1;
+  }
+  columns_.resize(static_cast<size_t>(w2.rows) * count());
+  for (int64_t channel = 0; channel < w2.rows; ++channel) {
+    const std::span row(w2.row(channel), static_cast<size_t>(w2.columns));
+    std::unordered_map<double, double> repeats;  // of a magnitude
+    for (double w : row) ++repeats[std::abs(w)];
+    for (size_t unit = 0; unit < row.size(); ++unit) {
+      const double w = row[unit];
+      Column& column = columns_[static_cast<size_t>(channel) * count() + kinds_[unit]];
+      column.sum += w;
+      column.magnitude += std::abs(w);
+      column.squares += w * w;
+      column.repeated += repeats[std::abs(w)] * w * w;
+    }
   }
 }
 
@@ -89,6 +124,15 @@ double gelu_error(double z, double error, double slope) {
   double most = std::max(std::abs(gelu_slope(z - error)), std::abs(gelu_slope(z + error)));
   if (z + error >= -1.43 && z - error <= -1.41) most = std::max(most, 0.13);
   return most * error;
+}
+
+double gelu_remainder(double z, double error, double slope) {
+  const double most = kCurvature / 2 * error * error;
+  if (most <= 0x1p-10 * std::abs(slope) * error) return most;
+  double change = std::max(std::abs(gelu_slope(z - error) - slope), std::abs(gelu_slope(z + error) - slope));
+  if (z + error >= 1.41 && z - error <= 1.43) change = std::max(change, 1.13 - slope);
+  if (z + error >= -1.43 && z - error <= -1.41) change = std::max(change, slope + 0.13);
+  return std::min(most, change * error);
 }
 
 }  // namespace assay::cheri::oracle

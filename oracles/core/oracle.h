@@ -26,8 +26,8 @@ struct Expected {
   // Right paths may differ without limit: one of them overflows on the way and another does not. Anything is right.
   bool is_open = false;
   // Wrong answers that are closer than this to the value look like rounding on this data, and the certificate does not
-  // ask about them; nor about those within the bound where it is at most twice as large. For ops whose sums cancel; 0
-  // where a unit in the last place is noise enough.
+  // ask about them; nor about those within the bound where it is at most twice as large. Before the value is stored: the
+  // certificate adds half an ulp. For ops whose sums cancel; 0 where a unit in the last place is noise enough.
   double noise = 0;
 };
 

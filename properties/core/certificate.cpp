@@ -17,20 +17,21 @@ double round_to(DType dtype, double value) {
   return visit(dtype, [&]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// What rounding alone makes of the value on this data: the noise, or the bound where that is at most twice as large. No
-// bound for every right path is closer where few errors add up: k equal ones reach sqrt(3k) standard deviations, which is
-// twice the noise of 7 for k = 65.
-double rounding_of(const Expected& expected) {
-  return expected.bound <= 2 * expected.noise ? expected.bound : expected.noise;
+// What rounding alone makes of the stored value on this data: the noise, or the bound where that is at most twice as large
+// before the value is stored. No bound for every right path is closer where few errors add up: k equal ones reach sqrt(3k)
+// standard deviations, which is twice the noise of 7 for k = 65. Noise leaves storing out, which costs half an ulp more.
+double rounding_of(const Expected& expected, DType dtype) {
+  const double storing = ulp_at(dtype, std::abs(expected.value)) / 2;
+  return expected.bound <= 2 * expected.noise + storing ? expected.bound : expected.noise + storing;
 }
 
 // More than one ulp and more than rounding away from the right value, once it is stored: no right path gives it.
 bool is_visible(const Expected& expected, double rounded, DType dtype) {
   if (expected.is_open || !std::isfinite(expected.value)) return false;
   if (!std::isfinite(rounded))
-    return std::abs(expected.value) + rounding_of(expected) <= max_finite(dtype) / 2;
+    return std::abs(expected.value) + rounding_of(expected, dtype) <= max_finite(dtype) / 2;
   const double ulp = ulp_at(dtype, std::max(std::abs(rounded), std::abs(expected.value)));
-  return std::abs(rounded - expected.value) > std::max(ulp, rounding_of(expected));
+  return std::abs(rounded - expected.value) > std::max(ulp, rounding_of(expected, dtype));
 }
 
 // A wrong answer: fills `values` for the compared elements [begin, begin + values.size()), on several threads at once.

@@ -17,7 +17,7 @@
 //      can show: zeros (ones where the answer is zero), the answer moved by one element, the previous call's output, the
 //      last tile missing, and the oracle's counterfeits; otherwise the verdict is `mistrusted`. A wrong answer is shown
 //      by the output dtype if, rounded to it, it is more than one ulp and more than the oracle's noise (Expected::noise)
-//      away from the right one somewhere.
+//      and half an ulp for storing away from the right one somewhere.
 #pragma once
 
 #include <cstdint>

@@ -177,7 +177,7 @@ TEST(Certificate, AsksForWhatShowsAboveTheNoise) {
   const Oracle oracle{.op = "op", .solve = {}, .counterfeits = {}};
   const Question question{.dims = {}, .recipe = {}, .inputs = {}};
   const std::vector<int64_t> elements{0, 1, 2};
-  const auto accepted = [&](double bound, double noise, bool is_open = false) {
+  const auto accepted = [&](double bound, double noise, bool is_open = false, DType dtype = DType::kF32) {
     std::vector<Expected> expected(3, Expected{.value = 1, .bound = bound, .variance = 0});
     for (Expected& e : expected) {
       e.noise = noise;
@@ -187,7 +187,7 @@ TEST(Certificate, AsksForWhatShowsAboveTheNoise) {
                            .question = question,
                            .output = 0,
                            .shape = {3},
-                           .dtype = DType::kF32,
+                           .dtype = dtype,
                            .elements = elements,
                            .expected = expected,
                            .previous = {}});
@@ -199,6 +199,13 @@ TEST(Certificate, AsksForWhatShowsAboveTheNoise) {
   EXPECT_EQ(accepted(1.5, 0.8), std::nullopt);  // no bound is closer
   EXPECT_EQ(accepted(0.5, 0), std::nullopt);
   EXPECT_EQ(accepted(0.5, 0, true), std::nullopt);
+  // Noise is that before storing, which costs half an ulp: 2^-8 of 1 in bf16.
+  EXPECT_EQ(accepted(2, 0.998), "zeros");
+  EXPECT_EQ(accepted(2, 0.998, false, DType::kBF16), std::nullopt);
+  EXPECT_EQ(accepted(2, 0.996, false, DType::kBF16), "zeros");
+  EXPECT_EQ(accepted(1.603, 0.8), "zeros");
+  EXPECT_EQ(accepted(1.603, 0.8, false, DType::kBF16), std::nullopt);
+  EXPECT_EQ(accepted(1.605, 0.8, false, DType::kBF16), "zeros");
 }
 
 }  // namespace

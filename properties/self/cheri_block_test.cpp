@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle of cheri_block for the recipes of paths that need a GPU: what it accepts where all hidden units are equal, held
+// against a plain loop that rounds where the recipes say.
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "kernels/cheri/cheri.h"
+#include "oracles/core/compare.h"
+#include "properties/core/certificate.h"
+#include "properties/core/problem.h"
+#include "properties/self/support.h"
+
+namespace assay::cheri {
+namespace {
+
+Recipe train_recipe(DType storage) {
+  return {storage, DType::kF32, DType::kF32, Factor::kStored, storage};
+}
+Recipe fused_recipe(DType storage) {
+  return {storage, DType::kF32, DType::kF32, storage == DType::kF16 ? Factor::kF16 : Factor::kBF16,
+          DType::kF32};
+}
+
+struct RecipeOfPath {
+  std::string_view path;
+  Recipe (*of)(DType storage);
+};
+constexpr RecipeOfPath kTrain{"cuda.train", train_recipe}, kFused{"cuda.fused", fused_recipe};
+
+// A problem with the answers that a recipe allows.
+class Judged {
+ public:
+  Judged(std::string_view line, const RecipeOfPath& recipe)
+      : which_(parse_case(fmt::format("cheri_block/cpu/{}", line))),
+        op_(registry().op("cheri_block")),
+        problem_(op_, op_.path("cpu"), which_, test::cpu()),
+        oracle_(registry().oracle("cheri_block")) {
+    problem_.draw_inputs(which_.seed);
+    question_.emplace(problem_.question());
+    question_->recipe = recipe.of(which_.dtype);
+    shape_ = shape_of(op_.outputs[0], which_.dims);
+    elements_.resize(static_cast<size_t>(element_count(shape_)));
+    std::iota(elements_.begin(), elements_.end(), 0);
+    expected_.resize(elements_.size());
+    oracle_.solve(*question_, 0)(elements_, expected_);
+  }
+
+  const Case& which() const { return which_; }
+  const Question& question() const { return *question_; }
+  const std::vector<Expected>& expected() const { return expected_; }
+
+  std::string accepted(const std::vector<Expected>& expected) const {
+    return accepted_fault({.oracle = oracle_,
+                           .question = *question_,
+                           .output = 0,
+                           .shape = shape_,
+                           .dtype = which_.dtype,
+                           .elements = elements_,
+                           .expected = expected,
+                           .previous = {}})
+        .value_or("");
+  }
+  Comparison compare(const std::vector<double>& got) const {
+    Comparison comparison;
+    for (size_t i = 0; i < got.size(); ++i) comparison.add(expected_[i], got[i], elements_[i], which_.dtype);
+    return comparison;
+  }
+
+ private:
+  Case which_;
+  const Op& op_;
+  Problem problem_;
+  const Oracle& oracle_;
+  std::optional<Question> question_;
+  Extents shape_;
+  std::vector<int64_t> elements_;
+  std::vector<Expected> expected_;
+};
+
+double through(DType dtype, double value) {
+  return visit(dtype, [&]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
+}
+
+// The block with sums in f32 and roundings where the recipe says. The second half of the hidden units sums backwards, so
+// that equal units may differ by what sums in f32 make of them.
+std::vector<double> block_by_loop(const Question& question, double scale) {
+  const Recipe& recipe = question.recipe;
+  const auto element = [&](size_t tensor, Extents at) {
+    const ConstTensorView& view = question.inputs[tensor];
+    int64_t offset = 0;
+    for (int axis = 0; axis < at.rank(); ++axis) offset += at[axis] * view.strides[axis];
+    return visit(view.dtype, [&]<class T>(std::type_identity<T>) {
+      return to_double(static_cast<const T*>(view.data)[offset]);
+    });
+  };
+  const auto between = [&](double value) { return through(recipe.intermediate, value); };
+  const auto factor = [&](double value) {
+    switch (recipe.factor) {
+      case Factor::kF16:
+        return through(DType::kF16, value);
+      case Factor::kBF16:
+        return through(DType::kBF16, value);
+      case Factor::kStored:
+      case Factor::kBF16x3:
+      case Factor::kTF32:
+        return value;
+    }
+    throw Error("no such factor");
+  };
+  const auto dot = [](int64_t size, bool is_backwards, const std::function<double(int64_t)>& product) {
+    float sum = 0;
+    for (int64_t i = 0; i < size; ++i)
+      sum = static_cast<float>(sum + product(is_backwards ? size - 1 - i : i));
+    return static_cast<double>(sum);
+  };
+  const Dims& dims = question.dims;
+  const int64_t n = dims["n"], l = dims["l"], c = dims["c"], hidden = dims["hidden"], d = dims["dilation"];
+  std::vector<double> out;
+  for (int64_t example = 0; example < n; ++example) {
+    std::vector<double> conv;
+    for (int64_t i = 0; i < l * c; ++i) {
+      conv.push_back(dot(3, false, [&](int64_t tap) {
+        const int64_t at = i / c + (tap - 1) * d;
+        return at < 0 || at >= l ? 0 : element(0, {example, at, i % c}) * element(1, {tap, i % c});
+      }));
+    }
+    const auto count = static_cast<double>(conv.size());
+    const double mean = std::accumulate(conv.begin(), conv.end(), 0.0) / count;
+    double squares = 0;
+    for (double value : conv) squares += (value - mean) * (value - mean);
+    const double rstd = 1 / std::sqrt(squares / count + kEpsilon);
+    for (int64_t row = 0; row < l; ++row) {
+      std::vector<double> y, g;
+      for (int64_t i = 0; i < c; ++i)
+        y.push_back(factor(between((conv[static_cast<size_t>(row * c + i)] - mean) * rstd)));
+      for (int64_t h = 0; h < hidden; ++h) {
+        const double z = between(dot(c, h >= hidden / 2, [&](int64_t i) {
+          return factor(element(2, {h, i})) * y[static_cast<size_t>(i)];
+        }));
+        g.push_back(factor(between(z / (1 + std::exp(-1.5957691216057308 * (z + 0.044715 * z * z * z))))));
+      }
+      for (int64_t i = 0; i < c; ++i) {
+        const bool is_folded = recipe.factor != Factor::kStored;
+        const double sum = dot(hidden, false, [&](int64_t h) {
+          return factor((is_folded ? scale : 1) * element(3, {i, h})) * g[static_cast<size_t>(h)];
+        });
+        const double added = is_folded ? sum : scale * between(sum);
+        out.push_back(through(recipe.storage, element(0, {example, row, i}) + added));
+      }
+    }
+  }
+  return out;
+}
+
+// Cases that the judge once mistrusted: all hidden units are equal, and their weights in out nearly cancel.
+struct Line {
+  std::string_view line;
+  RecipeOfPath recipe;
+};
+const Line kRepeated[] = {
+    {"bf16/n=2/l=1/c=9/dilation=16/hidden=65/layout=broadcast", kTrain},
+    {"bf16/n=2/l=1/c=16/dilation=2/hidden=16/layout=broadcast", kTrain},
+    {"bf16/n=2/l=1/c=16/dilation=2/hidden=16/layout=broadcast", kFused},
+    {"bf16/n=2/l=1/c=31/dilation=15/hidden=65/layout=broadcast", kTrain},
+    {"bf16/n=2/l=1/c=33/dilation=257/hidden=17/layout=broadcast", kTrain},
+    {"bf16/n=2/l=2/c=3/dilation=255/hidden=64/layout=broadcast", kFused},
+    {"f32/n=2/l=2/c=127/dilation=256/hidden=16/layout=broadcast", kFused},
+    {"bf16/n=2/l=31/c=17/dilation=31/hidden=64/layout=broadcast", kTrain},
+    {"bf16/n=2/l=31/c=17/dilation=31/hidden=64/layout=broadcast", kFused},
+    {"f32/n=2/l=31/c=31/dilation=65/hidden=16/layout=broadcast", kFused},
+    {"bf16/n=2/l=32/c=63/dilation=256/hidden=63/layout=broadcast", kTrain},
+    {"bf16/n=2/l=63/c=8/dilation=1/hidden=64/layout=broadcast", kFused},
+    {"bf16/n=2/l=63/c=64/dilation=31/hidden=64/layout=broadcast", kTrain},
+    {"bf16/n=2/l=63/c=64/dilation=31/hidden=64/layout=broadcast", kFused},
+    {"f32/n=2/l=64/c=3/dilation=32/hidden=64/layout=broadcast", kFused},
+    {"f32/n=2/l=65/c=32/dilation=127/hidden=64/layout=broadcast", kFused},
+    {"bf16/n=2/l=511/c=8/dilation=127/hidden=64/layout=broadcast", kFused},
+    {"f16/n=2/l=65/c=63/dilation=64/hidden=17/layout=broadcast", kTrain},
+    {"f16/n=2/l=33/c=33/dilation=32/hidden=65/layout=broadcast", kTrain},
+    {"bf16/n=2/l=129/c=9/dilation=127/hidden=63/layout=broadcast", kTrain},
+    {"bf16/n=2/l=1/c=33/dilation=128/hidden=64/layout=broadcast", kTrain},
+    {"f32/n=2/l=32/c=63/dilation=31/hidden=64/layout=broadcast", kFused},
+};
+
+TEST(CheriBlockOracle, IsTrustedWhereHiddenUnitsAreEqual) {
+  for (const auto& [line, recipe] : kRepeated) {
+    const Judged judged(line, recipe);
+    EXPECT_EQ(judged.accepted(judged.expected()), "") << recipe.path << ' ' << judged.which().to_string();
+  }
+}
+
+// The certificate still asks.
+TEST(CheriBlockOracle, IsMistrustedWithBoundsFourTimesAsWide) {
+  int mistrusted = 0;
+  for (const auto& [line, recipe] : kRepeated) {
+    const Judged judged(line, recipe);
+    std::vector<Expected> wide = judged.expected();
+    for (Expected& e : wide) e.bound *= 4;
+    mistrusted += !judged.accepted(wide).empty();
+  }
+  EXPECT_GE(mistrusted, static_cast<int>(std::size(kRepeated)) / 2);
+}
+
+const Line kOthers[] = {{"f32/n=2/l=7/c=33/dilation=2/hidden=64", kFused},
+                        {"f16/n=2/l=7/c=33/dilation=2/hidden=64", kFused},
+                        {"bf16/n=2/l=7/c=33/dilation=2/hidden=65", kTrain},
+                        {"f16/n=2/l=7/c=33/dilation=2/hidden=65", kTrain},
+                        {"f32/n=2/l=7/c=33/dilation=2/hidden=65", kTrain},
+                        {"bf16/n=2/l=5/c=16/dilation=2/hidden=256/layout=broadcast", kTrain},
+                        {"f32/n=2/l=5/c=16/dilation=2/hidden=256/layout=broadcast", kFused},
+                        {"f32/n=2/l=5/c=16/dilation=2/hidden=256/layout=broadcast", kTrain},
+                        {"bf16/n=2/l=5/c=16/dilation=2/hidden=256/data=positive/layout=broadcast", kTrain},
+                        {"f16/n=2/l=5/c=16/dilation=2/hidden=64/data=integers/layout=broadcast", kFused},
+                        {"f32/n=2/l=5/c=16/dilation=2/hidden=64/data=constant", kFused}};
+
+// A path that rounds as its recipe says is right, and its errors are not far below the bounds.
+TEST(CheriBlockOracle, BoundsALoopThatRoundsAsTheRecipeSays) {
+  double closest = 0;
+  const auto hold = [&](const Line& line, uint64_t seed) {
+    const Judged judged(fmt::format("{}/seed={}", line.line, seed), line.recipe);
+    const Comparison c = judged.compare(block_by_loop(judged.question(), kScale));
+    EXPECT_EQ(c.wrong, 0) << line.recipe.path << ' ' << judged.which().to_string();
+    closest = std::max(closest, c.max_error_over_bound);
+  };
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    for (const Line& line : kOthers) hold(line, seed);
+  }
+  for (const Line& line : kRepeated) hold(line, 0);
+  EXPECT_GT(closest, 0.5);
+}
+
+// Planted faults, wherever they show above rounding.
+TEST(CheriBlockOracle, RejectsALoopWithAnotherScale) {
+  for (const double wrong : {1.0, kScale * kScale}) {
+    int rejected = 0;
+    for (const auto& [line, recipe] : kRepeated) {
+      const Judged judged(line, recipe);
+      rejected += judged.compare(block_by_loop(judged.question(), wrong)).wrong > 0;
+    }
+    EXPECT_GE(rejected, static_cast<int>(std::size(kRepeated)) / 2) << wrong;
+  }
+}
+
+TEST(CheriBlockOracle, RejectsFactorsOf16BitsInPathsOfF32) {
+  const std::string_view line = "f32/n=2/l=7/c=33/dilation=2/hidden=64";
+  for (const std::string_view layout : {"dense", "broadcast"}) {
+    const std::string with_layout = fmt::format("{}/layout={}", line, layout);
+    const Judged rounded(with_layout, kFused), exact(with_layout, kTrain);
+    EXPECT_GT(exact.compare(block_by_loop(rounded.question(), kScale)).wrong, 0) << layout;
+  }
+}
+
+}  // namespace
+}  // namespace assay::cheri
