@@ -57,6 +57,8 @@ struct Oracle {
   std::string_view op;
   Solve solve;
   std::vector<Counterfeit> counterfeits;
+  // Elements that differ in their last index alone cost little more than one of them: they are sampled together.
+  bool shares_rows = false;
 };
 
 }  // namespace assay

@@ -301,10 +301,11 @@ std::vector<Oracle> oracles() {
   using oracle::Fault;
   return {{.op = "trimul",
            .solve = oracle::solve(),
-           .counterfeits = {
-               {"the mask is ignored", counterfeit(Fault::kMaskIgnored)},
-               {"right is read transposed", counterfeit(Fault::kRightTransposed)},
-               {"projections and gates are swapped", counterfeit(Fault::kProjectionsAndGatesSwapped)}}}};
+           .counterfeits = {{"the mask is ignored", counterfeit(Fault::kMaskIgnored)},
+                            {"right is read transposed", counterfeit(Fault::kRightTransposed)},
+                            {"projections and gates are swapped",
+                             counterfeit(Fault::kProjectionsAndGatesSwapped)}},
+           .shares_rows = true}};
 }
 
 }  // namespace assay::trimul

@@ -227,7 +227,8 @@ void judge_output(const Subject& subject, Problem& problem, const Runs& runs, si
   }
   const Question question = problem.question();
   const Answered answered = compare(*subject.oracle, question, static_cast<int>(output),
-                                    compared_elements(view.shape, which.seed), view.dtype, runs.got[output]);
+                                    compared_elements(view.shape, which.seed, subject.oracle->shares_rows),
+                                    view.dtype, runs.got[output]);
   OutputNumerics numerics{
       .name = name, .comparison = answered.comparison, .allowed_rms = {}, .elements = view.size()};
   if (is_continuous(which.data) && which.layout != Layout::kBroadcast) {
@@ -298,7 +299,7 @@ Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* input
   return result;
 }
 
-std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed) {
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows) {
   const int64_t count = element_count(shape);
   std::vector<int64_t> elements;
   if (count <= kCompareAll) {
@@ -332,9 +333,10 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed) {
     }
   }
   const CounterRandom random(seed, kSampleStream);
-  for (int64_t i = 0; i < kRandomSample; ++i) {
-    elements.push_back(
-        static_cast<int64_t>(random.bits(static_cast<uint64_t>(i)) % static_cast<uint64_t>(count)));
+  const int64_t run = whole_rows ? std::min(shape[rank - 1], kRandomSample) : 1;
+  for (int64_t i = 0; i < kRandomSample / run; ++i) {
+    const auto at = random.bits(static_cast<uint64_t>(i)) % static_cast<uint64_t>(count / run);
+    for (int64_t e = 0; e < run; ++e) elements.push_back(static_cast<int64_t>(at) * run + e);
   }
   std::ranges::sort(elements);
   const auto repeated = std::ranges::unique(elements);

@@ -33,8 +33,8 @@ namespace assay {
 
 // Outputs with more than kCompareAll elements are compared on a sample: index lines (of at most about 4096
 // elements, evenly spaced) along each axis with the other indices at the edges of the tensor's box, one step
-// inside and one tile inside, and kRandomSample random elements. The sample follows from the shape and the
-// seed.
+// inside and one tile inside, and kRandomSample random elements, or random rows with as many (Oracle::shares_rows). The
+// sample follows from the shape and the seed.
 inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
 inline constexpr int64_t kTileEdge = 64;
@@ -46,6 +46,6 @@ Verdict judge(const Subject& subject, const Case& which, Device& device);
 Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs = nullptr);
 
 // The row-major positions that are compared, ascending.
-std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed);
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);
 
 }  // namespace assay

@@ -4,6 +4,7 @@
 #include "properties/core/judge.h"
 
 #include <cmath>
+#include <map>
 
 #include "properties/self/spoiled.h"
 
@@ -262,6 +263,15 @@ TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
   EXPECT_LT(static_cast<int64_t>(sample.size()), 2 * kRandomSample);
   EXPECT_EQ(sample, compared_elements(large, 1));
   EXPECT_NE(sample, compared_elements(large, 2));
+  // Whole rows: nearly every sampled row with all of its elements.
+  const auto rows = compared_elements(large, 1, true);
+  EXPECT_LT(static_cast<int64_t>(rows.size()), 2 * kRandomSample);
+  const int64_t length = large[large.rank() - 1];
+  std::map<int64_t, int64_t> by_row;
+  for (int64_t element : rows) ++by_row[element / length];
+  int64_t whole = 0;
+  for (const auto& [row, count] : by_row) whole += count == length ? count : 0;
+  EXPECT_GT(whole, kRandomSample / 2);
   const auto has = [&](int64_t element) { return std::ranges::binary_search(sample, element); };
   for (int64_t i = 0; i < 1024; ++i) {
     ASSERT_TRUE(has(i) && has(element_count(large) - 1 - i) && has(1024 + i) && has(kTileEdge * 1024 + i))
