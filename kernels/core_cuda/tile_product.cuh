@@ -170,14 +170,14 @@ class SlotRing {
   uint32_t fill_phase_ = 0;
 };
 
-// The sums of the next `slots` slots of the ring, one at least, by a group whose rows of the tile begin at `rows` in shared memory. What
+// The sums of the next `slots` slots of the ring, by a group whose rows of the tile begin at `rows` in shared memory. What
 // the group wrote there has been fenced (fence_async_proxy), and the group has synchronised.
 template <Factor kFactor, int kGroups>
 __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotRing& ring) {
   using Traits = TileFactor<kFactor>;
   constexpr uint32_t kNext = Tile<kFactor, kGroups>::kNext;
   constexpr int kBlocks = Traits::kSlotDepth / Traits::kBlockDepth;  // along the depth of a slot
-  if constexpr (!Traits::kIsShort) {
+  if (!Traits::kIsShort || slots == 0) {
 #pragma unroll
     for (float& sum : sums) sum = 0;
   }
@@ -201,8 +201,10 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
       }
       ring.advance();
     }
-    wgmma_wait<0>();
-    ring.free_last();
+    if (slots > 0) {
+      wgmma_wait<0>();
+      ring.free_last();
+    }
     keep_in_place(sums);
 #endif
   } else {

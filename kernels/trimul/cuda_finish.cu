@@ -237,16 +237,18 @@ template <class Plan>
 __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
     finish_kernel(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(16) uint8_t shared[];
-  uint8_t* const exchange = shared + Plan::Tile::bytes(a.tile_depth);
+  uint8_t* const exchange = shared + Plan::Tile::bytes(static_cast<int>(a.planes.hidden));
   SlotRing ring(shared_address(exchange + kExchangeBytes), a.ring_slots, 4, a.slots,
                 a.chunks * a.depth_slots);
   __syncthreads();
 
   const int64_t in_job = blockIdx.x / a.tiles;
   const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * kGroupRows;
-  make_z<Plan>(a, in_job, first_edge, shared, reinterpret_cast<float*>(exchange));
-  fence_async_proxy();
-  __syncthreads();
+  if (a.planes.hidden > 0) {
+    make_z<Plan>(a, in_job, first_edge, shared, reinterpret_cast<float*>(exchange));
+    fence_async_proxy();
+    __syncthreads();
+  }
 
   const int lane = static_cast<int>(threadIdx.x % 32);
   float* targets[2];  // rows of out; null where there is none
@@ -298,7 +300,8 @@ void launch(const Job<Plan::kFactor>& job, Arguments a) {
   a.ring_slots = 2;
   auto* const kernel = finish_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  const int bytes = Plan::Tile::bytes(a.tile_depth) + kExchangeBytes + SlotRing::bytes(a.ring_slots);
+  const int bytes =
+      Plan::Tile::bytes(static_cast<int>(job.planes.hidden)) + kExchangeBytes + SlotRing::bytes(a.ring_slots);
   kernel<<<static_cast<unsigned>(blocks), kGroupThreads, static_cast<size_t>(bytes), job.stream>>>(a);
   cuda_check_launch("finish_kernel");
 }
@@ -310,7 +313,7 @@ void finish(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
   const auto channels = static_cast<int>(t.out.shape[3]);
-  const auto hidden = static_cast<int>(std::max<int64_t>(job.planes.hidden, 1));  // without any, z is 0
+  const auto hidden = static_cast<int>(job.planes.hidden);
   const Arguments a{
       .hidden = job.hidden,
       .gate = job.gate,

@@ -51,14 +51,10 @@ struct Arguments {
   int64_t first_batch;
 };
 
-// Each of some values becomes its sum over the warp.
-template <int kCount>
-__device__ void add_up(float (&values)[kCount]) {
+__device__ inline float sum_of_warp(float value) {
 #pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
-#pragma unroll
-    for (float& value : values) value += __shfl_xor_sync(0xFFFFFFFFu, value, lanes);
-  }
+  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, lanes);
+  return value;
 }
 
 // A lane's channels of an edge: 128 v + 4 lane + e.
@@ -89,43 +85,34 @@ __device__ void load_edge(EdgeValues<kVectors>& edge, const Arguments& a, const 
   }
 }
 
-// Deviations from the mean, by way of those from the first value; 0 beyond the last channel. `factors` normalise them. The
-// edges go side by side: sums over a warp are made of steps that wait for each other.
-template <int kVectors, int kEdges>
-__device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], int channels, float share,
-                       float (&factors)[kEdges]) {
+// Deviations from the mean, by way of those from the first value; 0 beyond the last channel. Returns their factor.
+template <int kVectors>
+__device__ float centre(EdgeValues<kVectors>& edge, int channels, float share) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  float largest[kEdges] = {}, sums[kEdges] = {}, squares[kEdges] = {};
-  const auto subtract = [&](int i, float other, auto visit) {
+  const float first = __shfl_sync(0xFFFFFFFFu, edge.values[0][0], 0);
+  const auto subtract = [&](float other, auto visit) {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        float& value = edges[i].values[v][e];
+        float& value = edge.values[v][e];
         value = 128 * v + 4 * lane + e < channels ? value - other : 0.0f;
         visit(value);
       }
     }
   };
-#pragma unroll
-  for (int i = 0; i < kEdges; ++i) {
-    subtract(i, __shfl_sync(0xFFFFFFFFu, edges[i].values[0][0], 0), [&](float value) {
-      sums[i] += value;
-      largest[i] = fmaxf(largest[i], fabsf(value));
-    });
-  }
-  add_up(sums);
-#pragma unroll
-  for (int i = 0; i < kEdges; ++i) {
-    largest[i] = __any_sync(0xFFFFFFFFu, largest[i] >= kLargeDeviation) ? kScaleOfLarge : 1.0f;
-    subtract(i, sums[i] * share, [&](float value) {
-      const float scaled = value * largest[i];
-      squares[i] = fmaf(scaled, scaled, squares[i]);
-    });
-  }
-  add_up(squares);
-#pragma unroll
-  for (int i = 0; i < kEdges; ++i) factors[i] = reciprocal_deviation(squares[i] * share, largest[i]);
+  float sum = 0, largest = 0, squares = 0;
+  subtract(first, [&](float value) {
+    sum += value;
+    largest = fmaxf(largest, fabsf(value));
+  });
+  const bool is_large = __any_sync(0xFFFFFFFFu, largest >= kLargeDeviation);
+  const float scale = is_large ? kScaleOfLarge : 1.0f;
+  subtract(sum_of_warp(sum) * share, [&](float value) {
+    const float scaled = value * scale;
+    squares = fmaf(scaled, scaled, squares);
+  });
+  return reciprocal_deviation(sum_of_warp(squares) * share, scale);
 }
 
 // Writes an edge as a row of the tile, filled up with zeros to whole slots.
@@ -137,6 +124,7 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
     const int channel = 128 * v + 4 * lane;
+    if (channel >= a.tile_depth) continue;
     float xn[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
@@ -145,13 +133,12 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
     }
     uint8_t* const to = tile + Plan::Tile::offset(row, channel);
     if constexpr (sizeof(typename Plan::T) == 2) {
-      const uint2 packed{pack_factors<typename Plan::T>(xn[0], xn[1]),
-                         pack_factors<typename Plan::T>(xn[2], xn[3])};
-      if (channel < a.tile_depth) *reinterpret_cast<uint2*>(to) = packed;
+      *reinterpret_cast<uint2*>(to) = {pack_factors<typename Plan::T>(xn[0], xn[1]),
+                                       pack_factors<typename Plan::T>(xn[2], xn[3])};
     } else {
 #pragma unroll
       for (float& value : xn) value = Plan::kFactor == Factor::kTF32 ? round_to_tf32(value) : value;
-      if (channel < a.tile_depth) *reinterpret_cast<float4*>(to) = {xn[0], xn[1], xn[2], xn[3]};
+      *reinterpret_cast<float4*>(to) = {xn[0], xn[1], xn[2], xn[3]};
     }
   }
 }
@@ -195,16 +182,13 @@ __device__ void unstage(const uint8_t* staged, typename Plan::T* to, int64_t pla
                         int channels, int64_t edges) {
   using T = typename Plan::T;
   constexpr int kVector = 16 / int{sizeof(T)}, kVectors = kGroupRows / kVector;
-  constexpr int kStep = kGroupThreads / kVectors;  // [channels] from a vector of a thread to the next
   const int thread = static_cast<int>(threadIdx.x % kGroupThreads);
-  const int first = thread / kVectors, vector = thread % kVectors;
-  if (vector * kVector >= edges) return;
-  staged += first * Plan::kStagedPitch + vector * 16;
-  to += first * plane + vector * kVector;
 #pragma unroll
-  for (int i = 0; i < kStagedHidden / kStep; ++i) {
-    const uint4 bits = *reinterpret_cast<const uint4*>(staged + i * kStep * Plan::kStagedPitch);
-    const bool is_there = first + i * kStep < channels;
+  for (int i = 0; i < kStagedHidden * kVectors / kGroupThreads; ++i) {
+    const int at = thread + i * kGroupThreads, channel = at / kVectors, vector = at % kVectors;
+    if (channel >= channels || vector * kVector >= edges) continue;
+    uint4 bits = *reinterpret_cast<const uint4*>(staged + channel * Plan::kStagedPitch + vector * 16);
+    T* const target = to + channel * plane + vector * kVector;
     if constexpr (kIsFactor && sizeof(T) == 4) {
       float values[4] = {__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
                          __uint_as_float(bits.w)};
@@ -215,14 +199,13 @@ __device__ void unstage(const uint8_t* staged, typename Plan::T* to, int64_t pla
         rests[e] = rest_of_tf32(values[e], rounded);
         values[e] = rounded;
       }
-      if (is_there) *reinterpret_cast<float4*>(to) = {values[0], values[1], values[2], values[3]};
+      *reinterpret_cast<float4*>(target) = {values[0], values[1], values[2], values[3]};
       if constexpr (Plan::kFactor == Factor::kTF32x3) {
-        if (is_there) *reinterpret_cast<float4*>(to + rest) = {rests[0], rests[1], rests[2], rests[3]};
+        *reinterpret_cast<float4*>(target + rest) = {rests[0], rests[1], rests[2], rests[3]};
       }
     } else {
-      if (is_there) *reinterpret_cast<uint4*>(to) = bits;
+      *reinterpret_cast<uint4*>(target) = bits;
     }
-    to += kStep * plane;
   }
 }
 
@@ -276,11 +259,10 @@ __device__ void normalise_tile(const Arguments& a, int64_t batch, int64_t start,
       ++edge.first;
       from += a.x_first - a.planes.pitch * a.x_second;
     }
-    float factors[Plan::kAtOnce];
-    centre(edges, a.channels, share, factors);
 #pragma unroll
     for (int i = 0; i < Plan::kAtOnce; ++i) {
-      store_edge<Plan>(edges[i], factors[i], weight, bias, a, tile, first_row + at + i);
+      const float factor = centre(edges[i], a.channels, share);
+      store_edge<Plan>(edges[i], factor, weight, bias, a, tile, first_row + at + i);
     }
   }
 }
