@@ -409,10 +409,12 @@ void project(const Job<kFactor>& job) {
   cuda_check(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, job.device),
              "cudaDeviceGetAttribute");
   const auto with_vectors = [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-    constexpr bool kThree = Traits::kIsShort && kVectors > 1 && kVectors < 4;
-    if (kThree && fixed_bytes<Plan<kFactor, 3, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
-      if constexpr (kThree) launch<Plan<kFactor, 3, kVectors>>(job, a, most_shared);
-    } else if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
+    if constexpr (Traits::kIsShort && kVectors > 1 && kVectors < 4) {
+      if (fixed_bytes<Plan<kFactor, 3, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
+        return launch<Plan<kFactor, 3, kVectors>>(job, a, most_shared);
+      }
+    }
+    if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
       launch<Plan<kFactor, 2, kVectors>>(job, a, most_shared);
     } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + SlotRing::bytes(1) <= most_shared) {
       launch<Plan<kFactor, 1, kVectors>>(job, a, most_shared);
