@@ -105,8 +105,8 @@ DerivedTensors::Held packed(const ConstTensorView& weight, int64_t rows, std::st
   const int64_t bytes = weight.shape[0] * pitch * size;
   const auto make = [&](void* data) {
     copy_to_rows(weight, data, pitch, run.stream);
-    run.context.device().fill(static_cast<uint8_t*>(data) + bytes, 0, rows * pitch * size - bytes,
-                              run.stream);
+    const int64_t rest = rows * pitch * size - bytes;
+    if (rest > 0) run.context.device().fill(static_cast<uint8_t*>(data) + bytes, 0, rest, run.stream);
   };
   return run.context.derived().get(
       fmt::format("cheri_block_train {} {} {}", name, name_of(weight.dtype), weight.shape.to_string()),

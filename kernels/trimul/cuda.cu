@@ -141,7 +141,7 @@ void run_factor(const Tensors& t, const Run& run) {
 void run_cuda(const Tensors& t, Factor factor, const Run& run) {
   require_valid(t);
   const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
-  if (const auto why = unsupported_on_cuda(channels, hidden)) throw unsupported_error("{}", *why);
+  if (const auto why = unsupported_on_cuda(channels, hidden, factor)) throw unsupported_error("{}", *why);
   if (t.out.size() == 0) return;
   const int capability = run.context.device().info().compute_capability;
   if ((factor == Factor::kF16 || factor == Factor::kBF16) && capability != 90) {

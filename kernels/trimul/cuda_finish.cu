@@ -94,7 +94,6 @@ struct DeviationScale {
   bool is_eps_alone = false;
   Power rest = Power(0);
 
-  DeviationScale() = default;
   __device__ explicit DeviationScale(int exponent) {
     is_eps_alone = exponent > 40;
     if (is_eps_alone) {
@@ -176,7 +175,8 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
     squares[e] = fmaf(scaled, scaled, squares[e]);
   });
   combine<true>(squares, exchange + 9 * kGroupRows);
-  float weight_scale = 1, bias_scale = 1;
+  float rest = 1;
+  Power z_scale(0);
   if constexpr (Plan::kIsScaled) {
     const BatchScales scales(
         *a.scales, a.largest_mask == nullptr ? 1.0f : a.largest_mask[a.first_batch + in_job], a.planes.nodes);
@@ -184,8 +184,8 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
 #pragma unroll
     for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e] * share);
     // z is stored times 2^z, from a gate that is stored times 2^kGateExponent.
-    bias_scale = Power::power_of_two(min(max(a.scales->z - kGateExponent, -126), 127));
-    weight_scale = deviations.rest.second * bias_scale;
+    z_scale = Power(a.scales->z - kGateExponent);
+    rest = deviations.rest.second;
   } else {
 #pragma unroll
     for (int e = 0; e < 8; ++e) factor[e] = reciprocal_deviation(squares[e] * share, largest[e]);
@@ -207,8 +207,8 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
     if constexpr (Plan::kIsScaled) {
 #pragma unroll
       for (int c = 0; c < 8; ++c) {
-        weight[c] *= weight_scale;
-        bias[c] *= bias_scale;
+        weight[c] = z_scale(weight[c]) * rest;
+        bias[c] = z_scale(bias[c]);
       }
     }
 #pragma unroll

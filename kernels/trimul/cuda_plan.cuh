@@ -3,7 +3,7 @@
 // stores.
 //
 // left, right, hidden and the gate of the output lie channel by channel: (batch, h, i, k), with rows of k filled up to a
-// multiple of 8. What fills them up is 0 in left and right. A tile of edges is a run of positions i * pitch + k of one
+// multiple of 8, which nothing uses. A tile of edges is a run of positions i * pitch + k of one
 // batch.
 #pragma once
 
@@ -74,11 +74,10 @@ struct Scales {
   double left, right;  // A, but for the mask
 };
 
-// Those of one batch; all 0 in paths without f16.
+// Those of one batch.
 struct BatchScales {
-  int left = 0, right = 0, hidden = 0;
+  int left, right, hidden;
 
-  BatchScales() = default;
   __device__ BatchScales(const Scales& scales, float largest_mask, int64_t nodes)
       : left(exponent_for(scales.left * largest_mask)),
         right(exponent_for(scales.right * largest_mask)),
@@ -143,7 +142,7 @@ __device__ inline float sigmoid_of_power(float exponent) {
 inline constexpr float kMinusLog2E = -1.442695041f;
 
 // The squares of deviations from here on are made smaller, lest they leave the range of f32.
-inline constexpr float kLargeDeviation = 0x1p60f, kScaleOfLarge = 0x1p-80f;
+inline constexpr float kLargeDeviation = 0x1p58f, kScaleOfLarge = 0x1p-80f;  // 768 * 2^116 < 2^128
 
 // 1 / sqrt(value), right to 2.2u of itself; `value` is not subnormal.
 __device__ inline float reciprocal_root(float value) {

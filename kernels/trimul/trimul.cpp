@@ -10,8 +10,9 @@
 namespace assay::trimul {
 namespace {
 
-constexpr int64_t kMostChannels = 768,
-                  kMostHidden = 256;  // of the CUDA paths: a tile fits into shared memory
+// Of the CUDA paths, with factors of 16 and of 32 bits: a tile and a slot of weights fit into shared memory.
+constexpr int64_t kMostChannels = 768, kMostWideChannels = 736;
+constexpr int64_t kMostHidden = 256;
 
 Tensors tensors_of(const Call& call) {
   const auto& in = call.inputs;
@@ -44,21 +45,21 @@ Cost cost(const Dims& dims, DType storage) {
 
 template <Factor kFactor>
 void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
-  op.paths.push_back(
-      {.name = name,
-       .device = DeviceKind::kCuda,
-       .dtypes = {DType::kF32},
-       .deterministic = true,
-       .recipe =
-           [](const Dims&, DType storage) {
-             constexpr DType kBetween = kFactor == Factor::kF16    ? DType::kF16
-                                        : kFactor == Factor::kBF16 ? DType::kBF16
-                                                                   : DType::kF32;
-             return Recipe{storage, DType::kF32, DType::kF32, kFactor, kBetween};
-           },
-       .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims["c"], dims["h"]); },
-       .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
-       .summary = summary});
+  op.paths.push_back({.name = name,
+                      .device = DeviceKind::kCuda,
+                      .dtypes = {DType::kF32},
+                      .deterministic = true,
+                      .recipe =
+                          [](const Dims&, DType storage) {
+                            constexpr DType kBetween = kFactor == Factor::kF16    ? DType::kF16
+                                                       : kFactor == Factor::kBF16 ? DType::kBF16
+                                                                                  : DType::kF32;
+                            return Recipe{storage, DType::kF32, DType::kF32, kFactor, kBetween};
+                          },
+                      .unsupported = [](const Dims& dims,
+                                        DType) { return unsupported_on_cuda(dims["c"], dims["h"], kFactor); },
+                      .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
+                      .summary = summary});
 }
 
 Op trimul_op() {
@@ -111,8 +112,10 @@ Op trimul_op() {
 
 }  // namespace
 
-std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden) {
-  if (channels > kMostChannels) return fmt::format("c={} is more than {}", channels, kMostChannels);
+std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden, Factor factor) {
+  const bool is_short = factor == Factor::kF16 || factor == Factor::kBF16;
+  const int64_t most = is_short ? kMostChannels : kMostWideChannels;
+  if (channels > most) return fmt::format("c={} is more than {}", channels, most);
   if (hidden > kMostHidden) return fmt::format("h={} is more than {}", hidden, kMostHidden);
   return std::nullopt;
 }

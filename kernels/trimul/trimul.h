@@ -108,7 +108,7 @@ void run_cpu(const Tensors& tensors, const Run& run);
 void run_cuda(const Tensors& tensors, Factor factor, const Run& run);
 
 // Why the CUDA paths do not serve these sizes, or nothing.
-std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden);
+std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden, Factor factor);
 
 // Throws Error (usage) unless the tensors satisfy the contract above.
 void require_valid(const Tensors& tensors);

@@ -43,7 +43,7 @@ void Sides::measure() {
   lost_.xn = kUnderflowF16 * (c * largest_of(norm_weight_) + largest_of(norm_bias_));
   lost_.left = kUnderflowF16 * factor(left_);
   lost_.right = kUnderflowF16 * factor(right_);
-  lost_.hidden = kUnderflowF16 * static_cast<double>(nodes_) * factor(left_) * factor(right_);
+  lost_.hidden = 2 * kUnderflowF16 * static_cast<double>(nodes_) * factor(left_) * factor(right_);
 }
 
 Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {

@@ -2,12 +2,13 @@
 // The oracle of trimul, in double: the exact values, and what rounding may do to a path that keeps the contract
 // (kernels/trimul/trimul.h).
 //
-// u = 2^-24. q is the error of one addition to a sum of products: u, or 2^-23 where a tensor core adds (it truncates). f is that
-// of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last place in tf32, bf16, f16,
-// 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo and both rests). f16 adds A * 2^-38 for what underflows,
-// with the magnitude A that the contract gives. i is half a unit of the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how
-// many of n roundings of different partial sums count, but for a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary
-// 2019]. R is the range of a row, the largest difference of two of its values.
+// u = 2^-24. q is the error of one addition to a sum of products: u, or 2^-23 where a tensor core adds (it truncates). f
+// is that of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last place in tf32, bf16,
+// f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo and both rests). f16
+// adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in hidden, whose A may
+// be stored as 2^12. i is half a unit of the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how many of n roundings of
+// different partial sums count, but for a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary 2019]. R is the range of a
+// row, the largest difference of two of its values.
 //
 // A value with a hat is a path's. The error of a value is described by s, the sum of the squared limits of the independent
 // roundings that it consists of, each times the derivative by it. By Hoeffding's inequality the error is at most

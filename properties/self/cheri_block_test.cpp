@@ -104,6 +104,7 @@ std::vector<double> block_by_loop(const Question& question, double scale) {
       case Factor::kStored:
       case Factor::kBF16x3:
       case Factor::kTF32:
+      case Factor::kTF32x3:
         return value;
     }
     throw Error("no such factor");
