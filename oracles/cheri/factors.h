@@ -32,7 +32,7 @@ struct Weights {
   // For a counterfeit, which makes no errors of its own, the values alone.
   Weights(const ConstTensorView& view, const Format& format, bool is_folded, bool is_counterfeit);
 
-  const double* row(int64_t i) const { return &values[static_cast<size_t>(i * columns)]; }
+  const double* row(int64_t i) const { return values.data() + i * columns; }
 
   std::vector<double> values;
   int64_t rows, columns;
