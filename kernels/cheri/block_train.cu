@@ -131,6 +131,7 @@ void run_storage(const BlockTensors& t, const Run& run) {
   const DerivedTensors::Held w1 = packed(t.w1, hidden_pitch, "w1", 2, run);
   const DerivedTensors::Held w2 = packed(t.w2, c, "w2", 3, run);
 
+  clear_padding(y.data(), t.x.dtype, rows, c, pitch, run.stream);
   conv_norm_two_pass({t.x, t.w, {y.data(), t.x.dtype, t.x.shape, {l * pitch, pitch, 1}}}, run);
   for (int64_t first = 0; first < rows; first += slab) {
     const int64_t count = std::min(slab, rows - first);

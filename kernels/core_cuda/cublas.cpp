@@ -173,4 +173,14 @@ void multiply_rows(const RowProduct& product, int64_t rows, const void* a, const
       "cublasLtMatmul");
 }
 
+void clear_padding(void* matrix, DType dtype, int64_t rows, int64_t columns, int64_t pitch, void* stream) {
+  if (pitch == columns || rows == 0) return;
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  cuda_check(
+      cudaMemset2DAsync(static_cast<std::byte*>(matrix) + columns * size, static_cast<size_t>(pitch * size),
+                        0, static_cast<size_t>((pitch - columns) * size), static_cast<size_t>(rows),
+                        static_cast<cudaStream_t>(stream)),
+      "cudaMemset2DAsync");
+}
+
 }  // namespace assay

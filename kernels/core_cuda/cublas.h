@@ -28,4 +28,8 @@ struct RowProduct {
 void multiply_rows(const RowProduct& product, int64_t rows, const void* a, const void* b, void* d,
                    Context& context, void* stream, int64_t batches = 1);
 
+// Enqueues zeros for what fills `rows` rows of `columns` elements up to `pitch`: no product uses it, but who copies or
+// compares a whole matrix reads it.
+void clear_padding(void* matrix, DType dtype, int64_t rows, int64_t columns, int64_t pitch, void* stream);
+
 }  // namespace assay

@@ -6,8 +6,9 @@
 //
 // Weights are packed once into slots of kSlotBytes, in the order of their use: all depths of 128 columns, then those of
 // the next 128. Groups of 128 threads, each with its own 64 rows of the tile, use up a ring of slots, which one of the
-// threads fills again by bulk copies whenever it comes by. 16-bit factors are multiplied by warpgroups (wgmma.cuh, sm_90a), those of f32's width by single warps
-// as tf32 (sm_80 and later), once, or three times with both parts of each factor.
+// threads fills again by bulk copies whenever it comes by. 16-bit factors are multiplied by warpgroups (wgmma.cuh,
+// sm_90a), those of f32's width by single warps as tf32 (sm_80 and later), once, or three times with both parts of each
+// factor.
 //
 // A thread has the sums of two rows, `row` = 16 * warp of its group + lane / 4 and row + 8: sums[4j] and sums[4j + 1] are
 // row's columns 8j + 2q and 8j + 2q + 1 with q = lane % 4, sums[4j + 2] and sums[4j + 3] those of row + 8.
@@ -61,6 +62,8 @@ template <Factor kFactor, int kGroups>
 struct Tile {
   using Traits = TileFactor<kFactor>;
   static constexpr int kRows = kGroups * kGroupRows;
+  // That free a slot: a warpgroup reads it as a whole, of which each warp tells; else each thread tells of itself.
+  static constexpr int kReaders = kGroups * (Traits::kIsShort ? 4 : kGroupThreads);
   static constexpr int kNext = kRows / 8 * Traits::kBlockBytes + (Traits::kIsShort ? 16 : 64);
 
   __host__ __device__ static constexpr int offset(int row, int depth) {
@@ -97,6 +100,11 @@ __device__ void store_factor(uint8_t* to, float value) {
   }
 }
 
+// The calling thread's group, as a number that the compiler knows to be the same for the whole warp.
+__device__ inline int group_of_thread() {
+  return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x / kGroupThreads), 0);
+}
+
 // Threads of one group wait for each other.
 __device__ inline void synchronize_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kGroupThreads) : "memory");
@@ -107,13 +115,13 @@ class SlotRing {
  public:
   __host__ __device__ static constexpr int bytes(int slots) { return slots * (kSlotBytes + 16); }
 
-  // For threads of `warps` warps; `source` has `total` slots. Followed by __syncthreads().
-  __device__ SlotRing(uint32_t address, int count, int warps, const uint8_t* source, int total)
+  // Each slot is freed by `readers`; `source` has `total` slots. Followed by __syncthreads() before the first wait().
+  __device__ SlotRing(uint32_t address, int count, int readers, const uint8_t* source, int total)
       : address_(address), count_(count), source_(source), left_(threadIdx.x == 0 ? total : 0) {
     if (threadIdx.x != 0) return;
     for (int i = 0; i < count; ++i) {
       make_barrier(full(i), 1);
-      make_barrier(empty(i), warps);
+      make_barrier(empty(i), readers);
     }
     fence_async_proxy();
     refill();
@@ -138,10 +146,8 @@ class SlotRing {
     return slot(at_);
   }
   __device__ void advance() { step(at_, phase_); }
-  // The calling warp is done with the slot before the next one.
-  __device__ void free_last() const {
-    if (threadIdx.x % 32 == 0) arrive(empty(at_ == 0 ? count_ - 1 : at_ - 1));
-  }
+  // By each reader: it is done with the slot before the next one.
+  __device__ void free_last() const { arrive(empty(at_ == 0 ? count_ - 1 : at_ - 1)); }
 
  private:
   __device__ uint32_t slot(int i) const { return address_ + static_cast<uint32_t>(i) * kSlotBytes; }
@@ -170,41 +176,38 @@ class SlotRing {
   uint32_t fill_phase_ = 0;
 };
 
-// The sums of the next `slots` slots of the ring, by a group whose rows of the tile begin at `rows` in shared memory. What
-// the group wrote there has been fenced (fence_async_proxy), and the group has synchronised.
+// The sums of the next `slots` slots of the ring, one at least, by a group whose rows of the tile begin at `rows` in
+// shared memory. What the group wrote there has been fenced (fence_async_proxy), and the group has synchronised.
 template <Factor kFactor, int kGroups>
 __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotRing& ring) {
   using Traits = TileFactor<kFactor>;
   constexpr uint32_t kNext = Tile<kFactor, kGroups>::kNext;
   constexpr int kBlocks = Traits::kSlotDepth / Traits::kBlockDepth;  // along the depth of a slot
-  if (!Traits::kIsShort || slots == 0) {
+  if constexpr (!Traits::kIsShort) {
 #pragma unroll
     for (float& sum : sums) sum = 0;
   }
   if constexpr (Traits::kIsShort) {
 #if ASSAY_HAS_WGMMA
     using F = std::conditional_t<kFactor == Factor::kF16, f16, bf16>;
+    uint64_t a = SharedFactor{rows, kNext, Traits::kBlockBytes}.descriptor();
     for (int s = 0; s < slots; ++s) {
-      const uint32_t weights = ring.wait();
+      const uint64_t b = SharedFactor{ring.wait(), Traits::kSlotNext, Traits::kBlockBytes}.descriptor();
       wgmma_begin();
 #pragma unroll
       for (int k = 0; k < kBlocks; k += 2) {
-        const SharedFactor a{rows + static_cast<uint32_t>(s * kBlocks + k) * kNext, kNext,
-                             Traits::kBlockBytes};
-        const SharedFactor b{weights + k * Traits::kSlotNext, Traits::kSlotNext, Traits::kBlockBytes};
-        wgmma<F>(sums, a.descriptor(), b.descriptor(), s + k);
+        wgmma<F>(sums, moved(a, k * kNext), moved(b, k * Traits::kSlotNext), k > 0 ? 1 : s);
       }
+      a = moved(a, kBlocks * kNext);
       wgmma_commit();
       if (s > 0) {
         wgmma_wait<1>();
-        ring.free_last();
+        if (threadIdx.x % 32 == 0) ring.free_last();
       }
       ring.advance();
     }
-    if (slots > 0) {
-      wgmma_wait<0>();
-      ring.free_last();
-    }
+    wgmma_wait<0>();
+    if (threadIdx.x % 32 == 0) ring.free_last();
     keep_in_place(sums);
 #else
     __trap();  // the host offers short factors only where they are served
@@ -259,7 +262,6 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
         }
       }
       ring.advance();
-      __syncwarp();
       ring.free_last();
     }
   }

@@ -2,9 +2,9 @@
 // out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]: a thread loads its part of x and of all streams
 // of a token once, and writes all outputs from registers.
 //
-// A thread's part is a vector of 16 bytes along h, or two if there is but one stream. Where the layout allows it, a
-// vector is one piece; elsewhere it is made of pieces of 4 bytes or of single elements, so far apart that neighbouring
-// threads touch neighbouring memory. Short rows go by single elements, too, several tokens to a block. The arithmetic
+// A thread's part is a vector of 16 bytes along h, or two if there is but one stream, or one of 8 bytes where all is
+// small. Where the layout allows it, a vector is one piece; elsewhere it is made of pieces of 4 bytes or of single
+// elements, so far apart that neighbouring threads touch neighbouring memory. Short rows go by single elements, too, several tokens to a block. The arithmetic
 // and its order are the same. The loads of x and of the streams are on their way before the block brings the weights of
 // its tokens to shared memory, where all threads read them. With four streams each thread loads the twenty weights
 // itself, if they are aligned: waiting for the block takes 0.4 us, which counts where all takes 13.
@@ -22,27 +22,31 @@ namespace assay::mhc_post {
 namespace {
 
 // How the kernel divides its work; each number is the fastest of those measured on an H200.
-template <class T, int kStreams_, int kPiece_, bool kOwnWeights_ = false, bool kEvictFirst_ = false>
+template <class T, int kStreams_, int kPiece_, bool kOwnWeights_ = false, bool kIsSmall_ = false>
 struct Plan {
   static constexpr int kStreams = kStreams_;
   static constexpr int kPiece = kPiece_;             // [bytes] moved at once
   static constexpr bool kOwnWeights = kOwnWeights_;  // each thread loads the weights of its token
-  static constexpr bool kEvictFirst = kEvictFirst_;  // x and the streams leave the L2 first: see fits_l2
+  static constexpr bool kIsSmall = kIsSmall_;        // see is_small
   static constexpr bool kOneToken =
       kPiece > int{sizeof(T)};  // in a block; what is the same for all its threads is computed once
-  static constexpr int kElements = 16 / int{sizeof(T)};             // of a vector
-  static constexpr int kPieces = 16 / kPiece;                       // of a vector
-  static constexpr int kThreads = kStreams <= 8 ? 64 : 256;         // of a block at most
-  static constexpr int kRegisters = kStreams <= 4 ? 80 : 128;       // of a thread at most
-  static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;  // on a multiprocessor
-  static constexpr int kVectors = kStreams == 1 ? 2 : 1;            // of a thread in each row
-  static constexpr int kOutputs = std::min(kStreams, 4);            // summed at once
+  static constexpr int kVector = kIsSmall ? 8 : 16;                            // [bytes]
+  static constexpr int kElements = kVector / int{sizeof(T)};                   // of a vector
+  static constexpr int kPieces = kVector / kPiece;                             // of a vector
+  static constexpr int kThreads = kIsSmall ? 128 : kStreams <= 8 ? 64 : 256;   // of a block at most
+  static constexpr int kRegisters = kIsSmall ? 64 : kStreams <= 4 ? 80 : 128;  // of a thread at most
+  static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;             // on a multiprocessor
+  static constexpr int kVectors = kStreams == 1 ? 2 : 1;                       // of a thread in each row
+  static constexpr int kOutputs = std::min(kStreams, 4);                       // summed at once
   // Weights of a token: a row for x and one for each stream, filled up to whole groups of kOutputs.
   static constexpr int kPitch = (kStreams + kOutputs - 1) / kOutputs * kOutputs;
   static constexpr int kWeights = (kStreams + 1) * kPitch;
 
-  static_assert(!kOwnWeights || (kStreams == 4 && kPiece == 16), "a row of weights is a float4");
-  static_assert(!kEvictFirst || kPiece == 16, "whole vectors are loaded in this way");
+  // What a position is computed in.
+  using Offset = std::conditional_t<kIsSmall, int, int64_t>;
+
+  static_assert(!kOwnWeights || (kStreams == 4 && kOneToken), "a row of weights is a float4");
+  static_assert(!kIsSmall || kPiece == kVector, "whole vectors are loaded in this way");
 };
 
 // A tensor (N,H) or (N,HC,H). Strides in elements.
@@ -138,8 +142,13 @@ class OwnWeights {
  public:
   template <class T>
   __device__ OwnWeights(const Arguments<T>& a, int64_t token) {
-    const auto* const comb = reinterpret_cast<const float4*>(a.comb + token * a.comb_token);
-    rows_[0] = __ldg(reinterpret_cast<const float4*>(a.post + token * a.post_token));
+    using Offset = typename Plan::Offset;
+    constexpr int kStreams = Plan::kStreams;
+    const auto n = static_cast<Offset>(token);
+    const Offset post_token = Plan::kIsSmall ? kStreams : static_cast<Offset>(a.post_token);
+    const Offset comb_token = Plan::kIsSmall ? kStreams * kStreams : static_cast<Offset>(a.comb_token);
+    const auto* const comb = reinterpret_cast<const float4*>(a.comb + n * comb_token);
+    rows_[0] = __ldg(reinterpret_cast<const float4*>(a.post + n * post_token));
 #pragma unroll
     for (int j = 0; j < Plan::kStreams; ++j) rows_[1 + j] = __ldg(comb + j);
   }
@@ -175,8 +184,9 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   using Step = std::conditional_t<kOneToken, unsigned, int>;
   using Size = std::conditional_t<kOneToken, int64_t, int>;
   const int tokens = kOneToken ? 1 : a.division.tokens;
-  const int64_t first_token = int64_t{GroupIndex{blockIdx.z} * gridDim.y + blockIdx.y} * tokens;
-  if (first_token >= a.division.n) return;
+  const int64_t first_token =
+      Plan::kIsSmall ? blockIdx.y : int64_t{GroupIndex{blockIdx.z} * gridDim.y + blockIdx.y} * tokens;
+  if (!Plan::kIsSmall && first_token >= a.division.n) return;
   const int64_t n = kOneToken ? first_token : first_token + threadIdx.y;
   // The thread's first piece lies `first` after `start`, piece number p of vector v (v * kPieces + p) * step after that.
   const int step = static_cast<int>(blockDim.x) * kPerPiece;
@@ -190,29 +200,34 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   int pieces = 0;  // of the thread within the tensor
 #pragma unroll
   for (int p = 0; p < kMost; ++p) {
-    if (first + p * step < size && (kOneToken || n < a.division.n)) ++pieces;
+    if (Plan::kIsSmall || (first + p * step < size && (kOneToken || n < a.division.n))) ++pieces;
   }
   if (Plan::kOwnWeights && pieces == 0) return;
 
   Bits<T, kElements> x[Plan::kVectors], residual[kStreams][Plan::kVectors];
-  const auto vector_at = [&](const auto& rows, int64_t stream, int v) {
-    const int64_t hidden = kOneToken ? 1 : rows.hidden;
-    return rows.data + (n * rows.token + stream * rows.stream + start * hidden) +
-           (first + v * Plan::kPieces * step) * hidden;
+  const auto vector_at = [&](const auto& rows, int streams, int stream, int v) {
+    const int part = first + v * Plan::kPieces * step;
+    if constexpr (Plan::kIsSmall) {
+      const int row = static_cast<int>(n) * streams + stream;
+      return rows.data + (row * static_cast<int>(a.division.h) + static_cast<int>(start) + part);
+    } else {
+      const int64_t hidden = kOneToken ? 1 : rows.hidden;
+      return rows.data + (n * rows.token + stream * rows.stream + start * hidden) + part * hidden;
+    }
   };
-  const auto load = [&](Bits<T, kElements>& bits, const Rows<const T>& rows, int64_t stream, int v) {
-    const T* const from = vector_at(rows, stream, v);
-    if constexpr (Plan::kEvictFirst) {
-      if (v < pieces) reinterpret_cast<uint4&>(bits.words) = __ldcs(reinterpret_cast<const uint4*>(from));
+  const auto load = [&](Bits<T, kElements>& bits, const Rows<const T>& rows, int streams, int stream, int v) {
+    const T* const from = vector_at(rows, streams, stream, v);
+    if constexpr (Plan::kIsSmall) {
+      if (v < pieces) reinterpret_cast<uint2&>(bits.words) = __ldcs(reinterpret_cast<const uint2*>(from));
     } else {
       load_pieces<Plan::kPiece>(bits, from, step * (kOneToken ? 1 : rows.hidden), pieces - v * Plan::kPieces);
     }
   };
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
-    load(x[v], a.x, 0, v);
+    load(x[v], a.x, 1, 0, v);
 #pragma unroll
-    for (int j = 0; j < kStreams; ++j) load(residual[j][v], a.residual, j, v);
+    for (int j = 0; j < kStreams; ++j) load(residual[j][v], a.residual, kStreams, j, v);
   }
   const std::conditional_t<Plan::kOwnWeights, OwnWeights<Plan>, SharedWeights<Plan>> weights(a, first_token);
 
@@ -247,8 +262,9 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
 #pragma unroll
       for (int o = 0; o < kOutputs; ++o) {
         if (i + o >= kStreams) break;
-        store_pieces<Plan::kPiece>(vector_at(a.out, i + o, v), step * (kOneToken ? 1 : a.out.hidden),
-                                   round_to<T>(sums[o]), pieces - v * Plan::kPieces);
+        store_pieces<Plan::kPiece>(vector_at(a.out, kStreams, i + o, v),
+                                   step * (kOneToken ? 1 : a.out.hidden), round_to<T>(sums[o]),
+                                   pieces - v * Plan::kPieces);
       }
     }
   }
@@ -270,12 +286,13 @@ Division divide(int64_t n, int64_t h) {
   return division;
 }
 
-// x counts tiles, y and z the groups: neither may exceed 65535.
+constexpr int64_t kMostGroups = 65535;  // along one dimension of a grid
+
+// x counts tiles, y and z the groups.
 dim3 grid_of(const Division& division) {
-  constexpr int64_t kMost = 65535;
-  const int64_t z = (division.groups + kMost - 1) / kMost;
+  const int64_t z = (division.groups + kMostGroups - 1) / kMostGroups;
   const int64_t y = (division.groups + z - 1) / z;  // few blocks are left without work
-  if (division.tiles > INT32_MAX || z > kMost) {
+  if (division.tiles > INT32_MAX || z > kMostGroups) {
     throw unsupported_error("a grid of {} by {} by {} blocks: {}", division.tiles, y, z,
                             division.to_string());
   }
@@ -317,11 +334,15 @@ bool has_aligned_weights(const Tensors& t) {
          t.comb.strides[1] == 4 && is_aligned_across(t.comb, 0, 1, 16);
 }
 
-// Whether x, the streams and the outputs fit into the L2 together. Then what is loaded should be the first to leave it:
-// the L2 is full of what was written before, and each modified line that makes room is written to memory in the time of
-// this kernel. On an H200 with half of the L2 modified, 512 tokens of 4 streams of 4096 bf16 cause 8 MB of such writes
-// rather than 13, and take 3 % less time. 1024 tokens, too many to fit, gain nothing; 2048 lose 4 %, 8192 lose 6 %.
-bool fits_l2(const Tensors& t) {
+// Whether x, the streams and the outputs fit into the L2 together, densely, and whole blocks make up their rows.
+//
+// What is loaded should then be the first to leave the L2: it is full of what was written before, and each modified line
+// that makes room is written to memory in the time of this kernel. On an H200 with half of the L2 modified, 512 tokens of
+// 4 streams of 4096 bf16 cause 8 MB of such writes rather than 13, and take 3 % less time. 1024 tokens, too many to fit,
+// gain nothing; 2048 lose 4 %, 8192 lose 6 %. And the blocks are but a few for each place on the GPU, so that what comes
+// before the first load counts: without bounds to check and strides to multiply by it takes another PERCENT less.
+template <class T, class Plan>
+bool is_small(const Tensors& t) {
   // Asked once: it decides on speed alone, and the GPUs of a host are alike.
   static const int64_t kBytes = [] {
     int device = 0;
@@ -330,8 +351,11 @@ bool fits_l2(const Tensors& t) {
     cuda_check(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
     return int64_t{bytes};
   }();
-  const auto element = static_cast<int64_t>(size_of(t.x.dtype));
-  return (t.x.size() + t.residual.size() + t.out.size()) * element <= kBytes;
+  constexpr int64_t kTile = Plan::kThreads * Plan::kElements;
+  const auto all_dense = [](const auto&... views) { return (views.is_dense() && ...); };
+  return (t.x.size() + t.residual.size() + t.out.size()) * int64_t{sizeof(T)} <= kBytes &&
+         t.x.shape[0] <= kMostGroups && t.x.shape[1] % kTile == 0 &&
+         all_dense(t.x, t.residual, t.post, t.comb, t.out);
 }
 
 template <class T, int kStreams>
@@ -344,8 +368,9 @@ void choose_layout(const Tensors& t, cudaStream_t stream) {
   };
   if constexpr (kStreams == 4) {
     if (all_have_pieces(16) && has_aligned_weights(t)) {
-      return fits_l2(t) ? launch<T, Plan<T, kStreams, 16, true, true>>(t, stream)
-                        : launch<T, Plan<T, kStreams, 16, true>>(t, stream);
+      using Small = Plan<T, kStreams, 8, true, true>;
+      return is_small<T, Small>(t) ? launch<T, Small>(t, stream)
+                                   : launch<T, Plan<T, kStreams, 16, true>>(t, stream);
     }
   }
   if (all_have_pieces(16)) return launch<T, Plan<T, kStreams, 16>>(t, stream);

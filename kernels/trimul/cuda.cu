@@ -4,6 +4,7 @@
 //
 // Split factors are multiplied in three products that are added up in f32, the small ones first.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -23,32 +24,36 @@ struct Mask {
   int64_t nodes;
 };
 
-// The largest magnitude of a batch of the mask, but for NaNs, into a float that was 0. Those that are not negative are
-// ordered as their bits are.
+// The scales of each batch, from the largest finite magnitude of its mask: exponents fall as that grows. They were large
+// numbers, kNoScale in each byte, and remain so where all of the mask is 0, and with it what is scaled.
+constexpr int kNoScale = 0x0F;
 __global__ void __launch_bounds__(kThreads)
-    largest_mask_kernel(const Mask mask, int64_t batches, float* largest) {
+    sides_kernel(const Mask mask, int64_t batches, const Scales* scales, SideScales* sides) {
   for (int64_t batch = blockIdx.y; batch < batches; batch += gridDim.y) {
     float most = 0;
     for (int64_t first = blockIdx.x; first < mask.nodes; first += gridDim.x) {
       const float* const row = mask.data + batch * mask.batch + first * mask.first;
       for (int64_t second = threadIdx.x; second < mask.nodes; second += kThreads) {
-        most = fmaxf(most, fabsf(__ldg(row + second * mask.second)));
+        const float magnitude = fabsf(__ldg(row + second * mask.second));
+        if (isfinite(magnitude)) most = fmaxf(most, magnitude);
       }
     }
     for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, lanes));
-    if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int*>(largest + batch), __float_as_int(most));
+    if (threadIdx.x % 32 != 0 || most == 0) continue;
+    atomicMin(&sides[batch].left, exponent_for(scales->left * most));
+    atomicMin(&sides[batch].right, exponent_for(scales->right * most));
   }
 }
 
-void measure_mask(const ConstTensorView& view, float* largest, cudaStream_t stream) {
+void scale_sides(const ConstTensorView& view, const Scales* scales, SideScales* sides, cudaStream_t stream) {
   const int64_t batches = view.shape[0], nodes = view.shape[1];
-  cuda_check(cudaMemsetAsync(largest, 0, static_cast<size_t>(batches) * sizeof(float), stream),
+  cuda_check(cudaMemsetAsync(sides, kNoScale, static_cast<size_t>(batches) * sizeof(SideScales), stream),
              "cudaMemsetAsync");
   const Mask mask{view.as<float>(), view.strides[0], view.strides[1], view.strides[2], nodes};
   const dim3 grid(static_cast<unsigned>(std::min<int64_t>(nodes, 512)),
                   static_cast<unsigned>(std::min<int64_t>(batches, 65535)));
-  largest_mask_kernel<<<grid, kThreads, 0, stream>>>(mask, batches, largest);
-  cuda_check_launch("largest_mask_kernel");
+  sides_kernel<<<grid, kThreads, 0, stream>>>(mask, batches, scales, sides);
+  cuda_check_launch("sides_kernel");
 }
 
 template <Factor kFactor>
@@ -62,12 +67,8 @@ void contract(const Job<kFactor>& job, Context& context) {
   using T = Stored<kFactor>;
   const Planes& p = job.planes;
   const int64_t rest = job.count * p.batch();
-  if (p.pitch != p.nodes) {  // what fills up the rows of hidden is read, though never used
-    cuda_check(cudaMemset2DAsync(job.hidden + p.nodes, static_cast<size_t>(p.pitch) * sizeof(T), 0,
-                                 static_cast<size_t>(p.pitch - p.nodes) * sizeof(T),
-                                 static_cast<size_t>(job.count * p.hidden * p.nodes), job.stream),
-               "cudaMemset2DAsync");
-  }
+  clear_padding(job.hidden, kStoredType<kFactor>, job.count * p.hidden * p.nodes, p.nodes, p.pitch,
+                job.stream);
   RowProduct product{.dtype = kStoredType<kFactor>,
                      .columns = p.nodes,
                      .inner = p.nodes,
@@ -80,8 +81,7 @@ void contract(const Job<kFactor>& job, Context& context) {
                      .a_batch = p.plane(),
                      .b_batch = p.plane(),
                      .d_batch = p.plane()};
-  if constexpr (kFactor == Factor::kF16)
-    product.alpha = std::ldexp(1.0f, -BatchScales::contraction_shift(p.nodes));
+  if constexpr (kFactor == Factor::kF16) product.alpha = std::ldexp(1.0f, -job.contraction_shift);
   const auto multiply = [&](const T* left, const T* right) {
     multiply_rows(product, p.nodes, left, right, job.hidden, context, job.stream, job.count * p.hidden);
     product.beta = 1;
@@ -102,10 +102,11 @@ void run_factor(const Tensors& t, const Run& run) {
   DerivedTensors::Held memory;
   const PackedWeights weights = pack_weights<kFactor>(t, run, memory);
   Workspace& workspace = run.context.workspace();
-  Workspace::Lease masks;
-  if (kFactor == Factor::kF16 && t.mask.shape[3] == 1) {
-    masks = workspace.lease(batches * int64_t{sizeof(float)}, run.stream);
-    measure_mask(t.mask, masks.as<float>(), stream);
+  Workspace::Lease sides;
+  const bool has_mask = t.mask.shape[3] == 1;
+  if (kFactor == Factor::kF16 && has_mask) {
+    sides = workspace.lease(batches * int64_t{sizeof(SideScales)}, run.stream);
+    scale_sides(t.mask, weights.scales, sides.as<SideScales>(), stream);
   }
   constexpr int64_t kParts = TileFactor<kFactor>::kParts;
   const int64_t bytes = planes.batch() * int64_t{sizeof(T)};  // of one tensor of a batch
@@ -121,7 +122,12 @@ void run_factor(const Tensors& t, const Run& run) {
                            .planes = planes,
                            .first = first,
                            .count = std::min(together, batches - first),
-                           .largest_mask = masks.as<float>(),
+                           .sides = kFactor != Factor::kF16 ? nullptr
+                                    : has_mask              ? sides.as<SideScales>()
+                                                            : &weights.scales->sides,
+                           .sides_step = has_mask ? 1 : 0,
+                           // N terms of factors up to 2^15 become 2^15 at most by 2^-shift.
+                           .contraction_shift = 15 + std::bit_width(static_cast<uint64_t>(nodes - 1)),
                            .left = left.as<T>(),
                            .right = right.as<T>(),
                            .hidden = hidden.as<T>(),

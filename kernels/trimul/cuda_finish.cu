@@ -25,7 +25,7 @@ struct Plan {
   using Tile = assay::Tile<kFactor, 1>;
 };
 
-// What the warps tell each other of the 64 edges: first values, sums, largest deviations, sums of squares.
+// What the warps tell each other of the 64 edges: first values, sums, sums of squares, and these again.
 constexpr int kExchangeBytes = kGroupRows * (1 + 3 * 4) * int{sizeof(float)};
 
 struct Arguments {
@@ -33,7 +33,9 @@ struct Arguments {
   const PackedNorms* norms;
   const uint8_t* slots;
   const Scales* scales;
-  const float* largest_mask;  // null: ones
+  const SideScales* sides;
+  int64_t sides_step;
+  int contraction_shift;
   float* out;
   int64_t out_batch, out_first, out_second, out_channel;  // [elements]
   bool has_vectors;                                       // four channels of out lie side by side, aligned
@@ -59,15 +61,14 @@ __device__ void load_eight(Eight<T>& bits, const T* from) {
   }
 }
 
-// Adds up (or takes the largest of) what the threads have of each edge: eight edges of a thread, those of lane % 8. `shared` has 64 floats for each warp.
-template <bool kIsSum>
-__device__ void combine(float (&values)[8], float* shared) {
+// Adds up what the threads have of each edge: eight edges of a thread, those of lane % 8. `shared` has 64 floats for each
+// warp.
+__device__ void add_up(float (&values)[8], float* shared) {
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  const auto both = [](float a, float b) { return kIsSum ? a + b : fmaxf(a, b); };
 #pragma unroll
   for (float& value : values) {
-    value = both(value, __shfl_xor_sync(0xFFFFFFFFu, value, 8));
-    value = both(value, __shfl_xor_sync(0xFFFFFFFFu, value, 16));
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, 8);
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, 16);
   }
   float* const own = shared + lane % 8 * 8;
   if (lane < 8) {
@@ -80,8 +81,7 @@ __device__ void combine(float (&values)[8], float* shared) {
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    values[i] =
-        both(both(own[i], own[kGroupRows + i]), both(own[2 * kGroupRows + i], own[3 * kGroupRows + i]));
+    values[i] = own[i] + own[kGroupRows + i] + (own[2 * kGroupRows + i] + own[3 * kGroupRows + i]);
   }
 }
 
@@ -144,7 +144,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
     for (int e = 0; e < 8; ++e) exchange[8 * vector + e] = hidden[0][0][e];
   }
   __syncthreads();
-  float first[8], sums[8] = {}, largest[8] = {}, squares[8] = {}, mean[8], factor[8];
+  float first[8], sums[8] = {}, squares[8], mean[8], factor[8];
 #pragma unroll
   for (int e = 0; e < 8; ++e) first[e] = exchange[8 * vector + e];
   const auto for_each = [&](auto visit) {
@@ -158,37 +158,48 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
       }
     }
   };
-  for_each([&](int e, float deviation) {
-    sums[e] += deviation;
-    if constexpr (!Plan::kIsScaled) largest[e] = fmaxf(largest[e], fabsf(deviation));
-  });
-  combine<true>(sums, exchange + kGroupRows);
-  if constexpr (!Plan::kIsScaled) combine<false>(largest, exchange + 5 * kGroupRows);
-  const float share = 1.0f / static_cast<float>(hidden_channels);
+  for_each([&](int e, float deviation) { sums[e] += deviation; });
+  add_up(sums, exchange + kGroupRows);
+  const float share = 1.0f / static_cast<float>(max(hidden_channels, 1));  // without any, z is 0 * 0 * 0 + 0
 #pragma unroll
-  for (int e = 0; e < 8; ++e) {
-    mean[e] = sums[e] * share;
-    largest[e] = largest[e] >= kLargeDeviation ? kScaleOfLarge : 1.0f;
-  }
-  for_each([&](int e, float deviation) {
-    const float scaled = (deviation - mean[e]) * (Plan::kIsScaled ? 1.0f : largest[e]);
-    squares[e] = fmaf(scaled, scaled, squares[e]);
-  });
-  combine<true>(squares, exchange + 9 * kGroupRows);
+  for (int e = 0; e < 8; ++e) mean[e] = sums[e] * share;
+  const auto add_squares = [&](float scale, float* shared) {
+#pragma unroll
+    for (float& sum : squares) sum = 0;
+    for_each([&](int e, float deviation) {
+      const float scaled = (deviation - mean[e]) * scale;
+      squares[e] = fmaf(scaled, scaled, squares[e]);
+    });
+    add_up(squares, shared);
+  };
+  add_squares(1.0f, exchange + 5 * kGroupRows);
   float rest = 1;
   Power z_scale(0);
   if constexpr (Plan::kIsScaled) {
-    const BatchScales scales(
-        *a.scales, a.largest_mask == nullptr ? 1.0f : a.largest_mask[a.first_batch + in_job], a.planes.nodes);
-    const DeviationScale deviations(scales.hidden);
+    const SideScales sides = a.sides[(a.first_batch + in_job) * a.sides_step];
+    const DeviationScale deviations(sides.left + sides.right - a.contraction_shift);
 #pragma unroll
     for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e] * share);
     // z is stored times 2^z, from a gate that is stored times 2^kGateExponent.
     z_scale = Power(a.scales->z - kGateExponent);
     rest = deviations.rest.second;
   } else {
+    bool has_large = false;
 #pragma unroll
-    for (int e = 0; e < 8; ++e) factor[e] = reciprocal_deviation(squares[e] * share, largest[e]);
+    for (int e = 0; e < 8; ++e) {
+      factor[e] = reciprocal_deviation(squares[e] * share, 1.0f);
+      has_large |= is_large(squares[e]);
+    }
+    if (__syncthreads_or(has_large)) {
+      unsigned was_large = 0;
+#pragma unroll
+      for (int e = 0; e < 8; ++e) was_large |= unsigned{is_large(squares[e])} << e;
+      add_squares(kScaleOfLarge, exchange + 9 * kGroupRows);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if (was_large >> e & 1) factor[e] = reciprocal_deviation(squares[e] * share, kScaleOfLarge);
+      }
+    }
   }
   if constexpr (!kGateAhead) load(gate, a.gate);
 
@@ -217,8 +228,8 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
 #pragma unroll
       for (int c = 0; c < 8; ++c) {
         const float deviation = hidden[block][c][e] - first[e] - mean[e];
+        // 0 beyond the last channel, where the weight and the bias are
         z[c] = (deviation * factor[e] * weight[c] + bias[c]) * gate[block][c][e];
-        if (base + c >= hidden_channels) z[c] = 0;
         if constexpr (Plan::kFactor == Factor::kTF32) z[c] = round_to_tf32(z[c]);
       }
       uint8_t* const to = tile + Plan::Tile::offset(row_of(vector, e), base);
@@ -237,18 +248,15 @@ template <class Plan>
 __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
     finish_kernel(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(16) uint8_t shared[];
-  uint8_t* const exchange = shared + Plan::Tile::bytes(static_cast<int>(a.planes.hidden));
-  SlotRing ring(shared_address(exchange + kExchangeBytes), a.ring_slots, 4, a.slots,
+  uint8_t* const exchange = shared + Plan::Tile::bytes(a.tile_depth);
+  SlotRing ring(shared_address(exchange + kExchangeBytes), a.ring_slots, Plan::Tile::kReaders, a.slots,
                 a.chunks * a.depth_slots);
-  __syncthreads();
 
   const int64_t in_job = blockIdx.x / a.tiles;
   const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * kGroupRows;
-  if (a.planes.hidden > 0) {
-    make_z<Plan>(a, in_job, first_edge, shared, reinterpret_cast<float*>(exchange));
-    fence_async_proxy();
-    __syncthreads();
-  }
+  make_z<Plan>(a, in_job, first_edge, shared, reinterpret_cast<float*>(exchange));
+  fence_async_proxy();
+  __syncthreads();
 
   const int lane = static_cast<int>(threadIdx.x % 32);
   float* targets[2];  // rows of out; null where there is none
@@ -268,26 +276,36 @@ __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
     multiply_tile<Plan::kFactor, 1>(sums, shared_address(shared), a.depth_slots, ring);
     if constexpr (Plan::kIsScaled) {
 #pragma unroll
-      for (float& sum : sums) sum = unscale(sum);
+      for (float& sum : sums) sum *= unscale.first;
+      if (unscale.second != 1) {
+#pragma unroll
+        for (float& sum : sums) sum *= unscale.second;
+      }
     }
+    const auto for_each_four = [&](auto store) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (targets[half] == nullptr) continue;
+      for (int half = 0; half < 2; ++half) {
+        if (targets[half] == nullptr) continue;
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float* const s = sums + 8 * j + 2 * half;
-        const int channel = chunk * kSlotColumns + 16 * j + lane % 4 * 4;
-        const float values[4] = {s[0], s[1], s[4], s[5]};
-        if (a.has_vectors && channel < a.channels) {
-          __stcs(reinterpret_cast<float4*>(targets[half] + channel),
-                 float4{values[0], values[1], values[2], values[3]});
-        } else {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            if (channel + e < a.channels) __stcs(targets[half] + (channel + e) * a.out_channel, values[e]);
-          }
+        for (int j = 0; j < 8; ++j) {
+          const float* const s = sums + 8 * j + 2 * half;
+          const float values[4] = {s[0], s[1], s[4], s[5]};
+          store(targets[half], chunk * kSlotColumns + 16 * j + lane % 4 * 4, values);
         }
       }
+    };
+    if (a.has_vectors) {
+      for_each_four([&](float* to, int channel, const float(&values)[4]) {
+        if (channel >= a.channels) return;
+        __stcs(reinterpret_cast<float4*>(to + channel), float4{values[0], values[1], values[2], values[3]});
+      });
+    } else {
+      for_each_four([&](float* to, int channel, const float(&values)[4]) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (channel + e < a.channels) __stcs(to + (channel + e) * a.out_channel, values[e]);
+        }
+      });
     }
   }
 }
@@ -300,8 +318,7 @@ void launch(const Job<Plan::kFactor>& job, Arguments a) {
   a.ring_slots = 2;
   auto* const kernel = finish_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  const int bytes =
-      Plan::Tile::bytes(static_cast<int>(job.planes.hidden)) + kExchangeBytes + SlotRing::bytes(a.ring_slots);
+  const int bytes = Plan::Tile::bytes(a.tile_depth) + kExchangeBytes + SlotRing::bytes(a.ring_slots);
   kernel<<<static_cast<unsigned>(blocks), kGroupThreads, static_cast<size_t>(bytes), job.stream>>>(a);
   cuda_check_launch("finish_kernel");
 }
@@ -313,14 +330,16 @@ void finish(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
   const auto channels = static_cast<int>(t.out.shape[3]);
-  const auto hidden = static_cast<int>(job.planes.hidden);
+  const auto hidden = static_cast<int>(std::max<int64_t>(job.planes.hidden, 1));  // without any, z is 0
   const Arguments a{
       .hidden = job.hidden,
       .gate = job.gate,
       .norms = job.weights.norms,
       .slots = job.weights.to_out,
       .scales = job.weights.scales,
-      .largest_mask = job.largest_mask,
+      .sides = job.sides,
+      .sides_step = job.sides_step,
+      .contraction_shift = job.contraction_shift,
       .out = t.out.as<float>(),
       .out_batch = t.out.strides[0],
       .out_first = t.out.strides[1],

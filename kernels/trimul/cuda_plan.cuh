@@ -46,14 +46,14 @@ struct Planes {
   __host__ __device__ int64_t batch() const { return hidden * plane(); }  // [elements] of one tensor
 };
 
-// 2^exponent as two factors, so that neither of them, nor what lies between, leaves the range of f32.
+// 2^exponent as two factors, so that neither of them leaves the range of f32; the second is 1 unless it has to be another.
 struct Power {
   float first, second;
 
   __device__ explicit Power(int exponent) {
-    const int e = min(max(exponent, -252), 252), half = e / 2;
-    first = power_of_two(half);
-    second = power_of_two(e - half);
+    const int part = min(max(exponent, -126), 126);
+    first = power_of_two(part);
+    second = power_of_two(min(max(exponent - part, -126), 126));
   }
   __device__ float operator()(float value) const { return value * first * second; }
 
@@ -67,29 +67,19 @@ __device__ inline int exponent_for(double magnitude) {
   return 14 - ilogb(magnitude);
 }
 
+// Exponents of what left and right are stored times, in one batch.
+struct SideScales {
+  int left, right;
+};
+
 // The scales that depend on the weights alone (trimul.h): exponents of what is stored, and magnitudes.
 struct Scales {
   int xn, z;
   int weights[6];      // as the inputs from kLeftProj on, to_out last
   double left, right;  // A, but for the mask
+  SideScales sides;    // where there is no mask
 };
 
-// Those of one batch.
-struct BatchScales {
-  int left, right, hidden;
-
-  __device__ BatchScales(const Scales& scales, float largest_mask, int64_t nodes)
-      : left(exponent_for(scales.left * largest_mask)),
-        right(exponent_for(scales.right * largest_mask)),
-        hidden(left + right - contraction_shift(nodes)) {}
-
-  // N terms of factors up to 2^15 become 2^15 at most by 2^-shift.
-  __host__ __device__ static int contraction_shift(int64_t nodes) {
-    int log = 0;
-    while (int64_t{1} << log < nodes) ++log;
-    return log + 15;
-  }
-};
 inline constexpr int kGateExponent = 14;
 
 // Both norms as the kernels read them, filled up with zeros.
@@ -118,8 +108,11 @@ struct Job {
   PackedWeights weights;
   Planes planes;
   int64_t first, count;
-  const float* largest_mask;  // of each batch of the tensors; null but for f16
-  T *left, *right;            // with their rests behind them, `count` batches further
+  // Null but for f16: of batch b of the tensors, sides[b * sides_step]. hidden is stored times 2^(left + right - shift).
+  const SideScales* sides;
+  int64_t sides_step;
+  int contraction_shift;
+  T *left, *right;  // with their rests behind them, `count` batches further
   T *hidden, *gate;
   int device;
   cudaStream_t stream;
@@ -133,16 +126,21 @@ template <Factor kFactor>
 void finish(const Job<kFactor>& job);
 
 // The sigmoid of g in f32, right to 4u + (4 + 2|g|) u (1 - sigmoid) of itself, from -g / ln 2.
-__device__ inline float sigmoid_of_power(float exponent) {
+template <int kExponent = 0>
+__device__ float sigmoid_of_power(float exponent) {
+  constexpr float kPart = 1.0f / (1 << kExponent);  // of the sum, for 2^kExponent times the sigmoid
   float power, result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(power, kPart, kPart)));
   return result;
 }
 inline constexpr float kMinusLog2E = -1.442695041f;
 
-// The squares of deviations from here on are made smaller, lest they leave the range of f32.
-inline constexpr float kLargeDeviation = 0x1p58f, kScaleOfLarge = 0x1p-80f;  // 768 * 2^116 < 2^128
+// Where sums of squares come near the end of the range of f32, deviations are made smaller first.
+inline constexpr float kScaleOfLarge = 0x1p-80f;
+__device__ inline bool is_large(float squares) {
+  return !(squares < 0x1p126f);
+}
 
 // 1 / sqrt(value), right to 2.2u of itself; `value` is not subnormal.
 __device__ inline float reciprocal_root(float value) {

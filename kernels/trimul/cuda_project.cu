@@ -8,6 +8,7 @@
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
+#include "kernels/trimul/cuda_edges.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 
 namespace assay::trimul {
@@ -42,7 +43,8 @@ struct Arguments {
   const PackedNorms* norms;
   const uint8_t* slots;
   const Scales* scales;
-  const float* largest_mask;
+  const SideScales* sides;
+  int64_t sides_step;
   void *left, *right, *gate;
   int64_t rest;  // [elements] from a factor to the rest of it
   Planes planes;
@@ -50,70 +52,6 @@ struct Arguments {
   int64_t tiles;  // of a batch
   int64_t first_batch;
 };
-
-__device__ inline float sum_of_warp(float value) {
-#pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, lanes);
-  return value;
-}
-
-// A lane's channels of an edge: 128 v + 4 lane + e.
-template <int kVectors>
-struct EdgeValues {
-  float values[kVectors][4];
-};
-
-template <int kVectors>
-__device__ void load_edge(EdgeValues<kVectors>& edge, const Arguments& a, const float* from) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const int channel = 128 * v + 4 * lane;
-    if (from != nullptr && a.has_vectors && channel < a.channels) {
-      const float4 four = __ldcs(reinterpret_cast<const float4*>(from + channel));
-      edge.values[v][0] = four.x;
-      edge.values[v][1] = four.y;
-      edge.values[v][2] = four.z;
-      edge.values[v][3] = four.w;
-    } else {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const bool is_inside = from != nullptr && channel + e < a.channels;
-        edge.values[v][e] = is_inside ? __ldcs(from + (channel + e) * a.x_channel) : 0.0f;
-      }
-    }
-  }
-}
-
-// Deviations from the mean, by way of those from the first value; 0 beyond the last channel. Returns their factor.
-template <int kVectors>
-__device__ float centre(EdgeValues<kVectors>& edge, int channels, float share) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const float first = __shfl_sync(0xFFFFFFFFu, edge.values[0][0], 0);
-  const auto subtract = [&](float other, auto visit) {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        float& value = edge.values[v][e];
-        value = 128 * v + 4 * lane + e < channels ? value - other : 0.0f;
-        visit(value);
-      }
-    }
-  };
-  float sum = 0, largest = 0, squares = 0;
-  subtract(first, [&](float value) {
-    sum += value;
-    largest = fmaxf(largest, fabsf(value));
-  });
-  const bool is_large = __any_sync(0xFFFFFFFFu, largest >= kLargeDeviation);
-  const float scale = is_large ? kScaleOfLarge : 1.0f;
-  subtract(sum_of_warp(sum) * share, [&](float value) {
-    const float scaled = value * scale;
-    squares = fmaf(scaled, scaled, squares);
-  });
-  return reciprocal_deviation(sum_of_warp(squares) * share, scale);
-}
 
 // Writes an edge as a row of the tile, filled up with zeros to whole slots.
 template <class Plan>
@@ -124,7 +62,6 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
     const int channel = 128 * v + 4 * lane;
-    if (channel >= a.tile_depth) continue;
     float xn[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
@@ -133,12 +70,13 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
     }
     uint8_t* const to = tile + Plan::Tile::offset(row, channel);
     if constexpr (sizeof(typename Plan::T) == 2) {
-      *reinterpret_cast<uint2*>(to) = {pack_factors<typename Plan::T>(xn[0], xn[1]),
-                                       pack_factors<typename Plan::T>(xn[2], xn[3])};
+      const uint2 packed{pack_factors<typename Plan::T>(xn[0], xn[1]),
+                         pack_factors<typename Plan::T>(xn[2], xn[3])};
+      if (channel < a.tile_depth) *reinterpret_cast<uint2*>(to) = packed;
     } else {
 #pragma unroll
       for (float& value : xn) value = Plan::kFactor == Factor::kTF32 ? round_to_tf32(value) : value;
-      *reinterpret_cast<float4*>(to) = {xn[0], xn[1], xn[2], xn[3]};
+      if (channel < a.tile_depth) *reinterpret_cast<float4*>(to) = {xn[0], xn[1], xn[2], xn[3]};
     }
   }
 }
@@ -182,13 +120,16 @@ __device__ void unstage(const uint8_t* staged, typename Plan::T* to, int64_t pla
                         int channels, int64_t edges) {
   using T = typename Plan::T;
   constexpr int kVector = 16 / int{sizeof(T)}, kVectors = kGroupRows / kVector;
+  constexpr int kStep = kGroupThreads / kVectors;  // [channels] from a vector of a thread to the next
   const int thread = static_cast<int>(threadIdx.x % kGroupThreads);
+  const int first = thread / kVectors, vector = thread % kVectors;
+  if (vector * kVector >= edges) return;
+  staged += first * Plan::kStagedPitch + vector * 16;
+  to += first * plane + vector * kVector;
 #pragma unroll
-  for (int i = 0; i < kStagedHidden * kVectors / kGroupThreads; ++i) {
-    const int at = thread + i * kGroupThreads, channel = at / kVectors, vector = at % kVectors;
-    if (channel >= channels || vector * kVector >= edges) continue;
-    uint4 bits = *reinterpret_cast<const uint4*>(staged + channel * Plan::kStagedPitch + vector * 16);
-    T* const target = to + channel * plane + vector * kVector;
+  for (int i = 0; i < kStagedHidden / kStep; ++i) {
+    const uint4 bits = *reinterpret_cast<const uint4*>(staged + i * kStep * Plan::kStagedPitch);
+    const bool is_there = first + i * kStep < channels;
     if constexpr (kIsFactor && sizeof(T) == 4) {
       float values[4] = {__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
                          __uint_as_float(bits.w)};
@@ -199,70 +140,62 @@ __device__ void unstage(const uint8_t* staged, typename Plan::T* to, int64_t pla
         rests[e] = rest_of_tf32(values[e], rounded);
         values[e] = rounded;
       }
-      *reinterpret_cast<float4*>(target) = {values[0], values[1], values[2], values[3]};
+      if (is_there) *reinterpret_cast<float4*>(to) = {values[0], values[1], values[2], values[3]};
       if constexpr (Plan::kFactor == Factor::kTF32x3) {
-        *reinterpret_cast<float4*>(target + rest) = {rests[0], rests[1], rests[2], rests[3]};
+        if (is_there) *reinterpret_cast<float4*>(to + rest) = {rests[0], rests[1], rests[2], rests[3]};
       }
     } else {
-      *reinterpret_cast<uint4*>(target) = bits;
+      if (is_there) *reinterpret_cast<uint4*>(to) = bits;
     }
+    to += kStep * plane;
   }
 }
 
+// Each warp normalises 16 edges of its group.
 template <class Plan>
 __device__ void normalise_tile(const Arguments& a, int64_t batch, int64_t start, uint8_t* tile,
                                float* masks) {
-  const int group = static_cast<int>(threadIdx.x / kGroupThreads),
-            warp = static_cast<int>(threadIdx.x / 32 % 4);
+  const int group = group_of_thread(), warp = static_cast<int>(threadIdx.x / 32 % 4);
+  const int first_row = group * kGroupRows + warp * 16, lane = static_cast<int>(threadIdx.x % 32);
   EdgeValues<Plan::kVectors> weight, bias;
-  const auto load_norm = [](EdgeValues<Plan::kVectors>& to, const float* from) {
-#pragma unroll
-    for (int v = 0; v < Plan::kVectors; ++v) {
-      const float4 four = __ldg(reinterpret_cast<const float4*>(from) + 32 * v + threadIdx.x % 32);
-      to.values[v][0] = four.x;
-      to.values[v][1] = four.y;
-      to.values[v][2] = four.z;
-      to.values[v][3] = four.w;
-    }
-  };
   load_norm(weight, a.norms->weight);
   load_norm(bias, a.norms->bias);
   if constexpr (Plan::kIsScaled) {
     const Power scale(a.scales->xn);
-#pragma unroll
-    for (int v = 0; v < Plan::kVectors; ++v) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        weight.values[v][e] = scale(weight.values[v][e]);
-        bias.values[v][e] = scale(bias.values[v][e]);
-      }
-    }
+    for_each_value(weight, [&](float& value, int, int) { value = scale(value); });
+    for_each_value(bias, [&](float& value, int, int) { value = scale(value); });
   }
-  const int first_row = group * kGroupRows + warp * 16, lane = static_cast<int>(threadIdx.x % 32);
   if (lane < 16) {
     const Planes::Edge edge = a.planes.edge(start + first_row + lane);
     const float* const mask =
         a.mask + batch * a.mask_batch + edge.first * a.mask_first + edge.second * a.mask_second;
     masks[first_row + lane] = !edge.is_inside ? 0.0f : a.mask == nullptr ? 1.0f : __ldg(mask);
   }
-  const float share = 1.0f / static_cast<float>(a.channels);
-  Planes::Edge edge = a.planes.edge(start + first_row);
-  const float* from = a.x + batch * a.x_batch + edge.first * a.x_first + edge.second * a.x_second;
+  const Planes::Edge first = a.planes.edge(start + first_row);
+  const bool is_run =
+      first.is_inside && first.second + 16 <= a.planes.nodes;  // all edges in one row of nodes
+  const auto address_of = [&](const Planes::Edge& edge) {
+    return a.x + batch * a.x_batch + edge.first * a.x_first + edge.second * a.x_second;
+  };
+  const Channels<Plan::kVectors> channels(a.channels);
+  const float* next = address_of(first);
   for (int at = 0; at < 16; at += Plan::kAtOnce) {
     EdgeValues<Plan::kVectors> edges[Plan::kAtOnce];
 #pragma unroll
     for (int i = 0; i < Plan::kAtOnce; ++i) {
-      load_edge(edges[i], a, edge.second < a.planes.nodes && edge.first < a.planes.nodes ? from : nullptr);
-      from += a.x_second;
-      if (++edge.second < a.planes.pitch) continue;
-      edge.second = 0;
-      ++edge.first;
-      from += a.x_first - a.planes.pitch * a.x_second;
+      const float* from = next;
+      if (!is_run) {
+        const Planes::Edge edge = a.planes.edge(start + first_row + at + i);
+        from = edge.is_inside ? address_of(edge) : nullptr;
+      }
+      load_edge(edges[i], from, a.channels, a.x_channel, a.has_vectors);
+      next += a.x_second;
     }
+    float factors[Plan::kAtOnce];
+    centre(edges, channels, factors);
 #pragma unroll
     for (int i = 0; i < Plan::kAtOnce; ++i) {
-      const float factor = centre(edges[i], a.channels, share);
-      store_edge<Plan>(edges[i], factor, weight, bias, a, tile, first_row + at + i);
+      store_edge<Plan>(edges[i], factors[i], weight, bias, a, tile, first_row + at + i);
     }
   }
 }
@@ -275,16 +208,15 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const int tile_bytes = Plan::Tile::bytes(a.channels);
   uint8_t* const staged_all = shared + tile_bytes;
   auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kGroups * Plan::kStagedBytes);
-  SlotRing ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::kGroups * 4, a.slots,
+  SlotRing ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::Tile::kReaders, a.slots,
                 (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
-  __syncthreads();
 
   const int64_t in_job = blockIdx.x / a.tiles, batch = a.first_batch + in_job;
   const int64_t start = (blockIdx.x - in_job * a.tiles) * Plan::kRows;
   normalise_tile<Plan>(a, batch, start, shared, masks);
   fence_async_proxy();
-  const int group = static_cast<int>(threadIdx.x / kGroupThreads);
-  synchronize_group(group);
+  __syncthreads();
+  const int group = group_of_thread();
 
   const int lane = static_cast<int>(threadIdx.x % 32),
             row = static_cast<int>(threadIdx.x / 32) * 16 + lane / 4;
@@ -315,8 +247,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
     float factors[2] = {mask[0], mask[1]};
     if constexpr (Plan::kIsScaled) {
       // Large factors and small ones meet in the mask; what remains is near 2^-14 of it, by its largest.
-      const BatchScales scales(*a.scales, a.mask == nullptr ? 1.0f : a.largest_mask[batch], a.planes.nodes);
-      const Power stored((side == 0 ? scales.left : scales.right) - a.scales->xn - a.scales->weights[side]);
+      const SideScales& sides = a.sides[batch * a.sides_step];
+      const Power stored((side == 0 ? sides.left : sides.right) - a.scales->xn - a.scales->weights[side]);
       factors[0] = stored(mask[0]);
       factors[1] = stored(mask[1]);
     }
@@ -339,8 +271,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
       float values[32];
 #pragma unroll
       for (int i = 0; i < 32; ++i) {
-        values[i] = sigmoid_of_power(sums[32 * half + i] * exponent) *
-                    (Plan::kIsScaled ? float{1 << kGateExponent} : 1.0f);
+        values[i] = sigmoid_of_power < Plan::kIsScaled ? kGateExponent : 0 > (sums[32 * half + i] * exponent);
       }
       write(std::false_type{}, values, a.gate, chunk * kSlotColumns + half * kStagedHidden);
     }
@@ -391,7 +322,8 @@ void project(const Job<kFactor>& job) {
               .norms = job.weights.norms,
               .slots = job.weights.projections,
               .scales = job.weights.scales,
-              .largest_mask = job.largest_mask,
+              .sides = job.sides,
+              .sides_step = job.sides_step,
               .left = job.left,
               .right = job.right,
               .gate = job.gate,

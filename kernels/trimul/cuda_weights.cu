@@ -93,7 +93,9 @@ __global__ void __launch_bounds__(kThreads) scales_kernel(const Arguments a) {
       const double bias = a.norm_bias.data[c * a.norm_bias.stride];
       squares += bias * bias;
     }
-    (which == 0 ? a.scales->left : a.scales->right) = longest * (root * largest_weight + sqrt(squares));
+    const double largest = longest * (root * largest_weight + sqrt(squares));
+    (which == 0 ? a.scales->left : a.scales->right) = largest;
+    (which == 0 ? a.scales->sides.left : a.scales->sides.right) = exponent_for(largest);
   }
   if (which == 2) a.scales->xn = exponent_for(root * largest_weight + largest_bias);
   if (which == 3) a.scales->z = exponent_for(sqrt(double(a.hidden)) * largest_out + largest_out_bias);
@@ -124,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   if (slot >= a.projection_slots + a.out_slots) return;
   const bool is_out = slot >= a.projection_slots;
   const int inner = static_cast<int>(is_out ? slot - a.projection_slots : slot);
-  const int depth = is_out ? a.hidden : a.channels;
+  const int depth = is_out ? max(a.hidden, 1) : a.channels;
   const int slots = (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth;  // of the same columns
   const int in_slot = static_cast<int>(i % kElements);
   const int column = in_slot / Traits::kSlotDepth, k = in_slot % Traits::kSlotDepth;
@@ -132,7 +134,7 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
                              : place_of(inner / slots, column, a.hidden);
   const int at = inner % slots * Traits::kSlotDepth + k;
   float value = 0;
-  if (place.row < (is_out ? a.channels : a.hidden) && at < depth) {
+  if (place.row < (is_out ? a.channels : a.hidden) && at < (is_out ? a.hidden : a.channels)) {
     const Matrix& w = a.weights[place.weight];
     value = w.data[place.row * w.row + at * w.column];
     if constexpr (kFactor == Factor::kF16) value = Power(a.scales->weights[place.weight])(value);
@@ -167,7 +169,7 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
   const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
   const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
   const int64_t projection_slots = slots_of<kFactor>(sides, channels) + slots_of<kFactor>(hidden, channels);
-  const int64_t out_slots = slots_of<kFactor>(channels, hidden);
+  const int64_t out_slots = slots_of<kFactor>(channels, std::max<int64_t>(hidden, 1));
   constexpr int64_t kScales = 256, kHeader = kScales + int64_t{sizeof(PackedNorms)};  // [bytes]
   std::vector<DerivedTensors::Source> sources;
   const ConstTensorView* const weights[] = {

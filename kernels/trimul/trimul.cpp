@@ -43,6 +43,25 @@ Cost cost(const Dims& dims, DType storage) {
           .flops = positions * (12 * c * h + 2 * n * h)};
 }
 
+template <Factor kFactor>
+void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
+  op.paths.push_back({.name = name,
+                      .device = DeviceKind::kCuda,
+                      .dtypes = {DType::kF32},
+                      .deterministic = true,
+                      .recipe =
+                          [](const Dims&, DType storage) {
+                            constexpr DType kBetween = kFactor == Factor::kF16    ? DType::kF16
+                                                       : kFactor == Factor::kBF16 ? DType::kBF16
+                                                                                  : DType::kF32;
+                            return Recipe{storage, DType::kF32, DType::kF32, kFactor, kBetween};
+                          },
+                      .unsupported = [](const Dims& dims,
+                                        DType) { return unsupported_on_cuda(dims["c"], dims["h"], kFactor); },
+                      .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
+                      .summary = summary});
+}
+
 Op trimul_op() {
   constexpr int64_t kLongest = 1 << 16;  // N: beyond, one batch of one channel has 2^32 elements
   Op op{.name = "trimul",
@@ -81,22 +100,12 @@ Op trimul_op() {
                       .summary = "SIMD, all products in panels of edges, threads over panels",
                       .tunables = {&cpu_tunable()}});
   if constexpr (kHasCuda) {
-    // Not in the table: factors of 16 bits and of one tf32, which run_cuda() serves. The bound adds the errors of all hidden
-    // channels as if they came from the same rounding; that of factors so coarse would accept zeros in small problems.
-    constexpr Factor kFactor = Factor::kTF32x3;
-    op.paths.push_back(
-        {.name = "cuda.f32",
-         .device = DeviceKind::kCuda,
-         .dtypes = {DType::kF32},
-         .deterministic = true,
-         .recipe =
-             [](const Dims&, DType storage) {
-               return Recipe{storage, DType::kF32, DType::kF32, kFactor, DType::kF32};
-             },
-         .unsupported = [](const Dims& dims,
-                           DType) { return unsupported_on_cuda(dims["c"], dims["h"], kFactor); },
-         .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
-         .summary = "three kernels; factors in two parts of tf32, three products"});
+    add_cuda_path<Factor::kF16>(
+        op, "cuda.f16", "three kernels; factors and tensors between them in f16, scaled by powers of two");
+    add_cuda_path<Factor::kBF16>(op, "cuda.bf16", "three kernels; factors and tensors between them in bf16");
+    add_cuda_path<Factor::kTF32>(op, "cuda.tf32", "three kernels; factors in tf32");
+    add_cuda_path<Factor::kTF32x3>(op, "cuda.f32",
+                                   "three kernels; factors in two parts of tf32, three products");
   }
   return op;
 }

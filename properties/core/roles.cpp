@@ -21,10 +21,13 @@ class Run {
     device_.synchronize(launch_.stream);
   }
 
-  std::vector<Bytes> contents() const {
+  // Of the buffers that have any: what is only written has none before the first run.
+  std::vector<Bytes> contents(bool has_run) const {
     std::vector<Bytes> all;
     for (const Buffer& buffer : launch_.buffers) {
-      Bytes& bytes = all.emplace_back(buffer.role == Role::kScratch ? 0 : static_cast<size_t>(buffer.bytes));
+      const bool has_contents =
+          has_run ? buffer.role != Role::kScratch : buffer.role == Role::kRead || buffer.role == Role::kUpdate;
+      Bytes& bytes = all.emplace_back(has_contents ? static_cast<size_t>(buffer.bytes) : 0);
       if (!bytes.empty()) device_.copy_to_host(bytes.data(), buffer.data, buffer.bytes);
     }
     return all;
@@ -56,12 +59,12 @@ void RoleChecker::launch(const Launch& launch, const Config& config) {
                                         [](int64_t sum, const Buffer& buffer) { return sum + buffer.bytes; });
   if (bytes > kLargestCheckedLaunch || fault()) return run();
   device_->synchronize(launch.stream);
-  const std::vector<Bytes> before = run.contents();
+  const std::vector<Bytes> before = run.contents(false);
   run();
-  const std::vector<Bytes> first = run.contents();
+  const std::vector<Bytes> first = run.contents(true);
   run.prepare(before);
   run();
-  const std::vector<Bytes> second = run.contents();
+  const std::vector<Bytes> second = run.contents(true);
   for (size_t i = 0; i < before.size(); ++i) {
     const Buffer& buffer = launch.buffers[i];
     const bool is_read = buffer.role == Role::kRead;
