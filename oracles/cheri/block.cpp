@@ -294,7 +294,7 @@ class Block {
     const double g = gelu_of(z);
     const double slope = gelu_slope(z);
     const double steepest = error + stored > 0 ? gelu_error(z, error + stored, slope) / (error + stored) : 0;
-    const double evaluation = 8 * kUnit * std::abs(g) + 4 * kUnit * std::abs(z);
+    const double evaluation = 8 * kUnit * std::abs(g) + 4 * kUnit * std::abs(z) + 2 * kUnderflow;
     const double inherited = steepest * (error + stored) + evaluation;
     const double rounding = format_.rounding(g, inherited);
     if (std::abs(g) + inherited >= format_.overflow(true)) {
