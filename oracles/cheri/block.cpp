@@ -226,7 +226,7 @@ class Block {
           .sum = std::min(gamma(terms, kAccumulate) * largest, likely(of_sum)) + underflow,
           .sum_deviation = std::sqrt(batch.repeats[r] * of_sum) + underflow,
           .variance = squares[r] + length * length * batch.shared_variance[r] + unit / 9 * z[r] * z[r]};
-      activate(rows[r], rows[r].kinds[kind], z[r], doubt, batch.is_doubtful[r]);
+      activate(format_, w2_, z[r], doubt, batch.is_doubtful[r], rows[r], rows[r].kinds[kind]);
     }
   }
 
@@ -245,81 +245,11 @@ class Block {
               .variance = 0,
               .shared_variance = y.variance - y.own_variance};
     const double rounding = format_.rounding(y.value, y.error);
-    const Product product = product_of(y.value, y.error + rounding, w1_, taps_.channels);
+    const ProductError product = product_of(format_, y.value, y.error + rounding, w1_);
     f.error += rounding;
     f.limit = y.error + rounding + product.limit;
     f.variance = y.own_variance + rounding * rounding / 3 + product.variance;
     return f;
-  }
-
-  // What multiplying a factor with a weight adds, by the weight's magnitude: its representation, what a split leaves
-  // out, and the sum of n such products.
-  struct Product {
-    double limit, variance;
-  };
-  Product product_of(double value, double error, const Weights& weights, int64_t n) const {
-    const double magnitude = std::abs(value) + error;
-    if (magnitude == 0) return {0, 0};
-    const auto terms = static_cast<double>(n * format_.products);
-    double relative = weights.relative + gamma(terms, kAccumulate);
-    double variance =
-        weights.relative * weights.relative / 3 * weights.certain + kAccumulate * kAccumulate / 18 * terms;
-    if (format_.is_split) {
-      relative += 3 * 0x1p-16 * (1 + 0x1p-7);
-      variance += 7.0 / 9 * 0x1p-32 * weights.certain;
-    }
-    const double underflow = format_.is_split ? smallest_subnormal(DType::kBF16) : 0;  // of the low parts
-    return {relative * magnitude + underflow, variance * magnitude * magnitude + underflow * underflow / 3};
-  }
-
-  // z becomes gelu(z), stored between the steps if the recipe says so.
-  void activate(Hidden& row, Unit& unit, double z, const Doubt& doubt, bool is_doubtful) const {
-    if (row.is_nan) return;
-    const double error = doubt.error;
-    if (!std::isfinite(z)) {
-      // An infinite weight. Splitting it makes a NaN of it; so do other paths where y may be 0.
-      row.is_open |= format_.is_split || is_doubtful;
-      unit.value = gelu_of(z);
-      return;
-    }
-    if (error == 0 && z == 0) return;
-    const double stored =
-        format_.intermediate == DType::kF32 ? 0 : ulp_at(format_.intermediate, std::abs(z) + error) / 2;
-    const double overflow = format_.overflow(false);
-    if (std::abs(z) + error + stored >= overflow) {
-      row.is_open |= std::abs(z) - error < overflow;
-      unit.value = gelu_of(std::copysign(HUGE_VAL, z));
-      return;
-    }
-    const double g = gelu_of(z);
-    const double slope = gelu_slope(z);
-    const double steepest = error + stored > 0 ? gelu_error(z, error + stored, slope) / (error + stored) : 0;
-    const double evaluation = 8 * kUnit * std::abs(g) + 4 * kUnit * std::abs(z);
-    const double inherited = steepest * (error + stored) + evaluation;
-    const double rounding = format_.rounding(g, inherited);
-    if (std::abs(g) + inherited >= format_.overflow(true)) {
-      row.is_open |= std::abs(g) - inherited < format_.overflow(true);
-      unit.value = std::copysign(HUGE_VAL, g);
-      return;
-    }
-    const Product product = product_of(g, inherited + rounding, w2_, w2_.columns);
-    const double own_squares = rounding * rounding + 3 * product.variance;
-    unit.value = g;
-    unit.slope = slope;
-    unit.error = steepest * error + evaluation;
-    unit.common = gelu_error(z, doubt.common, slope);
-    unit.common_shared = std::abs(slope) * doubt.common_shared + gelu_remainder(z, doubt.common, slope);
-    unit.common_deviation = std::abs(slope) * doubt.common_deviation;
-    unit.rest = steepest * doubt.sum + evaluation;
-    unit.evaluation = evaluation;
-    unit.rest_square = steepest * steepest * doubt.sum_deviation * doubt.sum_deviation;
-    unit.own = rounding + product.limit;
-    unit.own_square = own_squares;
-    unit.storing = steepest * stored;
-    unit.storing_bias = gelu_remainder(z, stored, slope);
-    unit.own_variance =
-        own_squares / 3 + slope * slope * stored * stored / 3 + kUnit * kUnit * (3 * g * g + z * z);
-    unit.from_y = slope * slope * doubt.variance;
   }
 
   double gelu_of(double z) const { return fault_ == Fault::kNoGelu && z < 0 ? z : gelu(z); }

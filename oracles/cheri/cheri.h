@@ -25,21 +25,28 @@
 //          error rho follows from the ends of this interval, and 3u for rounding V, eps, the root and the quotient.
 //          Squares that underflow are nothing beside eps = 1e-3; squares that overflow f32 are the path's to avoid.
 // y        = (c - mean) * rstd, each operation rounded, the difference twice if the mean is in two f32:
-//          own:      rstd * delta_i + 3u * |y|        of this element alone
+//          own:      rstd * delta_i + 3u * |y|        of this element alone; also what underflows, if the mean is kept or
+//                    subtracted without a scale
 //          shared:   rstd * |mean^ - mean| + |y| * rho, one error for the whole example
 //          One value alone (M = 1) is c - c = 0 whatever rounding did to c.
 //
 // The gradient.  m1 = mean(dy), m2 = mean(dy * y), D = dy - m1 - y * m2, dconv = rstd * D
 // m1       f64 and two f32:   Delta1 = ((M+4) v + 4 u^2) * mean |dy|
 // m2       the y^ have the mean 0 but for h, since the statistics are theirs: a shift of all y meets sum (dy - m1) = 0, so
-//          Delta2 = [|dy - m1| * rstd * delta + |dy| * 3u|y|] / M + rstd * h * |m1| + (rho + u) * |m2| + f64
+//          Delta2 = ([|dy - m1| * rstd * delta + |dy| * u|y|] + sum |dy| * 2u|y|) / M
+//                   + rstd * h * |m1| + (rho + u) * |m2| + f64
+//          The roundings of c - mean are not independent: the c lie on a grid, and all differences of one binade that
+//          have a finer one round the same rest of the mean. With dy of one sign they add up.
 // dconv    own:      rstd * (|m2| * own(y) + u * (2|dy - m1| + 2|y m2| + |D|)) + 2u |dconv|
 //          shared:   rstd * (Delta1 + |y| * Delta2 + |m2| * shared(y)) + rho * |dconv|
 // dx       three products: sum |w| * error(dconv) + gamma_3 * sum |w * dconv|
 // dw       with t = dconv * x, added by 32 in f32 and then in f64:
-//          [|x| * own(dconv)] + [gamma_32 * |t|], the latter with sum b^2 = u^2 * 32^2 * sum t^2, and for each example what
-//          its shared errors make of sum x, sum x*y, sum t: [Delta1 rstd |sum x| + Delta2 rstd |sum x*y| + ...], where r is
-//          the number of examples with the same statistics
+//          [|x| * own(dconv) + gamma_32 * |t|], the latter with sum b^2 = u^2 * (1 + 2 + ... + 32) * sum t^2, for j products
+//          add up to at most the root of j * sum t^2, and a product is in one sum of each size at most; and for each
+//          example what its shared errors make of sum x, sum x*y, sum t: [Delta1 rstd |sum x| + Delta2 rstd |sum x*y| +
+//          ...], where r is the number of examples with the same statistics, or with those of -x and -dy
+//          Here the roundings of dy - m1 and c - mean count as independent though those of one example may agree: with x
+//          and dy of one sign and 2e5 positions, a loop reached less than a third of the bound.
 //
 // The block.  z = w1 y, g = gelu(z), out = x + scale * w2 g. With q = 2^-23 (tensor cores truncate) for sums, and
 // f for the relative error of a factor:
@@ -51,8 +58,8 @@
 // z        [|w1| * (error(y) + f(y) + f(w1) |y|)] + C q sum |w1 y|, the shared errors of y by Cauchy-Schwarz in the second
 //          limit; then half a unit in the last place of the dtype between the steps, if that is not f32
 //          Equal weights count in r where f(w1) > 0: without errors of their own they make none equal.
-// g        |gelu'| * error(z), where gelu' is the greatest slope in z +- error(z); 8u |g| + 4u |z| for any evaluation in f32
-//          that cancels at most as much as 1 + tanh; stored and made a factor like y
+// g        |gelu'| * error(z), where gelu' is the greatest slope in z +- error(z); 8u |g| + 4u |z| + 2^-149 for any
+//          evaluation in f32 that cancels at most as much as 1 + tanh; stored and made a factor like y
 // out      [|w2| * (f(g) + f(w2) |g|)] + hidden q sum |w2 g| + the errors of g, stored between the steps, times scale
 //          (3u), added to x (u). If w2 g = 0 without error, out = x and the bound is 0.
 //
@@ -93,9 +100,9 @@
 //
 // Special. An example with an infinity or a NaN in conv, also by certain overflow in f32, or in dy is NaN, and so is each
 // dw that sums a term of it. An infinite weight of the block follows IEEE 754 as the formula says. Where partial sums may
-// overflow but need not, or the sign of an infinity hangs on a value within its error, or a split infinity makes a NaN,
-// right paths differ without limit: `is_open`. A tensor between the steps in f16 overflows to an infinity where its value
-// certainly does.
+// overflow but need not, or dconv beyond f32 meets a small factor, or the sign of an infinity hangs on a value within its
+// error, or a split infinity makes a NaN, right paths differ without limit: `is_open`. A tensor between the steps in f16
+// overflows to an infinity where its value certainly does.
 //
 // Counterfeits leave examples of one or two elements alone: their y is 0 or +-1, nearly whatever went before.
 #pragma once

@@ -24,12 +24,14 @@ Means means_of(const std::vector<double>& dy, const std::vector<ConvValue>& conv
 
   // Errors of y in the sum of dy * y. What all y share meets the sum of dy, or that of dy * y itself.
   const double rstd = s.rstd * (1 + s.rstd_error);
-  double own = 0, own_squares = 0, own_variances = 0;
+  double own = 0, own_squares = 0, own_variances = 0, subtracting = 0;
   for (size_t i = 0; i < dy.size(); ++i) {
     const Normalised y = normalise(s, conv[i]);
     const double from_mean = dy[i] - m.dy;
     const double conv_variance = s.rstd * s.rstd * conv[i].variance;
-    const double limit = std::abs(from_mean) * rstd * conv[i].error + std::abs(dy[i]) * y.local;
+    const double limit =
+        std::abs(from_mean) * rstd * conv[i].error + std::abs(dy[i]) * (y.local - y.subtracting);
+    subtracting += std::abs(dy[i]) * y.subtracting;
     own += limit;
     own_squares += limit * limit;
     own_variances +=
@@ -41,11 +43,11 @@ Means means_of(const std::vector<double>& dy, const std::vector<ConvValue>& conv
   m.dy_error = ((count + 4) * kUnit64 + 4 * u * u) * sum_abs / count + underflow;
   m.dy_variance = m.dy_error * m.dy_error / 3;
   const double shared = rstd * s.held_error * std::abs(m.dy) + s.rstd_error * std::abs(m.dyy);
-  m.dyy_error = limit_of_sum(own, own_squares, r) / count + shared + u * std::abs(m.dyy) +
-                in_f64 * (m.dyy_magnitude + 2 * s.reach * sum_abs / count) + underflow;
+  m.dyy_error = limit_of_sum(own, own_squares, r) / count + subtracting / count + shared +
+                u * std::abs(m.dyy) + in_f64 * (m.dyy_magnitude + 2 * s.reach * sum_abs / count) + underflow;
   const double held = s.rstd * s.held_error * m.dy;
-  m.dyy_variance =
-      r * own_variances / count / count + held * held / 3 + (s.rstd_variance + u * u / 3) * m.dyy * m.dyy;
+  m.dyy_variance = r * own_variances / count / count + subtracting * subtracting / count / count / 6 +
+                   held * held / 3 + (s.rstd_variance + u * u / 3) * m.dyy * m.dyy;
   return m;
 }
 
@@ -118,8 +120,11 @@ Gradient gradient(double dy, const ConvValue& conv, const Statistics& s, const M
   const double shared =
       m.dy_error + (std::abs(y.value) + y.error) * m.dyy_error + std::abs(m2) * (y.error - y.own);
   // Of the difference's two products and of its product with rstd.
-  const double underflow = roundings > 0 && roundings < 0x1p-100 ? kUnderflow * (2 * rstd + 1) : 0;
-  g.own = rstd * (std::abs(m2) * y.own + u * roundings + noise) + 2 * u * std::abs(g.value) + underflow;
+  double underflow = roundings > 0 && roundings < 0x1p-100 ? kUnderflow * 2 * rstd : 0;
+  g.own = rstd * (std::abs(m2) * y.own + u * roundings + noise) + 2 * u * std::abs(g.value);
+  const double magnitude = std::abs(g.value) + g.own;
+  if (magnitude > 0 && magnitude < 0x1p-124) underflow += kUnderflow;
+  g.own += underflow;
   g.error = g.own + rstd * shared + s.rstd_error * std::abs(g.value);
   const double square = s.rstd * s.rstd;
   g.own_variance =
@@ -162,18 +167,20 @@ Expected expected_dx(const Question& question, const Shared& shared, int64_t n, 
   if (s.is_nan) return {.value = std::numeric_limits<double>::quiet_NaN(), .bound = 0, .variance = 0};
   const double u = kUnit;
   double value = 0, error = 0, variance = 0, magnitude = 0, products = 0;
+  bool may_overflow = false;
   for_each_target(taps, l, [&, &s = s, &m = m](int k, int64_t to) {
     const ConvValue conv = taps.at([&](int64_t at, int64_t channel) { return x(n, at, channel); }, to, c);
     const Gradient g = gradient(dy(n, to, c), conv, s, m);
     const double w = taps.weight(k, c);
     value += g.value * w;
+    may_overflow |= std::abs(g.value) + g.error >= kOverflow;
     if (w == 0) return;
     error += std::abs(w) * g.error;
     magnitude += std::abs(w) * (std::abs(g.value) + g.error);
     variance += w * w * g.variance + u * u * g.value * g.value * w * w;
     ++products;
   });
-  if (s.is_open || magnitude >= kOverflow) return open();
+  if (s.is_open || may_overflow || magnitude >= kOverflow) return open();
   error += gamma(products, u) * magnitude + (magnitude > 0 ? products * kUnderflow : 0);
   return stored(value, error, variance, question.recipe.storage);
 }

@@ -6,6 +6,71 @@
 
 namespace assay::cheri::oracle {
 
+ProductError product_of(const Format& format, double value, double error, const Weights& weights) {
+  const double magnitude = std::abs(value) + error;
+  if (magnitude == 0) return {0, 0};
+  const auto terms = static_cast<double>(weights.columns * format.products);
+  double relative = weights.relative + gamma(terms, kAccumulate);
+  double variance =
+      weights.relative * weights.relative / 3 * weights.certain + kAccumulate * kAccumulate / 18 * terms;
+  if (format.is_split) {
+    relative += 3 * 0x1p-16 * (1 + 0x1p-7);
+    variance += 7.0 / 9 * 0x1p-32 * weights.certain;
+  }
+  const double underflow = format.is_split ? smallest_subnormal(DType::kBF16) : 0;  // of the low parts
+  return {relative * magnitude + underflow, variance * magnitude * magnitude + underflow * underflow / 3};
+}
+
+void activate(const Format& format, const Weights& w2, double z, const Doubt& doubt, bool is_doubtful,
+              Hidden& row, Unit& unit) {
+  if (row.is_nan) return;
+  const double error = doubt.error;
+  if (!std::isfinite(z)) {
+    // An infinite weight. Splitting it makes a NaN of it; so do other paths where y may be 0.
+    row.is_open |= format.is_split || is_doubtful;
+    unit.value = gelu(z);
+    return;
+  }
+  if (error == 0 && z == 0) return;
+  const double stored =
+      format.intermediate == DType::kF32 ? 0 : ulp_at(format.intermediate, std::abs(z) + error) / 2;
+  const double overflow = format.overflow(false);
+  if (std::abs(z) + error + stored >= overflow) {
+    row.is_open |= std::abs(z) - error < overflow;
+    unit.value = gelu(std::copysign(HUGE_VAL, z));
+    return;
+  }
+  const double g = gelu(z);
+  const double slope = gelu_slope(z);
+  const double steepest = error + stored > 0 ? gelu_error(z, error + stored, slope) / (error + stored) : 0;
+  const double evaluation = 8 * kUnit * std::abs(g) + 4 * kUnit * std::abs(z) + 2 * kUnderflow;
+  const double inherited = steepest * (error + stored) + evaluation;
+  const double rounding = format.rounding(g, inherited);
+  if (std::abs(g) + inherited >= format.overflow(true)) {
+    row.is_open |= std::abs(g) - inherited < format.overflow(true);
+    unit.value = std::copysign(HUGE_VAL, g);
+    return;
+  }
+  const ProductError product = product_of(format, g, inherited + rounding, w2);
+  const double own_squares = rounding * rounding + 3 * product.variance;
+  unit.value = g;
+  unit.slope = slope;
+  unit.error = steepest * error + evaluation;
+  unit.common = gelu_error(z, doubt.common, slope);
+  unit.common_shared = std::abs(slope) * doubt.common_shared + gelu_remainder(z, doubt.common, slope);
+  unit.common_deviation = std::abs(slope) * doubt.common_deviation;
+  unit.rest = steepest * doubt.sum + evaluation;
+  unit.evaluation = evaluation;
+  unit.rest_square = steepest * steepest * doubt.sum_deviation * doubt.sum_deviation;
+  unit.own = rounding + product.limit;
+  unit.own_square = own_squares;
+  unit.storing = steepest * stored;
+  unit.storing_bias = gelu_remainder(z, stored, slope);
+  unit.own_variance =
+      own_squares / 3 + slope * slope * stored * stored / 3 + kUnit * kUnit * (3 * g * g + z * z);
+  unit.from_y = slope * slope * doubt.variance;
+}
+
 SumError error_of_products(const Hidden& row, std::span<const Kinds::Column> columns, double coherence,
                            int64_t products) {
   double sum = 0, magnitudes = 0;              // of w2 * g

@@ -54,6 +54,18 @@ struct Hidden {
   bool is_repeated = false;   // several kinds have the same |g|
 };
 
+// What multiplying a factor with a weight adds, by the weight's magnitude: its representation, what a split leaves out,
+// and the sum of as many such products as the weight has columns.
+struct ProductError {
+  double limit, variance;
+};
+ProductError product_of(const Format& format, double value, double error, const Weights& weights);
+
+// Makes of z, with its errors, the hidden value of a kind, stored between the steps if the recipe says so. The row is
+// opened where right paths differ without limit. `is_doubtful`: some y of the row may be 0.
+void activate(const Format& format, const Weights& w2, double z, const Doubt& doubt, bool is_doubtful,
+              Hidden& row, Unit& unit);
+
 // The error of sum w2 * g in one channel of out, and the limit `own` of what is not inherited from z. `products` is how
 // many are added.
 struct SumError {

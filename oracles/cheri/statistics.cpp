@@ -178,7 +178,9 @@ Statistics statistics_of(const std::vector<ConvValue>& values) {
   const double u = kUnit, in_f64 = additions_in_f64(count + 4, r) * kUnit64;
   if (largest > 0) {
     const double mean = std::abs(result.mean);
-    result.held_error = in_f64 * (mean + 2 * largest) + 4 * u * u * mean;
+    // The second of two f32 that hold the mean may be subnormal.
+    const double underflow = mean > 0 && mean < 0x1p-100 ? kUnderflow : 0;
+    result.held_error = in_f64 * (mean + 2 * largest) + 4 * u * u * mean + underflow;
   }
   result.mean_error = limit_of_sum(errors, squared_errors, r) / count + result.held_error;
   result.mean_variance = r * variances / count / count + result.held_error * result.held_error / 3;
@@ -187,11 +189,15 @@ Statistics statistics_of(const std::vector<ConvValue>& values) {
   const double variance_error = limit_of_sum(2 * products, 4 * squared_products, r) / count +
                                 squared_errors / count +
                                 4 * in_f64 * largest * (largest + std::abs(result.mean) * u);
+  const double exact = variance + kEpsilon;
   const double least = std::max(variance - variance_error, 0.0) + kEpsilon;
-  const double from_variance = std::sqrt((variance + kEpsilon) / least) - 1;
-  result.rstd_error = (1 + from_variance) * (1 + gamma(kRstdRoundings, u)) - 1;
+  // The lower end is the farther one, unless a variance below its error cuts it off.
+  const double from_variance =
+      std::max(std::sqrt(exact / least) - 1, 1 - std::sqrt(exact / (exact + variance_error)));
+  const double subnormal = result.rstd < 0x1p-126 ? kUnderflow / result.rstd : 0;
+  result.rstd_error = (1 + from_variance) * (1 + gamma(kRstdRoundings, u)) - 1 + subnormal;
   const double relative = std::sqrt(r * product_variances) / count / (variance + kEpsilon);
-  result.rstd_variance = relative * relative + kRstdRoundings * u * u / 3;
+  result.rstd_variance = relative * relative + (kRstdRoundings * u * u + subnormal * subnormal) / 3;
   return result;
 }
 
@@ -241,7 +247,11 @@ Normalised normalise(const Statistics& s, const ConvValue& conv) {
   if (s.is_single && !s.is_nan) return y;  // conv - conv
   const double rstd = s.rstd * (1 + s.rstd_error);
   const double magnitude = std::abs(y.value) * (1 + s.rstd_error) + rstd * (conv.error + s.mean_error);
-  const double underflow = magnitude > 0 && magnitude < 0x1p-124 ? kUnderflow : 0;
+  // Of the product, and of a difference from a mean in f64.
+  const double of_product = magnitude > 0 && magnitude < 0x1p-124 ? kUnderflow : 0;
+  const double of_difference = magnitude > 0 && magnitude < 0x1p-124 * rstd ? rstd * kUnderflow : 0;
+  const double underflow = of_product + of_difference;
+  y.subtracting = gamma(2, kUnit) * magnitude + of_difference;
   y.local = gamma(3, kUnit) * magnitude + underflow;
   y.own = rstd * conv.error + y.local;
   y.error = y.own + rstd * s.mean_error + std::abs(y.value) * s.rstd_error;

@@ -205,7 +205,8 @@ AllStatistics all_statistics(const ConstTensorView& x, const Taps& taps, Fault f
 
 struct Normalised {
   double value = 0;
-  double local = 0;         // error of the operations after the convolution
+  double subtracting = 0;   // error of the differences from the mean
+  double local = 0;         // with that of the product: error of the operations after the convolution
   double own = 0;           // with that of the convolution: error of this element alone
   double error = 0;         // with what all elements of the example share
   double own_variance = 0;  // of `own`

@@ -19,6 +19,7 @@ struct TapSum {
   bool is_open = false, is_nan = false;  // by an example that it sums
 
   void add(const Gradient& g, double factor) {
+    is_open |= std::abs(g.value) + g.error >= kOverflow;
     const double product = g.value * factor;
     value += product;
     terms += 1;
@@ -72,24 +73,27 @@ struct TapSum {
     if (is_nan) return {.value = std::numeric_limits<double>::quiet_NaN(), .bound = 0, .variance = 0};
     if (is_open || std::min<double>(terms, kTapGroup) * largest >= kOverflow) return open();
     const double u = kUnit, k = std::min(terms, static_cast<double>(kTapGroup));
-    const double product_squares = u * u * k * k * squares;
+    // Roundings of sums of 1, 2, ..., k products: by Cauchy and Schwarz, and if the products are equal.
+    const double product_squares = u * u * squares * k * (k + 1) / 2;
+    const double product_variance = u * u * squares * (k + 1) * (2 * k + 1) / 18;
     const double underflow = magnitude > 0 ? terms * kUnderflow : 0;
-    const double error = limit_of_sum(own, own_squares, repeats) +
-                         limit_of_sum(shared, shared_squares, twins) +
-                         limit_of_sum(gamma(k, u) * magnitude, product_squares, repeats) + underflow +
+    const double one_by_one = limit_of_sum(own, own_squares, repeats) +
+                              limit_of_sum(gamma(k, u) * magnitude, product_squares, repeats);
+    const double error = limit_of_sum(one_by_one, own_squares + product_squares, repeats) +
+                         limit_of_sum(shared, shared_squares, twins) + underflow +
                          additions_in_f64(terms + 2, repeats) * kUnit64 * magnitude + u * std::abs(total);
     const double variance =
-        repeats * (own_variance + product_squares / 9) + twins * shared_variance + u * u / 3 * total * total;
+        repeats * (own_variance + product_variance) + twins * shared_variance + u * u / 3 * total * total;
     return stored(total, magnitude == 0 && own == 0 && shared == 0 ? 0 : error, variance, storage);
   }
 };
 
-// Most examples whose statistics agree to the bit.
+// Most examples whose statistics agree to the bit, or would for -x and -dy: rounding is odd.
 double most_twins(const Shared& shared) {
   std::vector<std::array<double, 3>> keys;
   for (int64_t n = 0; n < shared.examples->size(); ++n) {
     const auto& [s, m] = (*shared.examples)[n];
-    if (!s.is_nan) keys.push_back({s.mean, s.rstd, m.dyy});
+    if (!s.is_nan) keys.push_back({std::abs(s.mean), s.rstd, m.dyy});
   }
   std::ranges::sort(keys);
   size_t most = 1;

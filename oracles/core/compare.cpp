@@ -30,12 +30,10 @@ bool is_right(const Expected& expected, double got, DType dtype) {
   if (expected.is_open) return true;
   if (std::isnan(expected.value)) return std::isnan(got);
   if (std::isinf(expected.value)) return got == expected.value;
-  const double magnitude = std::abs(expected.value);
   const double threshold = overflow_threshold(dtype);
-  if (std::isinf(got)) {
-    return std::signbit(got) == std::signbit(expected.value) && magnitude + expected.bound >= threshold;
-  }
-  return magnitude - expected.bound <= threshold && std::abs(got - expected.value) <= expected.bound;
+  if (std::isinf(got)) return std::copysign(1, got) * expected.value + expected.bound >= threshold;
+  return std::abs(expected.value) - expected.bound <= threshold &&
+         std::abs(got - expected.value) <= expected.bound;
 }
 
 void Comparison::add(const Expected& expected, double got, int64_t element, DType dtype) {

@@ -17,9 +17,9 @@ namespace assay {
 //   expected NaN        got is NaN
 //   expected +-inf      got is the same infinity
 //   expected finite     got is finite and |got - value| <= bound;
-//                       or got is an infinity of the sign of value and |value| + bound reaches the overflow
-//                       threshold of `dtype`, the smallest real that rounds to infinity; and a finite got is
-//                       wrong where |value| - bound exceeds that threshold
+//                       or got is an infinity, and within the bound lies a real of its sign that reaches the
+//                       overflow threshold of `dtype`, the smallest that rounds to infinity; and a finite got
+//                       is wrong where |value| - bound exceeds that threshold
 bool is_right(const Expected& expected, double got, DType dtype);
 
 struct WorstElement {

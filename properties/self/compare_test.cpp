@@ -68,6 +68,14 @@ TEST(IsRight, OverflowIsRightOnlyWhereTheBoundReachesIt) {
   EXPECT_TRUE(is_right(value(65500, 20), kInfinity, kF16));
   EXPECT_TRUE(is_right(value(65504, 16), kInfinity, kF16));
   EXPECT_FALSE(is_right(value(65504, 15.9), kInfinity, kF16));
+  // Of a sum that cancels, the bound reaches both ends.
+  for (double end : {kInfinity, -kInfinity}) {
+    EXPECT_TRUE(is_right(value(0, 65520), end, kF16));
+    EXPECT_TRUE(is_right(value(-0.0, 1e9), end, kF16));
+    EXPECT_FALSE(is_right(value(0, 65519), end, kF16));
+    EXPECT_TRUE(is_right(value(100, 65620), end, kF16));
+  }
+  EXPECT_FALSE(is_right(value(100, 65619), -kInfinity, kF16));
   EXPECT_FALSE(is_right(value(65504, 16), -kInfinity, kF16));
   EXPECT_TRUE(is_right(value(-65504, 16), -kInfinity, kF16));
   EXPECT_TRUE(is_right(value(70000, 16), kInfinity, kF16));
