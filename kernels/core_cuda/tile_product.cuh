@@ -118,13 +118,15 @@ class SlotRing {
   // Each slot is freed by `readers`; `source` has `total` slots. Followed by __syncthreads() before the first wait().
   __device__ SlotRing(uint32_t address, int count, int readers, const uint8_t* source, int total)
       : address_(address), count_(count), source_(source), left_(threadIdx.x == 0 ? total : 0) {
-    if (threadIdx.x != 0) return;
-    for (int i = 0; i < count; ++i) {
-      make_barrier(full(i), 1);
-      make_barrier(empty(i), readers);
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < count; ++i) {
+        make_barrier(full(i), 1);
+        make_barrier(empty(i), readers);
+      }
+      fence_async_proxy();
+      refill();
     }
-    fence_async_proxy();
-    refill();
+    __syncwarp();  // or the compiler may leave this thread apart, and each shuffle that follows waits for it
   }
 
   // Fills the slots that are free; in one thread.

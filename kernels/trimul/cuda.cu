@@ -117,23 +117,24 @@ void run_factor(const Tensors& t, const Run& run) {
   const auto hidden = workspace.lease(together * bytes, run.stream);
   const auto gate = workspace.lease(together * bytes, run.stream);
   for (int64_t first = 0; first < batches; first += together) {
-    const Job<kFactor> job{.tensors = t,
-                           .weights = weights,
-                           .planes = planes,
-                           .first = first,
-                           .count = std::min(together, batches - first),
-                           .sides = kFactor != Factor::kF16 ? nullptr
-                                    : has_mask              ? sides.as<SideScales>()
-                                                            : &weights.scales->sides,
-                           .sides_step = has_mask ? 1 : 0,
-                           // N terms of factors up to 2^15 become 2^15 at most by 2^-shift.
-                           .contraction_shift = 15 + std::bit_width(static_cast<uint64_t>(nodes - 1)),
-                           .left = left.as<T>(),
-                           .right = right.as<T>(),
-                           .hidden = hidden.as<T>(),
-                           .gate = gate.as<T>(),
-                           .device = run.context.device().info().index,
-                           .stream = stream};
+    const Job<kFactor> job{
+        .tensors = t,
+        .weights = weights,
+        .planes = planes,
+        .first = first,
+        .count = std::min(together, batches - first),
+        .sides = kFactor != Factor::kF16 ? nullptr
+                 : has_mask              ? sides.as<SideScales>()
+                                         : &weights.scales->sides,
+        .sides_step = has_mask ? 1 : 0,
+        // N terms of factors up to 2^15 become 2^15 at most by 2^-shift.
+        .contraction_shift = 15 + static_cast<int>(std::bit_width(static_cast<uint64_t>(nodes - 1))),
+        .left = left.as<T>(),
+        .right = right.as<T>(),
+        .hidden = hidden.as<T>(),
+        .gate = gate.as<T>(),
+        .device = run.context.device().info().index,
+        .stream = stream};
     if (planes.hidden > 0) {
       project(job);
       contract(job, run.context);

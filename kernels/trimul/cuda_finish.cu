@@ -23,6 +23,8 @@ struct Plan {
       TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 : 1;  // on a multiprocessor
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, 1>;
+  static constexpr bool kGateAhead =
+      sizeof(T) == 2;  // the gate is loaded with hidden, where there are registers
 };
 
 // What the warps tell each other of the 64 edges: first values, sums, sums of squares, and these again.
@@ -49,17 +51,42 @@ struct Arguments {
 template <class T>
 using Eight = Bits<T, 8>;
 
-template <class T>
-__device__ void load_eight(Eight<T>& bits, const T* from) {
-  if (from == nullptr) {
-    bits = {};
-    return;
-  }
+// What a thread has of hidden or of the gate: of 8 edges from `vector` on, 8 channels from `channel` on in each block. There
+// are neighbours in the place of channels and edges that do not exist; nothing uses what comes of them.
+template <class Plan>
+struct Values {
+  using T = typename Plan::T;
+  Eight<T> values[Plan::kBlocks][8];
+
+  __device__ static int vector() { return static_cast<int>(threadIdx.x % 8) * 8; }
+  __device__ static int channel(int block) { return 128 * block + static_cast<int>(threadIdx.x / 8) * 8; }
+
+  __device__ void load(const void* tensor, const Planes& planes, int64_t in_job, int64_t first_edge) {
+    const auto hidden = static_cast<int>(planes.hidden);
+    if (hidden == 0) {
+      for (auto& block : values) {
+        for (Eight<T>& bits : block) bits = {};
+      }
+      return;
+    }
+    const int64_t edge = first_edge + vector(), plane = planes.plane();
+    const T* const first =
+        static_cast<const T*>(tensor) + in_job * planes.batch() + (edge < plane ? edge : 0);
 #pragma unroll
-  for (int i = 0; i < Eight<T>::kBytes / 16; ++i) {
-    reinterpret_cast<uint4*>(bits.words)[i] = __ldcs(reinterpret_cast<const uint4*>(from) + i);
+    for (int block = 0; block < Plan::kBlocks; ++block) {
+      const T* from = first + min(channel(block), hidden - 1) * plane;
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+#pragma unroll
+        for (int i = 0; i < Eight<T>::kBytes / 16; ++i) {
+          reinterpret_cast<uint4*>(values[block][c].words)[i] =
+              __ldcs(reinterpret_cast<const uint4*>(from) + i);
+        }
+        if (channel(block) + c + 1 < hidden) from += plane;
+      }
+    }
   }
-}
+};
 
 // Adds up what the threads have of each edge: eight edges of a thread, those of lane % 8. `shared` has 64 floats for each
 // warp.
@@ -113,32 +140,14 @@ __device__ inline int row_of(int v, int e) {
 }
 
 template <class Plan>
-__device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, uint8_t* tile,
+__device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
+                       const Values<Plan>& hidden_values, Values<Plan>& gate_values, uint8_t* tile,
                        float* exchange) {
   using T = typename Plan::T;
-  const int thread = static_cast<int>(threadIdx.x);
-  const int vector = thread % 8, first_channel = thread / 8 * 8;
+  const int vector = Values<Plan>::vector() / 8, first_channel = Values<Plan>::channel(0);
   const auto hidden_channels = static_cast<int>(a.planes.hidden);
-  const bool is_inside = first_edge + 8 * vector < a.planes.plane();
-  const int64_t offset = in_job * a.planes.batch() + first_edge + 8 * vector;
-  const auto load = [&](Eight<T>(&to)[Plan::kBlocks][8], const void* tensor) {
-#pragma unroll
-    for (int block = 0; block < Plan::kBlocks; ++block) {
-      const T* from =
-          static_cast<const T*>(tensor) + offset + (128 * block + first_channel) * a.planes.plane();
-#pragma unroll
-      for (int c = 0; c < 8; ++c) {
-        const bool is_there = is_inside && 128 * block + first_channel + c < hidden_channels;
-        load_eight(to[block][c], is_there ? from : nullptr);
-        from += a.planes.plane();
-      }
-    }
-  };
-  constexpr bool kGateAhead = sizeof(T) == 2;
-  Eight<T> hidden[Plan::kBlocks][8], gate[Plan::kBlocks][8];
-  load(hidden, a.hidden);
-  if constexpr (kGateAhead) load(gate, a.gate);
-
+  const auto& hidden = hidden_values.values;
+  const auto& gate = gate_values.values;
   if (first_channel == 0) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) exchange[8 * vector + e] = hidden[0][0][e];
@@ -201,7 +210,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, u
       }
     }
   }
-  if constexpr (!kGateAhead) load(gate, a.gate);
+  if constexpr (!Plan::kGateAhead) gate_values.load(a.gate, a.planes, in_job, first_edge);
 
 #pragma unroll
   for (int block = 0; block < Plan::kBlocks; ++block) {
@@ -249,12 +258,15 @@ __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
     finish_kernel(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(16) uint8_t shared[];
   uint8_t* const exchange = shared + Plan::Tile::bytes(a.tile_depth);
-  SlotRing ring(shared_address(exchange + kExchangeBytes), a.ring_slots, Plan::Tile::kReaders, a.slots,
-                a.chunks * a.depth_slots);
-
   const int64_t in_job = blockIdx.x / a.tiles;
   const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * kGroupRows;
-  make_z<Plan>(a, in_job, first_edge, shared, reinterpret_cast<float*>(exchange));
+  // On their way before one thread sets up the ring, for which the others will wait.
+  Values<Plan> hidden, gate;
+  hidden.load(a.hidden, a.planes, in_job, first_edge);
+  if constexpr (Plan::kGateAhead) gate.load(a.gate, a.planes, in_job, first_edge);
+  SlotRing ring(shared_address(exchange + kExchangeBytes), a.ring_slots, Plan::Tile::kReaders, a.slots,
+                a.chunks * a.depth_slots);
+  make_z<Plan>(a, in_job, first_edge, hidden, gate, shared, reinterpret_cast<float*>(exchange));
   fence_async_proxy();
   __syncthreads();
 

@@ -21,12 +21,14 @@ struct Plan {
   static constexpr int kVectors =
       kVectors_;  // of four channels, of each lane of the warp that normalises an edge
   static constexpr int kAtOnce =
-      kVectors < 8 ? 8 / kVectors : 1;  // edges that a warp loads before it normalises them
+      kVectors < 8 ? 8 / kVectors : 1;  // edges that a warp normalises side by side
+  static constexpr int kLoaded =
+      16 % (2 * kAtOnce) == 0 ? 2 * kAtOnce : kAtOnce;  // edges that it loads before
   static constexpr bool kIsScaled = kFactor == Factor::kF16;
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kThreads = kGroups * kGroupThreads;
   static constexpr int kMinBlocks =
-      TileFactor<kFactor>::kIsShort && kGroups < 3 ? 2 : 1;  // on a multiprocessor
+      TileFactor<kFactor>::kIsShort && kGroups < 3 && kVectors == 1 ? 2 : 1;  // on a multiprocessor
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
   // Results on their way out: kStagedHidden rows of 64 edges for each group, 16 bytes apart in their banks.
@@ -151,54 +153,86 @@ __device__ void unstage(const uint8_t* staged, typename Plan::T* to, int64_t pla
   }
 }
 
-// Each warp normalises 16 edges of its group.
+// The 16 edges of a warp, which lie at the rows first_row .. of the block's tile, and at positions start + first_row .. of
+// its batch.
 template <class Plan>
-__device__ void normalise_tile(const Arguments& a, int64_t batch, int64_t start, uint8_t* tile,
-                               float* masks) {
-  const int group = group_of_thread(), warp = static_cast<int>(threadIdx.x / 32 % 4);
-  const int first_row = group * kGroupRows + warp * 16, lane = static_cast<int>(threadIdx.x % 32);
-  EdgeValues<Plan::kVectors> weight, bias;
-  load_norm(weight, a.norms->weight);
-  load_norm(bias, a.norms->bias);
-  if constexpr (Plan::kIsScaled) {
-    const Power scale(a.scales->xn);
-    for_each_value(weight, [&](float& value, int, int) { value = scale(value); });
-    for_each_value(bias, [&](float& value, int, int) { value = scale(value); });
+class EdgesOfWarp {
+ public:
+  using Edge = EdgeValues<Plan::kVectors>;
+
+  __device__ EdgesOfWarp(const Arguments& a, int64_t batch, int64_t start)
+      : a_(a), first_row_(static_cast<int>(threadIdx.x / 32) * 16), start_(start + first_row_) {
+    x_ = a.x + batch * a.x_batch;
+    const Planes::Edge first = a.planes.edge(start_);
+    is_run_ = first.is_inside && first.second + 16 <= a.planes.nodes;
+    next_ = address_of(first);
+    load(0);
   }
-  if (lane < 16) {
-    const Planes::Edge edge = a.planes.edge(start + first_row + lane);
-    const float* const mask =
-        a.mask + batch * a.mask_batch + edge.first * a.mask_first + edge.second * a.mask_second;
-    masks[first_row + lane] = !edge.is_inside ? 0.0f : a.mask == nullptr ? 1.0f : __ldg(mask);
-  }
-  const Planes::Edge first = a.planes.edge(start + first_row);
-  const bool is_run =
-      first.is_inside && first.second + 16 <= a.planes.nodes;  // all edges in one row of nodes
-  const auto address_of = [&](const Planes::Edge& edge) {
-    return a.x + batch * a.x_batch + edge.first * a.x_first + edge.second * a.x_second;
-  };
-  const Channels<Plan::kVectors> channels(a.channels);
-  const float* next = address_of(first);
-  for (int at = 0; at < 16; at += Plan::kAtOnce) {
-    EdgeValues<Plan::kVectors> edges[Plan::kAtOnce];
+
+  // Writes the rows of the tile.
+  __device__ void normalise(uint8_t* tile) {
+    Edge weight, bias;
+    load_norm(weight, a_.norms->weight);
+    load_norm(bias, a_.norms->bias);
+    if constexpr (Plan::kIsScaled) {
+      const Power scale(a_.scales->xn);
+      for_each_value(weight, [&](float& value, int, int) { value = scale(value); });
+      for_each_value(bias, [&](float& value, int, int) { value = scale(value); });
+    }
+    const Channels<Plan::kVectors> channels(a_.channels);
+    for (int at = 0; at < 16; at += Plan::kLoaded) {
+      if (at > 0) load(at);
 #pragma unroll
-    for (int i = 0; i < Plan::kAtOnce; ++i) {
-      const float* from = next;
-      if (!is_run) {
-        const Planes::Edge edge = a.planes.edge(start + first_row + at + i);
+      for (int part = 0; part < Plan::kLoaded / Plan::kAtOnce; ++part) {
+        float factors[Plan::kAtOnce];
+        centre(edges_[part], channels, factors);
+#pragma unroll
+        for (int i = 0; i < Plan::kAtOnce; ++i) {
+          store_edge<Plan>(edges_[part][i], factors[i], weight, bias, a_, tile,
+                           first_row_ + at + part * Plan::kAtOnce + i);
+        }
+      }
+    }
+  }
+
+  // Writes the mask of each row.
+  __device__ void load_masks(int64_t batch, float* masks) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    if (lane >= 16) return;
+    const Planes::Edge edge = a_.planes.edge(start_ + lane);
+    const float* const mask =
+        a_.mask + batch * a_.mask_batch + edge.first * a_.mask_first + edge.second * a_.mask_second;
+    masks[first_row_ + lane] = !edge.is_inside ? 0.0f : a_.mask == nullptr ? 1.0f : __ldg(mask);
+  }
+
+ private:
+  __device__ const float* address_of(const Planes::Edge& edge) const {
+    return x_ + edge.first * a_.x_first + edge.second * a_.x_second;
+  }
+
+  // Edges number at .. at + kLoaded - 1.
+  __device__ void load(int at) {
+#pragma unroll
+    for (int i = 0; i < Plan::kLoaded; ++i) {
+      const float* from = next_;
+      if (!is_run_) {
+        const Planes::Edge edge = a_.planes.edge(start_ + at + i);
         from = edge.is_inside ? address_of(edge) : nullptr;
       }
-      load_edge(edges[i], from, a.channels, a.x_channel, a.has_vectors);
-      next += a.x_second;
-    }
-    float factors[Plan::kAtOnce];
-    centre(edges, channels, factors);
-#pragma unroll
-    for (int i = 0; i < Plan::kAtOnce; ++i) {
-      store_edge<Plan>(edges[i], factors[i], weight, bias, a, tile, first_row + at + i);
+      load_edge(edges_[i / Plan::kAtOnce][i % Plan::kAtOnce], from, a_.channels, a_.x_channel,
+                a_.has_vectors);
+      next_ += a_.x_second;
     }
   }
-}
+
+  const Arguments& a_;
+  int first_row_;
+  int64_t start_;
+  const float* x_;
+  bool is_run_;        // all edges have one first node, and there is none that only fills up
+  const float* next_;  // of a run: the edge to be loaded next
+  Edge edges_[Plan::kLoaded / Plan::kAtOnce][Plan::kAtOnce];
+};
 
 template <class Plan>
 __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
@@ -208,12 +242,14 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const int tile_bytes = Plan::Tile::bytes(a.channels);
   uint8_t* const staged_all = shared + tile_bytes;
   auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kGroups * Plan::kStagedBytes);
-  SlotRing ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::Tile::kReaders, a.slots,
-                (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
-
   const int64_t in_job = blockIdx.x / a.tiles, batch = a.first_batch + in_job;
   const int64_t start = (blockIdx.x - in_job * a.tiles) * Plan::kRows;
-  normalise_tile<Plan>(a, batch, start, shared, masks);
+  // On their way before one thread sets up the ring, for which the others will wait.
+  EdgesOfWarp<Plan> warp_edges(a, batch, start);
+  SlotRing ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::Tile::kReaders, a.slots,
+                (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
+  warp_edges.load_masks(batch, masks);
+  warp_edges.normalise(shared);
   fence_async_proxy();
   __syncthreads();
   const int group = group_of_thread();
@@ -229,6 +265,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const int64_t offset = in_job * a.planes.batch() + first_edge;
   const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], void* to,
                                          int first) {
+    ring.refill();
+    __syncwarp();
     stage<Plan>(values, staged);
     synchronize_group(group);
     unstage<Plan, kIsFactor>(staged, static_cast<T*>(to) + offset + first * a.planes.plane(),

@@ -25,8 +25,8 @@ class Run {
   std::vector<Bytes> contents(bool has_run) const {
     std::vector<Bytes> all;
     for (const Buffer& buffer : launch_.buffers) {
-      const bool has_contents =
-          has_run ? buffer.role != Role::kScratch : buffer.role == Role::kRead || buffer.role == Role::kUpdate;
+      const bool has_contents = has_run ? buffer.role != Role::kScratch
+                                        : buffer.role == Role::kRead || buffer.role == Role::kUpdate;
       Bytes& bytes = all.emplace_back(has_contents ? static_cast<size_t>(buffer.bytes) : 0);
       if (!bytes.empty()) device_.copy_to_host(bytes.data(), buffer.data, buffer.bytes);
     }
