@@ -69,6 +69,8 @@ struct Tile {
   __host__ __device__ static constexpr int offset(int row, int depth) {
     return Traits::offset(row, depth, kNext);
   }
+  // Of the first row of a group.
+  __host__ __device__ static constexpr int group_offset(int group) { return offset(group * kGroupRows, 0); }
   // Of a tile whose depth is filled up to whole slots.
   __host__ __device__ static constexpr int bytes(int depth) {
     return (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth / Traits::kBlockDepth *

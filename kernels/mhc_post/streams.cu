@@ -2,9 +2,9 @@
 // out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]: a thread loads its part of x and of all streams
 // of a token once, and writes all outputs from registers.
 //
-// A thread's part is a vector of 16 bytes along h, or two if there is but one stream, or one of 8 bytes where all is
-// small. Where the layout allows it, a vector is one piece; elsewhere it is made of pieces of 4 bytes or of single
-// elements, so far apart that neighbouring threads touch neighbouring memory. Short rows go by single elements, too, several tokens to a block. The arithmetic
+// A thread's part is a vector of 16 bytes along h, or two if there is but one stream. Where the layout allows it, a
+// vector is one piece; elsewhere it is made of pieces of 4 bytes or of single elements, so far apart that neighbouring
+// threads touch neighbouring memory. Short rows go by single elements, too, several tokens to a block. The arithmetic
 // and its order are the same. The loads of x and of the streams are on their way before the block brings the weights of
 // its tokens to shared memory, where all threads read them. With four streams each thread loads the twenty weights
 // itself, if they are aligned: waiting for the block takes 0.4 us, which counts where all takes 13.
@@ -30,14 +30,13 @@ struct Plan {
   static constexpr bool kIsSmall = kIsSmall_;        // see is_small
   static constexpr bool kOneToken =
       kPiece > int{sizeof(T)};  // in a block; what is the same for all its threads is computed once
-  static constexpr int kVector = kIsSmall ? 8 : 16;                            // [bytes]
-  static constexpr int kElements = kVector / int{sizeof(T)};                   // of a vector
-  static constexpr int kPieces = kVector / kPiece;                             // of a vector
-  static constexpr int kThreads = kIsSmall ? 128 : kStreams <= 8 ? 64 : 256;   // of a block at most
-  static constexpr int kRegisters = kIsSmall ? 64 : kStreams <= 4 ? 80 : 128;  // of a thread at most
-  static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;             // on a multiprocessor
-  static constexpr int kVectors = kStreams == 1 ? 2 : 1;                       // of a thread in each row
-  static constexpr int kOutputs = std::min(kStreams, 4);                       // summed at once
+  static constexpr int kElements = 16 / int{sizeof(T)};             // of a vector
+  static constexpr int kPieces = 16 / kPiece;                       // of a vector
+  static constexpr int kThreads = kStreams <= 8 ? 64 : 256;         // of a block at most
+  static constexpr int kRegisters = kStreams <= 4 ? 80 : 128;       // of a thread at most
+  static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;  // on a multiprocessor
+  static constexpr int kVectors = kStreams == 1 ? 2 : 1;            // of a thread in each row
+  static constexpr int kOutputs = std::min(kStreams, 4);            // summed at once
   // Weights of a token: a row for x and one for each stream, filled up to whole groups of kOutputs.
   static constexpr int kPitch = (kStreams + kOutputs - 1) / kOutputs * kOutputs;
   static constexpr int kWeights = (kStreams + 1) * kPitch;
@@ -45,8 +44,8 @@ struct Plan {
   // What a position is computed in.
   using Offset = std::conditional_t<kIsSmall, int, int64_t>;
 
-  static_assert(!kOwnWeights || (kStreams == 4 && kOneToken), "a row of weights is a float4");
-  static_assert(!kIsSmall || kPiece == kVector, "whole vectors are loaded in this way");
+  static_assert(!kOwnWeights || (kStreams == 4 && kPiece == 16), "a row of weights is a float4");
+  static_assert(!kIsSmall || kOwnWeights, "a block has whole vectors of one token");
 };
 
 // A tensor (N,H) or (N,HC,H). Strides in elements.
@@ -218,7 +217,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   const auto load = [&](Bits<T, kElements>& bits, const Rows<const T>& rows, int streams, int stream, int v) {
     const T* const from = vector_at(rows, streams, stream, v);
     if constexpr (Plan::kIsSmall) {
-      if (v < pieces) reinterpret_cast<uint2&>(bits.words) = __ldcs(reinterpret_cast<const uint2*>(from));
+      reinterpret_cast<uint4&>(bits.words) = __ldcs(reinterpret_cast<const uint4*>(from));
     } else {
       load_pieces<Plan::kPiece>(bits, from, step * (kOneToken ? 1 : rows.hidden), pieces - v * Plan::kPieces);
     }
@@ -262,9 +261,14 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
 #pragma unroll
       for (int o = 0; o < kOutputs; ++o) {
         if (i + o >= kStreams) break;
-        store_pieces<Plan::kPiece>(vector_at(a.out, kStreams, i + o, v),
-                                   step * (kOneToken ? 1 : a.out.hidden), round_to<T>(sums[o]),
-                                   pieces - v * Plan::kPieces);
+        T* const to = vector_at(a.out, kStreams, i + o, v);
+        const Bits<T, kElements> bits = round_to<T>(sums[o]);
+        if constexpr (Plan::kIsSmall) {
+          *reinterpret_cast<uint4*>(to) = reinterpret_cast<const uint4&>(bits.words);
+        } else {
+          store_pieces<Plan::kPiece>(to, step * (kOneToken ? 1 : a.out.hidden), bits,
+                                     pieces - v * Plan::kPieces);
+        }
       }
     }
   }
@@ -368,7 +372,7 @@ void choose_layout(const Tensors& t, cudaStream_t stream) {
   };
   if constexpr (kStreams == 4) {
     if (all_have_pieces(16) && has_aligned_weights(t)) {
-      using Small = Plan<T, kStreams, 8, true, true>;
+      using Small = Plan<T, kStreams, 16, true, true>;
       return is_small<T, Small>(t) ? launch<T, Small>(t, stream)
                                    : launch<T, Plan<T, kStreams, 16, true>>(t, stream);
     }

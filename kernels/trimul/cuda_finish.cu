@@ -286,6 +286,8 @@ __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
   float sums[64];
   for (int chunk = 0; chunk < a.chunks; ++chunk) {
     multiply_tile<Plan::kFactor, 1>(sums, shared_address(shared), a.depth_slots, ring);
+    ring.refill();
+    __syncwarp();
     if constexpr (Plan::kIsScaled) {
 #pragma unroll
       for (float& sum : sums) sum *= unscale.first;

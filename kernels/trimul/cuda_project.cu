@@ -22,8 +22,7 @@ struct Plan {
       kVectors_;  // of four channels, of each lane of the warp that normalises an edge
   static constexpr int kAtOnce =
       kVectors < 8 ? 8 / kVectors : 1;  // edges that a warp normalises side by side
-  static constexpr int kLoaded =
-      16 % (2 * kAtOnce) == 0 ? 2 * kAtOnce : kAtOnce;  // edges that it loads before
+  static constexpr int kLoaded = kVectors == 1 ? 16 : kVectors < 4 ? 8 : 4;  // edges that it loads before
   static constexpr bool kIsScaled = kFactor == Factor::kF16;
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kThreads = kGroups * kGroupThreads;
@@ -258,9 +257,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
             row = static_cast<int>(threadIdx.x / 32) * 16 + lane / 4;
   const float mask[2] = {masks[row], masks[row + 8]};
   uint8_t* const staged = staged_all + group * Plan::kStagedBytes;
-  const uint32_t rows =
-      shared_address(shared) +
-      static_cast<uint32_t>(group * (kGroupRows / 8) * TileFactor<Plan::kFactor>::kBlockBytes);
+  const uint32_t rows = shared_address(shared) + static_cast<uint32_t>(Plan::Tile::group_offset(group));
   const int64_t first_edge = start + group * kGroupRows, edges = a.planes.plane() - first_edge;
   const int64_t offset = in_job * a.planes.batch() + first_edge;
   const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], void* to,
