@@ -22,7 +22,7 @@ struct Plan {
       kVectors_;  // of four channels, of each lane of the warp that normalises an edge
   static constexpr int kAtOnce =
       kVectors < 8 ? 8 / kVectors : 1;  // edges that a warp normalises side by side
-  static constexpr int kLoaded = kVectors == 1 ? 16 : kVectors < 4 ? 8 : 4;  // edges that it loads before
+  static constexpr int kLoaded = kVectors == 1 ? 16 : 2 * kAtOnce;  // edges that it loads before
   static constexpr bool kIsScaled = kFactor == Factor::kF16;
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kThreads = kGroups * kGroupThreads;
@@ -383,7 +383,9 @@ void project(const Job<kFactor>& job) {
     }
     if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
       launch<Plan<kFactor, 2, kVectors>>(job, a, most_shared);
-    } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + SlotRing::bytes(1) <= most_shared) {
+    } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) +
+                   SlotRing::bytes(Traits::kIsShort ? 2 : 1) <=
+               most_shared) {
       launch<Plan<kFactor, 1, kVectors>>(job, a, most_shared);
     } else {
       throw unsupported_error("c={} needs more shared memory than {} bytes", channels, most_shared);
