@@ -344,7 +344,7 @@ bool has_aligned_weights(const Tensors& t) {
 // that makes room is written to memory in the time of this kernel. On an H200 with half of the L2 modified, 512 tokens of
 // 4 streams of 4096 bf16 cause 8 MB of such writes rather than 13, and take 3 % less time. 1024 tokens, too many to fit,
 // gain nothing; 2048 lose 4 %, 8192 lose 6 %. And the blocks are but a few for each place on the GPU, so that what comes
-// before the first load counts: without bounds to check and strides to multiply by it takes another PERCENT less.
+// before the first load counts: a kernel without bounds to check and strides to multiply by took 12.6 us beside 13.0.
 template <class T, class Plan>
 bool is_small(const Tensors& t) {
   // Asked once: it decides on speed alone, and the GPUs of a host are alike.
