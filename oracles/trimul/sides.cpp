@@ -67,6 +67,7 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
   double sum = 0;
   std::vector<double> magnitudes(count);
   e.own.resize(count);
+  e.limits.resize(count);
   e.squares.resize(count);
   for (size_t c = 0; c < count; ++c) {
     const double weight = norm_weight_[c], scaled = (e.xn[c] - s.mean) / s.sigma * weight;
@@ -79,6 +80,8 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
     e.squares[c] = xn * xn;
     e.own[c] = square(weight / s.sigma * own) + square(2 * u * scaled) + square(u * xn) +
                square(units_.projection_factor * xn) + square(units_.tiny_in) + lost;
+    e.limits[c] = std::abs(weight / s.sigma) * own + 2 * u * std::abs(scaled) +
+                  (u + units_.projection_factor) * std::abs(xn) + units_.tiny_in + std::sqrt(lost);
     sum += xn * xn;
     magnitudes[c] = std::abs(xn);
     e.signature += xn * (1 + std::sqrt(static_cast<double>(c)) / 3);

@@ -28,6 +28,8 @@ class Sides {
   }
   // Hidden channels have equal weights.
   bool is_uniform() const;
+  const Projection& proj(bool is_right) const { return is_right ? right_ : left_; }
+  const Projection& gates(bool is_right) const { return is_right ? right_gate_ : left_gate_; }
   // Up to hidden; all 0 unless a recipe has f16.
   const Lost& lost() const { return lost_; }
 

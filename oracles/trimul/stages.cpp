@@ -30,6 +30,21 @@ double factor_unit(const Recipe& recipe) {
   throw Error("Factor({}) is not a factor", static_cast<int>(recipe.factor));
 }
 
+int factor_bits_of(Factor factor) {
+  switch (factor) {
+    case Factor::kStored:
+      return 53;
+    case Factor::kF16:
+    case Factor::kTF32:
+    case Factor::kTF32x3:
+      return 11;
+    case Factor::kBF16:
+    case Factor::kBF16x3:
+      return 8;
+  }
+  throw Error("Factor({}) is not a factor", static_cast<int>(factor));
+}
+
 }  // namespace
 
 Units::Units(const Recipe& recipe, std::optional<Stage> only) {
@@ -65,6 +80,7 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
   is_scaled = recipe.factor == Factor::kF16 || recipe.intermediate == DType::kF16;
   is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
   products = is_split ? 3 : 1;
+  factor_bits = factor_bits_of(recipe.factor);
 }
 
 Statistics statistics_of(const double* values, int64_t count) {
@@ -161,9 +177,10 @@ Value project(const Projection& w, int64_t h, const Edge& e, const Units& units)
   const double terms = static_cast<double>(w.columns) * units.products;
   Value result{.value = p};
   result.is_open = w.norms[at] * e.norm >= kOverflow && std::isfinite(w.norms[at] * e.norm);
-  result.s = e.repeats * own + square(e.shared * w.weighted[at]) + square((p - w.biased[at]) * e.rho) +
-             terms * square(units.projection_sum) * (p * p + magnitude);
-  if (magnitude > 0) result.s += terms * square(units.tiny_projection);
+  result.sum = terms * square(units.projection_sum) * (p * p + magnitude);
+  if (magnitude > 0) result.sum += terms * square(units.tiny_projection);
+  result.s =
+      e.repeats * own + square(e.shared * w.weighted[at]) + square((p - w.biased[at]) * e.rho) + result.sum;
   result.weights = square(units.projection_weight) * magnitude;
   if (units.projection_weight > 0 && units.is_scaled)
     result.weights += square(kUnderflowF16 * w.largest * e.norm);

@@ -40,6 +40,7 @@ struct Units {
   bool is_scaled;   // f16
   bool is_split;    // bf16x3
   double products;  // in place of one
+  int factor_bits;  // of a factor that is not rounded
 };
 
 // A row of numbers, made 0 on average and 1 in variance.
@@ -55,6 +56,7 @@ struct Edge {
   bool is_nan = false, is_open = false;
   std::vector<double> xn;
   std::vector<double> own;      // s of each
+  std::vector<double> limits;   // of all these roundings of each
   std::vector<double> squares;  // of xn
   double shared = 0;            // m / sigma
   double rho = 0;
@@ -79,6 +81,7 @@ struct Projection {
 // A projection of one edge.
 struct Value {
   double value = 0, s = 0, weights = 0;  // weights: s_w
+  double sum = 0;                        // what s has of the products' sum
   bool is_open = false;
 };
 Value project(const Projection& w, int64_t h, const Edge& e, const Units& units);

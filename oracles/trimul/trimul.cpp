@@ -8,6 +8,7 @@
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/trimul/lanes.h"
+#include "oracles/trimul/roundings.h"
 #include "oracles/trimul/sides.h"
 
 namespace assay::trimul {
@@ -21,6 +22,7 @@ constexpr double kHighestAmplified = 64;  // of a value by the norm of hidden, f
 struct Finished {
   bool is_nan = false, is_open = false;
   std::vector<double> z, error, variance;
+  Roundings::Rows rows;  // empty if nothing better than `error` is known
   double amplified = 0;  // largest hidden, or root of the sum of its squared terms, by sigma
 };
 
@@ -68,6 +70,8 @@ class TriMul {
         to_out_(question.inputs[kToOut]),
         is_uniform_(sides_.is_uniform()) {
     if (units_.is_scaled) measure();
+    if (hidden_ > 0 && question.recipe.factor != Factor::kStored && Roundings::is_affordable(question.dims))
+      roundings_.emplace(question, units_, sides_, out_gate_, to_out_, out_norm_weight_, lost_);
   }
 
   void answer(std::span<const int64_t> elements, std::span<Expected> expected) const {
@@ -95,7 +99,8 @@ class TriMul {
   // hidden of one edge and channel: value, limit and variance of its error.
   struct Hidden {
     double value = 0, error = 0, variance = 0;
-    double size = 0;  // of the value, or of its terms if they cancel
+    double size = 0;   // of the value, or of its terms if they cancel
+    double terms = 0;  // sum of squares
     bool is_open = false;
   };
   Hidden contract(const Row& left, const Row& right, int64_t h) const {
@@ -117,6 +122,7 @@ class TriMul {
             .error = kLambda * (std::sqrt(2 * s) + weights) + storage,
             .variance = (s + weights * weights + storage * storage) / 3,
             .size = std::max(std::abs(value), std::sqrt(magnitude)),
+            .terms = magnitude,
             .is_open = left.norms[static_cast<size_t>(h)] * right.norms[static_cast<size_t>(h)] >= kOverflow};
   }
 
@@ -160,6 +166,7 @@ class TriMul {
     const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
     const double rho = range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
     const double rho_deviation = product_deviation / (s.sigma * s.sigma);
+    std::vector<double> normalised_y;
     for (size_t h = 0; h < count; ++h) {
       const Hidden& one = hidden[h];
       const double weight = out_norm_weight_[h], magnitude = std::abs(weight);
@@ -176,6 +183,23 @@ class TriMul {
       error += 3 * u * (std::abs(scaled) + error) + u * (std::abs(y) + error) + units_.tiny_norm_out;
       variance += square(u) * (square(scaled) + square(y) / 3);
       gate(e, static_cast<int64_t>(h), y, error, variance, result);
+      normalised_y.push_back(y);
+    }
+    if (roundings_ && !result.is_open) {
+      std::vector<double> errors, terms;
+      for (const Hidden& one : hidden) {
+        errors.push_back(one.error);
+        terms.push_back(one.terms);
+      }
+      result.rows = roundings_->of(b, i, j,
+                                   {.hidden = values.data(),
+                                    .hidden_error = errors.data(),
+                                    .terms = terms.data(),
+                                    .statistics = s,
+                                    .y = normalised_y.data(),
+                                    .z = result.z.data(),
+                                    .z_error = result.error.data(),
+                                    .is_uniform = is_uniform_});
     }
     return result;
   }
@@ -221,14 +245,22 @@ class TriMul {
     if (!std::isfinite(sum)) return {.value = sum, .bound = 0, .variance = 0};
     if (magnitudes + error >= kOverflow) return open;
     const double n = static_cast<double>(to_out_.columns) * units_.products;
-    error += units_.out_weight * magnitudes + roundings(n) * u * (magnitudes + error);
+    const double last_sum =
+        roundings(n) * u * (magnitudes + error) + (magnitudes > 0 ? n * units_.tiny_out : 0);
+    const double last_variance = n * square(u) * (sum * sum / 9 + squares / 6);
+    error += units_.out_weight * magnitudes + last_sum;
     if (units_.out_weight > 0 && units_.is_scaled) error += kUnderflowF16 * to_out_.largest * size;
-    if (magnitudes > 0) error += n * units_.tiny_out;
-    variance += square(units_.out_weight) * squares + n * square(u) * (sum * sum / 9 + squares / 6);
+    variance += square(units_.out_weight) * squares + last_variance;
+    double noise = kLambda * std::sqrt(variance);
+    if (!f.rows.bound.empty()) {
+      const auto at = static_cast<size_t>(c);
+      error = std::min(error, f.rows.bound[at] + last_sum);
+      if (!std::isnan(f.rows.noise[at]))
+        noise = std::min(error, f.rows.noise[at] + kLambda * std::sqrt(last_variance));
+    }
     if (std::abs(sum) <= 0x1p-30 * error) sum = 0;  // less than what the oracle itself can tell from 0
     error *= 1 + 0x1p-20;
-    const bool is_cancelled = f.amplified >= kHighestAmplified;
-    const double noise = is_cancelled ? error : kLambda * std::sqrt(variance);
+    if (f.amplified >= kHighestAmplified) noise = error;
     return {.value = sum, .bound = error, .variance = variance, .is_open = false, .noise = noise};
   }
 
@@ -240,6 +272,7 @@ class TriMul {
   bool is_uniform_;              // hidden channels have equal weights
   Lost lost_;                    // in f16
   bool is_meaningless_ = false;  // the scales of f16
+  std::optional<Roundings> roundings_;
 };
 
 Solve solve(std::optional<Stage> only = {}) {

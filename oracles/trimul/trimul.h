@@ -36,12 +36,40 @@
 // z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
 // out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|
 //
+// All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), the
+// smaller of the above and of this holds. To first order out[c] is wrong by sum_e D_e e, over the independent
+// roundings e within +-l_e, so by no more than sum |D_e| l_e and, but for the probability above, 7 sqrt(s),
+// s = sum (D_e l_e)^2: the smaller of both sums over everything. With y' = D/sigma, a = W gate w of the output,
+// e = (error of hidden)/sigma, tau = mean(y' e), X = sum a (e - mean(e)), Y = sum a y' the norm adds exactly
+//         (X - tau Y) / k + ((1 + tau) / k - 1) Y,   k^2 = (1 + tau)^2 + F,   F = mean(e^2) - mean(e)^2 - tau^2,
+//         at most   |X - tau Y| / (1 + tau) + |Y| min(1, F / (2 (1 + tau)^2)).   X - tau Y is linear in the errors
+//         of hidden, with A = (a - mean(a) - y' mean(a y')) / sigma; tau with y' / (H sigma)
+//   quotient  |x| / (1 + tau), whose terms that are not linear are at most p and p_tau, exceeds t only if a linear
+//             form, x - t tau or -x - t tau, exceeds t (1 - p_tau) - p. The limit is the t that makes this
+//             7 sqrt(s_x + 2 t |s_xtau| + t^2 s_tau), s_xtau = sum D_e(x) D_e(tau) l_e^2; or, if that is less, the
+//             quotient of the limits
+//   of xn     one l for all roundings of a value. D = sum_h A (right left' + left right') for both sides' edges;
+//             equal edges count as the larger of the square of their sum and the sum of squares. The gate's edge
+//             (i,j) may be one of them: its deviation is added. left' = mask (sigmoid Wp + p sigmoid' Wg)
+//   weights   f |W| (0 if W is a number of the format) times sum_k right left'/W, once for all k; r of all weights
+//             that are equal
+//   channel   what is rounded in one channel alone: squares, times the number of channels with equal weights
+//   second    products of two errors with deviations a, b have deviation ab and are less than 62 of it with the
+//             probability above (moments of order 24.4: e (24.4 - 1) [Bonami]), plus ab for their mean. Those of
+//             xn with xn add up over h, those with a rounding of one channel in squares
+//   F         is mean(e N e), N = 1 - (ones + y' y')/H, with eigenvalues from 0 to 1. The linear part of e has a
+//             covariance of at most S + G: the diagonal S of the channels' own roundings, G of those of xn. With
+//             T = trace(N G), n the diagonal of N and x = 7^2/2, the root of F is at most that of
+//             (sum S n + T + 2 sqrt(x) (sqrt(sum S^2 n) + T) + 2 x (max S + T)) / H [Hsu, Kakade, Zhang 2012] and
+//             that of the mean square of second, added; and F at most the mean of the squared limits of e
+//
 // Bounds contain 2^-20 of themselves for the oracle's own error and terms of higher order.
 //
 // Variance: as said, s/3 up to hidden; y and out add the squares, and y once more what all hidden channels share.
-// Noise: 7 standard deviations. Where hidden and its norm cancel six bits or more (a value, or the root of the sum of its
-// squared terms, is 64 times the standard deviation), all errors inside the bound: hidden channels that are nearly equal
-// leave little but rounding.
+// Noise: 7 standard deviations; with all channels at once that bound, with roundings 1/sqrt(3) as large.
+// Where hidden and its norm cancel six bits or more (a value, or the root of the sum of its squared terms, is 64
+// times the standard deviation), all errors inside the bound: hidden channels that are nearly equal leave little
+// but rounding.
 //
 // Special. An infinity or a NaN in left or right makes hidden, and so out, NaN. What may overflow f32 but need not, a
 // sigmoid or a product with an infinity whose other factor has no certain sign, is open; so is what depends on scales

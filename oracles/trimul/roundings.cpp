@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/trimul/roundings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/trimul/trimul.h"
+#include "oracles/core/bound.h"
+#include "oracles/trimul/lanes.h"
+
+namespace assay::trimul::oracle {
+namespace {
+
+constexpr double kMostWork = 0x1p33;  // multiplications
+constexpr double kMostSlopes = 0x1p25;
+
+// Equal for rows with equal weights, or, if it may, with opposite ones.
+double signature_of(const Projection& w, size_t h, bool is_odd) {
+  double sum = 0;
+  const auto columns = static_cast<size_t>(w.columns);
+  for (size_t c = 0; c < columns; ++c)
+    sum += w.values[h * columns + c] * (1 + std::sqrt(static_cast<double>(c)) / 3);
+  return is_odd ? std::abs(sum) : sum;
+}
+
+bool has_bits(double value, int bits) {
+  int exponent = 0;
+  const double scaled = std::ldexp(std::frexp(value, &exponent), bits);
+  return scaled == std::trunc(scaled);
+}
+
+// What the gates of left and right, and what stores their product with p and the mask, make wrong of it.
+Errors own_errors(const Units& units, const Value& p, const Gate& gate, double mask, double product,
+                  double lost) {
+  const double value = std::abs(product), reach = std::abs(p.value) + kLambda * std::sqrt(p.s);
+  Errors own;
+  own.add(std::abs(mask) * reach * std::sqrt(gate.s));
+  own.add(2 * units.gate * value);
+  own.add(units.contraction_factor * value);
+  own.add(units.left_storage * value);
+  if (p.value != 0 && mask != 0) {
+    own.add(units.tiny_gate * (1 + std::abs(mask)));
+    own.add(lost);
+  }
+  return own;
+}
+
+// What weights of one matrix meet, (H, C): sum_k other[h,k] * slopes[k,h] * xn[k,c].
+ASSAY_VECTORS void meet_weights(const double* other, const double* slopes, const double* xn, size_t nodes,
+                                size_t hidden, size_t channels, double* to) {
+  std::fill(to, to + hidden * channels, 0.0);
+  for (size_t h = 0; h < hidden; ++h) {
+    for (size_t k = 0; k < nodes; ++k) {
+      const double factor = other[h * nodes + k] * slopes[k * hidden + h];
+      for (size_t c = 0; c < channels; ++c) to[h * channels + c] += factor * xn[k * channels + c];
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<double> counts_of(std::vector<double> values) {
+  for (double& value : values) {
+    if (std::isnan(value)) value = HUGE_VAL;
+  }
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return values[i]; });
+  std::vector<double> counts(values.size());
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    for (size_t i = begin; i < end; ++i) counts[order[i]] = static_cast<double>(end - begin);
+  }
+  return counts;
+}
+
+std::vector<double> magnitudes_of(std::vector<double> values) {
+  for (double& value : values) value = std::abs(value);
+  return values;
+}
+
+ASSAY_VECTORS void multiply(const double* forms, size_t count, const double* factors, size_t hidden,
+                            const double* slopes, size_t n, double* to) {
+  constexpr size_t kRows = 4;
+  for (size_t column = 0; column < n; column += kLanes) {
+    size_t form = 0;
+    for (; form + kRows <= count; form += kRows) {
+      Lanes sums[kRows] = {};
+      for (size_t h = 0; h < hidden; ++h) {
+        const double* slope = &slopes[h * n + column];
+        for (size_t row = 0; row < kRows; ++row) {
+          const double factor = forms[(form + row) * hidden + h] * factors[h];
+          for (size_t lane = 0; lane < kLanes; ++lane) sums[row][lane] += factor * slope[lane];
+        }
+      }
+      for (size_t row = 0; row < kRows; ++row)
+        std::copy(sums[row].begin(), sums[row].end(), &to[(form + row) * n + column]);
+    }
+    for (; form < count; ++form) {
+      Lanes sums{};
+      for (size_t h = 0; h < hidden; ++h) {
+        const double factor = forms[form * hidden + h] * factors[h];
+        for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += factor * slopes[h * n + column + lane];
+      }
+      std::copy(sums.begin(), sums.end(), &to[form * n + column]);
+    }
+  }
+}
+
+bool Roundings::is_affordable(const Dims& dims) {
+  const auto size = [&](const char* key) { return static_cast<double>(dims[key]); };
+  const double edges = size("b") * size("n") * size("n"), slopes = size("h") * (size("c") + 2);
+  return edges * slopes <= kMostSlopes && edges * size("n") * slopes * (size("c") + 4) * 2 <= kMostWork;
+}
+
+Roundings::Roundings(const Question& question, const Units& units, const Sides& sides,
+                     const Projection& out_gate, const Projection& to_out,
+                     const std::vector<double>& out_norm_weight, const Lost& lost)
+    : question_(question),
+      units_(units),
+      sides_(sides),
+      out_gate_(out_gate),
+      to_out_(to_out),
+      out_norm_weight_(out_norm_weight),
+      lost_(lost),
+      nodes_(static_cast<size_t>(question.dims["n"])),
+      channels_(static_cast<size_t>(question.dims["c"])),
+      hidden_(static_cast<size_t>(question.dims["h"])),
+      columns_((channels_ + 2 + kLanes - 1) / kLanes * kLanes),
+      weights_(weights_of(
+          {&sides.proj(false), &sides.gates(false), &sides.proj(true), &sides.gates(true), &out_gate},
+          units.projection_weight)),
+      gate_weights_(weights_[4]),
+      lefts_(static_cast<size_t>(question.dims["b"]) * nodes_),
+      rights_(lefts_.size()) {
+  std::vector<double> sides_of[2], gates;
+  for (size_t h = 0; h < hidden_; ++h) {
+    for (int side = 0; side < 2; ++side) {
+      sides_of[side].push_back(signature_of(sides.proj(side == 1), h, true) +
+                               std::sqrt(2.0) * signature_of(sides.gates(side == 1), h, false));
+    }
+    gates.push_back(signature_of(out_gate, h, false));
+  }
+  twins_ = counts_of(sides_of[0]);
+  const std::vector<double> others = counts_of(sides_of[1]);
+  for (size_t h = 0; h < hidden_; ++h) twins_[h] = std::max(twins_[h], others[h]);
+  gate_twins_ = counts_of(gates);
+  // Each row of out has its own weights.
+  out_weights_ = weights_of({&to_out}, units.out_weight)[0];
+  for (size_t c = 0; c < channels_; ++c) {
+    const auto at = static_cast<std::ptrdiff_t>(c * hidden_), end = at + static_cast<std::ptrdiff_t>(hidden_);
+    const std::vector<double> counts =
+        counts_of(magnitudes_of({to_out.values.begin() + at, to_out.values.begin() + end}));
+    for (size_t h = 0; h < hidden_; ++h)
+      out_weights_.squares[c * hidden_ + h] = counts[h] * square(out_weights_.limits[c * hidden_ + h]);
+  }
+}
+
+// Equal weights are rounded alike; those that are numbers of the factor's format are not rounded.
+std::vector<Roundings::Weights> Roundings::weights_of(const std::vector<const Projection*>& all,
+                                                      double unit) const {
+  std::vector<double> magnitudes;
+  for (const Projection* w : all) {
+    for (double value : w->values) magnitudes.push_back(std::abs(value));
+  }
+  const std::vector<double> counts = counts_of(magnitudes);
+  std::vector<Weights> result;
+  size_t at = 0;
+  for (const Projection* w : all) {
+    Weights weights;
+    const double lost = unit > 0 && units_.is_scaled ? kUnderflowF16 * w->largest : 0;
+    for (double value : w->values) {
+      const double limit = lost + (has_bits(value, units_.factor_bits) ? 0 : unit * std::abs(value));
+      weights.limits.push_back(limit);
+      weights.squares.push_back(counts[at++] * square(limit));
+    }
+    result.push_back(std::move(weights));
+  }
+  return result;
+}
+
+const Roundings::Node& Roundings::node(bool is_right, int64_t b, int64_t i) const {
+  Node& wanted = (is_right ? rights_ : lefts_)[static_cast<size_t>(b) * nodes_ + static_cast<size_t>(i)];
+  std::call_once(wanted.once, [&] { fill(wanted, is_right, b, i); });
+  return wanted;
+}
+
+void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
+  const size_t size = nodes_ * hidden_;
+  for (auto* values : {&node.squares, &node.by_proj, &node.by_gate, &node.own, &node.own_limits, &node.second,
+                       &node.second_mixed, &node.second_weights, &node.weights})
+    values->assign(size, 0);
+  node.slopes.resize(size * columns_);
+  const Projection &proj = sides_.proj(is_right), &gates = sides_.gates(is_right);
+  const Row& row = is_right ? sides_.right(b, i) : sides_.left(b, i);
+  const double lost = units_.contraction_factor > 0 ? (is_right ? lost_.right : lost_.left) : 0;
+  const double terms = std::sqrt(static_cast<double>(channels_) * units_.products);
+  const double factor = units_.contraction_factor + units_.left_storage + units_.projection_weight;
+  std::vector<double> values;
+  for (size_t k = 0; k < nodes_; ++k) {
+    const Edge e = sides_.edge(b, i, static_cast<int64_t>(k));
+    const double m = mask_of(question_, b, i, static_cast<int64_t>(k));
+    node.xn.insert(node.xn.end(), e.xn.begin(), e.xn.end());
+    node.signatures.push_back(e.signature);
+    values.push_back(std::abs(e.signature * m));
+    for (size_t h = 0; h < hidden_; ++h) {
+      const auto row_of = static_cast<int64_t>(h);
+      const Value p = project(proj, row_of, e, units_), g = project(gates, row_of, e, units_);
+      const Gate gate = gate_of(g, units_.gate, units_.underflow_gate);
+      const size_t at = k * hidden_ + h;
+      const double a = m * gate.value, slope = m * p.value * sigmoid_slope(g.value, 0);
+      node.by_proj[at] = a;
+      node.by_gate[at] = slope;
+      double* slopes = &node.slopes[at * columns_];
+      for (size_t c = 0; c < channels_; ++c) {
+        const size_t w = h * channels_ + c;
+        slopes[c] = (a * proj.values[w] + slope * gates.values[w]) * std::sqrt(e.repeats) * e.limits[c];
+      }
+      slopes[channels_] = (a * proj.weighted[h] + slope * gates.weighted[h]) * e.shared;
+      slopes[channels_ + 1] = (a * (p.value - proj.biased[h]) + slope * (g.value - gates.biased[h])) * e.rho;
+      for (size_t c = 0; c < columns_; ++c) node.squares[at] += square(slopes[c]);
+
+      Errors own = own_errors(units_, p, gate, m, row.value[h * nodes_ + k], lost);
+      own.s += square(a) * p.sum + square(slope) * g.sum;
+      own.limit += terms * (std::abs(a) * std::sqrt(p.sum) + std::abs(slope) * std::sqrt(g.sum));
+      node.own[at] = own.s;
+      node.own_limits[at] = own.limit;
+
+      const double steepest = std::abs(m) * gate.slope;
+      const auto product = [&](double of_p, double of_g) {
+        return steepest * (std::sqrt(of_p * of_g) + std::abs(p.value) * of_g / 2);
+      };
+      const double all_p = p.s + p.weights, all_g = g.s + g.weights;
+      node.second[at] = product(p.s, g.s);
+      node.second_mixed[at] = product(all_p, all_g) - node.second[at] +
+                              factor * (std::abs(a) * std::sqrt(all_p) + std::abs(slope) * std::sqrt(all_g));
+      node.weights[at] = square(std::abs(a) * std::sqrt(p.weights) + std::abs(slope) * std::sqrt(g.weights));
+      node.second_weights[at] = product(p.weights, g.weights);
+    }
+  }
+  node.repeats = most_repeats(values);
+}
+
+Roundings::Channels Roundings::channels(const Node& left, const Node& right, const Row& l, const Row& r,
+                                        const Finish& f) const {
+  Channels result(hidden_);
+  std::vector<double> signatures = magnitudes_of(left.signatures);
+  for (double value : right.signatures) signatures.push_back(std::abs(value));
+  const double repeats = most_repeats(signatures), terms = static_cast<double>(nodes_) * units_.products;
+  const bool has_weights = units_.projection_weight > 0;
+  for (size_t h = 0; h < hidden_; ++h) {
+    double xn = 0, own_left = 0, own_right = 0, square_second = 0, second = 0, square_mixed = 0, mixed = 0;
+    Errors& own = result.own[h];
+    for (size_t k = 0; k < nodes_; ++k) {
+      const size_t at = k * hidden_ + h, row = h * nodes_ + k;
+      const double lv = std::abs(l.value[row]), rv = std::abs(r.value[row]), l2 = lv * lv, r2 = rv * rv;
+      xn += r2 * left.squares[at] + l2 * right.squares[at];
+      own_left += r2 * left.own[at];
+      own_right += l2 * right.own[at];
+      own.limit += rv * left.own_limits[at] + lv * right.own_limits[at];
+      const double common = left.squares[at] * right.squares[at];
+      const double all_l = left.squares[at] + left.own[at] + left.weights[at];
+      const double all_r = right.squares[at] + right.own[at] + right.weights[at];
+      square_second += r2 * square(left.second[at]) + l2 * square(right.second[at]) + common;
+      square_mixed +=
+          r2 * square(left.second_mixed[at]) + l2 * square(right.second_mixed[at]) + (all_l * all_r - common);
+      second += rv * (left.second[at] + left.second_mixed[at]) +
+                lv * (right.second[at] + right.second_mixed[at]) + std::sqrt(common);
+      mixed += rv * left.second_weights[at] + lv * right.second_weights[at] +
+               std::sqrt(left.weights[at] * right.weights[at]);
+    }
+    result.xn[h] = repeats * xn;
+    result.second[h] = second + kChaos * std::sqrt(repeats * square_second);
+    result.second_own[h] = kChaos * (std::sqrt(repeats * square_mixed) + mixed);
+    own.s = left.repeats * own_left + right.repeats * own_right;
+    const double sum = terms * square(units_.contraction_sum) * (square(f.hidden[h]) + f.terms[h]) +
+                       (f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0);
+    own.s += sum;
+    own.limit += std::sqrt(terms * sum);
+    if (f.terms[h] > 0) own.add(units_.tiny_hidden);
+    if (units_.hidden_storage > 0)
+      own.add(units_.hidden_storage * (std::abs(f.hidden[h]) + f.hidden_error[h]) + lost_.hidden);
+  }
+  std::vector<double> met(hidden_ * channels_);
+  for (size_t matrix = 0; matrix < 4 && has_weights; ++matrix) {
+    const Node& side = matrix < 2 ? left : right;
+    const Row& other = matrix < 2 ? r : l;
+    meet_weights(other.value.data(), (matrix % 2 == 0 ? side.by_proj : side.by_gate).data(), side.xn.data(),
+                 nodes_, hidden_, channels_, met.data());
+    for (size_t at = 0; at < met.size(); ++at) {
+      Errors& of_channel = result.weights[at / channels_];
+      of_channel.s += weights_[matrix].squares[at] * square(met[at]);
+      of_channel.limit += weights_[matrix].limits[at] * std::abs(met[at]);
+    }
+  }
+  return result;
+}
+
+std::vector<Form> Roundings::shared(const Node& left, const Node& right, const Row& l, const Row& r,
+                                    const std::vector<double>& forms) const {
+  // Edges with equal xn, or opposite one, stand side by side.
+  struct Term {
+    double signature;
+    const double *slopes, *other;
+    size_t k;
+  };
+  std::vector<Term> terms;
+  for (size_t k = 0; k < nodes_; ++k) {
+    terms.push_back({left.signatures[k], &left.slopes[k * hidden_ * columns_], r.value.data(), k});
+    terms.push_back({right.signatures[k], &right.slopes[k * hidden_ * columns_], l.value.data(), k});
+  }
+  std::ranges::sort(terms, {}, [](const Term& term) { return std::abs(term.signature); });
+  const size_t count = forms.size() / hidden_;
+  std::vector<Form> result(count);
+  std::vector<double> factors(hidden_), all(count * columns_), sums(count * columns_),
+      squares(count * columns_), commons(count * columns_);
+  for (size_t t = 0; t < terms.size(); ++t) {
+    const Term& term = terms[t];
+    const double sign = term.signature < 0 ? -1 : 1;
+    for (size_t h = 0; h < hidden_; ++h) factors[h] = sign * term.other[h * nodes_ + term.k];
+    const bool is_last =
+        t + 1 == terms.size() || std::abs(terms[t + 1].signature) != std::abs(term.signature);
+    multiply(forms.data(), count, factors.data(), hidden_, term.slopes, columns_, all.data());
+    // The last form first: its sums are needed until the others have met them.
+    const double *last = &all[(count - 1) * columns_], *last_sum = &sums[(count - 1) * columns_];
+    for (size_t c = 0; c < columns_; ++c) sums[(count - 1) * columns_ + c] += last[c];
+    for (size_t form = 0; form < count; ++form) {
+      const double* one = &all[form * columns_];
+      double *sum = &sums[form * columns_], *square_sum = &squares[form * columns_],
+             *common = &commons[form * columns_];
+      Form& to = result[form];
+      for (size_t c = 0; c < columns_; ++c) {
+        if (form + 1 < count) sum[c] += one[c];
+        square_sum[c] += one[c] * one[c];
+        common[c] += one[c] * last[c];
+        to.limit += std::abs(one[c]);
+        if (!is_last) continue;
+        const double of_sum = sum[c] * sum[c], common_of_sum = sum[c] * last_sum[c];
+        to.s += std::max(of_sum, square_sum[c]);
+        to.least += std::min(of_sum, square_sum[c]);
+        to.least_common += std::min(common_of_sum, common[c]);
+        to.most_common += std::max(common_of_sum, common[c]);
+        sum[c] = square_sum[c] = common[c] = 0;
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace assay::trimul::oracle
