@@ -167,6 +167,19 @@ __device__ void keep_packed(Bits<T, kCount>& bits) {
   for (uint32_t& word : bits.words) asm volatile("" : "+r"(word));
 }
 
+// Leaves the order in which lines leave the L2 as it was (see is_small).
+__device__ inline void store_in_place(uint4* to, const uint4& value) {
+#if __CUDA_ARCH__ >= 800
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(value.x),
+               "r"(value.y), "r"(value.z), "r"(value.w), "l"(policy)
+               : "memory");
+#else
+  *to = value;
+#endif
+}
+
 template <class T, class Plan>
 __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kernel(const Arguments<T> a) {
   constexpr int kStreams = Plan::kStreams;
@@ -264,7 +277,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
         T* const to = vector_at(a.out, kStreams, i + o, v);
         const Bits<T, kElements> bits = round_to<T>(sums[o]);
         if constexpr (Plan::kIsSmall) {
-          *reinterpret_cast<uint4*>(to) = reinterpret_cast<const uint4&>(bits.words);
+          store_in_place(reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4&>(bits.words));
         } else {
           store_pieces<Plan::kPiece>(to, step * (kOneToken ? 1 : a.out.hidden), bits,
                                      pieces - v * Plan::kPieces);

@@ -13,21 +13,23 @@
 namespace assay::trimul {
 namespace {
 
-// A block has one group: 64 edges.
-template <Factor kFactor_, int kBlocks_>
+template <Factor kFactor_, int kBlocks_, int kGroups_>
 struct Plan {
   static constexpr Factor kFactor = kFactor_;
   static constexpr int kBlocks = kBlocks_;  // of 128 hidden channels
+  static constexpr int kGroups = kGroups_;  // of 64 edges
   static constexpr bool kIsScaled = kFactor == Factor::kF16;
+  static constexpr int kThreads = kGroups * kGroupThreads;
   static constexpr int kMinBlocks =
-      TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 : 1;  // on a multiprocessor
+      TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 / kGroups : 1;  // on a multiprocessor
+  static constexpr int kRingSlots = 2 * kGroups;
   using T = Stored<kFactor>;
-  using Tile = assay::Tile<kFactor, 1>;
+  using Tile = assay::Tile<kFactor, kGroups>;
   static constexpr bool kGateAhead =
       sizeof(T) == 2;  // the gate is loaded with hidden, where there are registers
 };
 
-// What the warps tell each other of the 64 edges: first values, sums, sums of squares, and these again.
+// What the warps of a group tell each other of its 64 edges: first values, sums, sums of squares, and these again.
 constexpr int kExchangeBytes = kGroupRows * (1 + 3 * 4) * int{sizeof(float)};
 
 struct Arguments {
@@ -42,7 +44,7 @@ struct Arguments {
   int64_t out_batch, out_first, out_second, out_channel;  // [elements]
   bool has_vectors;                                       // four channels of out lie side by side, aligned
   Planes planes;
-  int channels, tile_depth, depth_slots, chunks, ring_slots;
+  int channels, tile_depth, depth_slots, chunks;
   int64_t tiles;  // of a batch
   int64_t first_batch;
 };
@@ -59,7 +61,9 @@ struct Values {
   Eight<T> values[Plan::kBlocks][8];
 
   __device__ static int vector() { return static_cast<int>(threadIdx.x % 8) * 8; }
-  __device__ static int channel(int block) { return 128 * block + static_cast<int>(threadIdx.x / 8) * 8; }
+  __device__ static int channel(int block) {
+    return 128 * block + static_cast<int>(threadIdx.x % kGroupThreads / 8) * 8;
+  }
 
   __device__ void load(const void* tensor, const Planes& planes, int64_t in_job, int64_t first_edge) {
     const auto hidden = static_cast<int>(planes.hidden);
@@ -88,10 +92,10 @@ struct Values {
   }
 };
 
-// Adds up what the threads have of each edge: eight edges of a thread, those of lane % 8. `shared` has 64 floats for each
-// warp.
-__device__ void add_up(float (&values)[8], float* shared) {
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+// Adds up what the threads of a group have of each edge: eight edges of a thread, those of lane % 8. `shared` has 64 floats
+// for each warp of the group.
+__device__ void add_up(float (&values)[8], float* shared, int group) {
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
 #pragma unroll
   for (float& value : values) {
     value += __shfl_xor_sync(0xFFFFFFFFu, value, 8);
@@ -105,7 +109,7 @@ __device__ void add_up(float (&values)[8], float* shared) {
                                                                  values[i + 3]};
     }
   }
-  __syncthreads();
+  synchronize_group(group);
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     values[i] = own[i] + own[kGroupRows + i] + (own[2 * kGroupRows + i] + own[3 * kGroupRows + i]);
@@ -139,9 +143,10 @@ __device__ inline int row_of(int v, int e) {
   return 8 * e + v;
 }
 
+// Writes a group's rows of the tile, the first of which lies at `rows`.
 template <class Plan>
-__device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
-                       const Values<Plan>& hidden_values, Values<Plan>& gate_values, uint8_t* tile,
+__device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, int group,
+                       const Values<Plan>& hidden_values, Values<Plan>& gate_values, uint8_t* rows,
                        float* exchange) {
   using T = typename Plan::T;
   const int vector = Values<Plan>::vector() / 8, first_channel = Values<Plan>::channel(0);
@@ -152,7 +157,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
 #pragma unroll
     for (int e = 0; e < 8; ++e) exchange[8 * vector + e] = hidden[0][0][e];
   }
-  __syncthreads();
+  synchronize_group(group);
   float first[8], sums[8] = {}, squares[8], mean[8], factor[8];
 #pragma unroll
   for (int e = 0; e < 8; ++e) first[e] = exchange[8 * vector + e];
@@ -168,7 +173,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
     }
   };
   for_each([&](int e, float deviation) { sums[e] += deviation; });
-  add_up(sums, exchange + kGroupRows);
+  add_up(sums, exchange + kGroupRows, group);
   const float share = 1.0f / static_cast<float>(max(hidden_channels, 1));  // without any, z is 0 * 0 * 0 + 0
 #pragma unroll
   for (int e = 0; e < 8; ++e) mean[e] = sums[e] * share;
@@ -179,7 +184,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
       const float scaled = (deviation - mean[e]) * scale;
       squares[e] = fmaf(scaled, scaled, squares[e]);
     });
-    add_up(squares, shared);
+    add_up(squares, shared, group);
   };
   add_squares(1.0f, exchange + 5 * kGroupRows);
   float rest = 1;
@@ -241,7 +246,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
         z[c] = (deviation * factor[e] * weight[c] + bias[c]) * gate[block][c][e];
         if constexpr (Plan::kFactor == Factor::kTF32) z[c] = round_to_tf32(z[c]);
       }
-      uint8_t* const to = tile + Plan::Tile::offset(row_of(vector, e), base);
+      uint8_t* const to = rows + Plan::Tile::offset(row_of(vector, e), base);
       if constexpr (sizeof(T) == 2) {
         *reinterpret_cast<uint4*>(to) = {pack_factors<T>(z[0], z[1]), pack_factors<T>(z[2], z[3]),
                                          pack_factors<T>(z[4], z[5]), pack_factors<T>(z[6], z[7])};
@@ -254,19 +259,22 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
 }
 
 template <class Plan>
-__global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
+__global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
     finish_kernel(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(16) uint8_t shared[];
   uint8_t* const exchange = shared + Plan::Tile::bytes(a.tile_depth);
+  const int group = Plan::kGroups == 1 ? 0 : group_of_thread();
+  uint8_t* const rows = shared + Plan::Tile::group_offset(group);
   const int64_t in_job = blockIdx.x / a.tiles;
-  const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * kGroupRows;
+  const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * Plan::Tile::kRows + group * kGroupRows;
   // On their way before one thread sets up the ring, for which the others will wait.
   Values<Plan> hidden, gate;
   hidden.load(a.hidden, a.planes, in_job, first_edge);
   if constexpr (Plan::kGateAhead) gate.load(a.gate, a.planes, in_job, first_edge);
-  SlotRing ring(shared_address(exchange + kExchangeBytes), a.ring_slots, Plan::Tile::kReaders, a.slots,
-                a.chunks * a.depth_slots);
-  make_z<Plan>(a, in_job, first_edge, hidden, gate, shared, reinterpret_cast<float*>(exchange));
+  SlotRing ring(shared_address(exchange + Plan::kGroups * kExchangeBytes), Plan::kRingSlots,
+                Plan::Tile::kReaders, a.slots, a.chunks * a.depth_slots);
+  make_z<Plan>(a, in_job, first_edge, group, hidden, gate, rows,
+               reinterpret_cast<float*>(exchange + group * kExchangeBytes));
   fence_async_proxy();
   __syncthreads();
 
@@ -274,7 +282,7 @@ __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
   float* targets[2];  // rows of out; null where there is none
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4 + 8 * half;
+    const int row = static_cast<int>(threadIdx.x / 32 % 4) * 16 + lane / 4 + 8 * half;
     const int64_t position = first_edge + row % 8 * 8 + row / 8;  // see row_of
     const Planes::Edge edge = a.planes.edge(position);
     float* const to = a.out + (a.first_batch + in_job) * a.out_batch + edge.first * a.out_first +
@@ -285,7 +293,7 @@ __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
   if constexpr (Plan::kIsScaled) unscale = Power(-a.scales->z - a.scales->weights[5]);
   float sums[64];
   for (int chunk = 0; chunk < a.chunks; ++chunk) {
-    multiply_tile<Plan::kFactor, 1>(sums, shared_address(shared), a.depth_slots, ring);
+    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, shared_address(rows), a.depth_slots, ring);
     ring.refill();
     __syncwarp();
     if constexpr (Plan::kIsScaled) {
@@ -326,14 +334,14 @@ __global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
 
 template <class Plan>
 void launch(const Job<Plan::kFactor>& job, Arguments a) {
-  a.tiles = (job.planes.plane() + kGroupRows - 1) / kGroupRows;
+  a.tiles = (job.planes.plane() + Plan::Tile::kRows - 1) / Plan::Tile::kRows;
   const int64_t blocks = a.tiles * job.count;
-  if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, kGroupRows);
-  a.ring_slots = 2;
+  if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::Tile::kRows);
   auto* const kernel = finish_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  const int bytes = Plan::Tile::bytes(a.tile_depth) + kExchangeBytes + SlotRing::bytes(a.ring_slots);
-  kernel<<<static_cast<unsigned>(blocks), kGroupThreads, static_cast<size_t>(bytes), job.stream>>>(a);
+  const int bytes =
+      Plan::Tile::bytes(a.tile_depth) + Plan::kGroups * kExchangeBytes + SlotRing::bytes(Plan::kRingSlots);
+  kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, static_cast<size_t>(bytes), job.stream>>>(a);
   cuda_check_launch("finish_kernel");
 }
 
@@ -365,14 +373,15 @@ void finish(const Job<kFactor>& job) {
       .tile_depth = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
       .depth_slots = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
       .chunks = (channels + kSlotColumns - 1) / kSlotColumns,
-      .ring_slots = 0,
       .tiles = 0,
       .first_batch = job.first};
-  if (hidden <= 128) {
-    launch<Plan<kFactor, 1>>(job, a);
-  } else {
-    launch<Plan<kFactor, 2>>(job, a);
+  if (hidden > 128) return launch<Plan<kFactor, 2, 1>>(job, a);
+  // Two groups share what they read of to_out, and wait for each other. Where to_out is wide, with 384 channels, they take
+  // 168 us to 182; with 128 they would take 100 to 93.
+  if constexpr (Traits::kIsShort) {
+    if (a.chunks > 1) return launch<Plan<kFactor, 1, 2>>(job, a);
   }
+  launch<Plan<kFactor, 1, 1>>(job, a);
 }
 
 template void finish(const Job<Factor::kF16>&);
