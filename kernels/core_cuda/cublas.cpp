@@ -3,6 +3,7 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,9 @@
 
 namespace assay {
 namespace {
+
+// Of one call: matrices of a batch may be blocks along a grid's z. cuBLASLt fails for more of some shapes.
+constexpr int64_t kMostBatches = 65535;
 
 void cublas_check(cublasStatus_t status, std::string_view operation,
                   std::source_location where = std::source_location::current()) {
@@ -125,7 +129,7 @@ class Products {
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{32} << 20);
     // Partial sums of one element are not added up by several blocks, in whatever order they finish.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
-    if (p.usual_batches > 1) {
+    if (p.a_batch != 0) {
       constexpr uint32_t kAlignment = 16;
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment);
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment);
@@ -160,17 +164,22 @@ class Products {
 void multiply_rows(const RowProduct& product, int64_t rows, const void* a, const void* b, void* d,
                    Context& context, void* stream, int64_t batches) {
   if (rows == 0 || batches == 0) return;
-  if (batches > INT32_MAX) throw unsupported_error("{} products at once", batches);
   Products& products = Products::of_device(context.device().info().index);
   const cublasLtMatmulHeuristicResult_t chosen = products.algorithm(product);
-  const Problem problem(product, rows, batches);
   const auto bytes = static_cast<int64_t>(chosen.workspaceSize);
   const Workspace::Lease workspace = context.workspace().lease(bytes, stream);
-  cublas_check(
-      cublasLtMatmul(products.handle(), problem.desc.get(), &product.alpha, b, problem.b.get(), a,
-                     problem.a.get(), &product.beta, d, problem.d.get(), d, problem.d.get(), &chosen.algo,
-                     workspace.data(), chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
-      "cublasLtMatmul");
+  const auto size = static_cast<int64_t>(size_of(product.dtype));
+  for (int64_t first = 0; first < batches; first += kMostBatches) {
+    const Problem problem(product, rows, std::min(kMostBatches, batches - first));
+    const void* const left = static_cast<const std::byte*>(a) + first * product.a_batch * size;
+    const void* const right = static_cast<const std::byte*>(b) + first * product.b_batch * size;
+    void* const to = static_cast<std::byte*>(d) + first * product.d_batch * size;
+    cublas_check(
+        cublasLtMatmul(products.handle(), problem.desc.get(), &product.alpha, right, problem.b.get(), left,
+                       problem.a.get(), &product.beta, to, problem.d.get(), to, problem.d.get(), &chosen.algo,
+                       workspace.data(), chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
+        "cublasLtMatmul");
+  }
 }
 
 void clear_padding(void* matrix, DType dtype, int64_t rows, int64_t columns, int64_t pitch, void* stream) {

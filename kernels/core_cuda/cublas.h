@@ -11,7 +11,7 @@ namespace assay {
 
 // d (rows, columns) = alpha * a (rows, inner) * b (columns, inner) transposed + beta * d, all of one dtype, f32 sums, one
 // rounding. Rows of each matrix lie one after the other, `pitch` elements apart. The matrices begin at multiples of 256
-// bytes; those of a batch follow each other at multiples of 16.
+// bytes; where a batch has strides, each of its matrices does at a multiple of 16, the first one too.
 struct RowProduct {
   DType dtype;
   int64_t columns, inner;             // > 0
