@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Permission for a kernel to use all shared memory that a block can have.
+// How much shared memory a block can have, and permission for a kernel to use all of it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,19 +10,24 @@
 
 namespace assay {
 
-// Host: every launch of a kernel asks for the same, so that threads that launch it for problems of different sizes do not
-// take the permission from each other.
-template <class... Parameters>
-void allow_all_shared_memory(void (*kernel)(Parameters...)) {
+// Host: [bytes] of a block on the current device, what it declares statically included.
+inline int most_shared_memory() {
   int device = 0;
   cuda_check(cudaGetDevice(&device), "cudaGetDevice");
   int most = 0;
   cuda_check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
              "cudaDeviceGetAttribute");
+  return most;
+}
+
+// Host: every launch of a kernel asks for the same, so that threads that launch it for problems of different sizes do not
+// take the permission from each other.
+template <class... Parameters>
+void allow_all_shared_memory(void (*kernel)(Parameters...)) {
   cudaFuncAttributes attributes{};
   cuda_check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
   cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  most - static_cast<int>(attributes.sharedSizeBytes)),
+                                  most_shared_memory() - static_cast<int>(attributes.sharedSizeBytes)),
              "cudaFuncSetAttribute");
 }
 

@@ -43,6 +43,8 @@ struct TileFactor {
   static constexpr int kBlockDepth = kIsShort ? 8 : 16;
   static constexpr int kBlockBytes = 8 * kBlockDepth * kBytes;
   static constexpr int kSlotNext = kSlotColumns / 8 * kBlockBytes;  // in a slot, and from a part to the next
+  // Of a ring: a warpgroup frees a slot when it has begun with the next one.
+  static constexpr int kLeastSlots = kIsShort ? 2 : 1;
 
   __host__ __device__ static constexpr int offset(int row, int depth, int next) {
     return depth / kBlockDepth * next + row / 8 * kBlockBytes +
@@ -126,20 +128,21 @@ class SlotRing {
         make_barrier(empty(i), readers);
       }
       fence_async_proxy();
-      refill();
+      fill_free();
     }
     __syncwarp();  // or the compiler may leave this thread apart, and each shuffle that follows waits for it
   }
 
-  // Fills the slots that are free; in one thread.
+  // Fills the slots that are free: by whole warps, between products.
   __device__ void refill() {
-    while (left_ > 0 && has_completed(empty(fill_at_), fill_phase_ ^ 1)) fill_one();
+    fill_free();
+    __syncwarp();
   }
 
   // The next slot, when it is there.
   __device__ uint32_t wait() {
     if (left_ > 0) {
-      refill();
+      fill_free();
       if (left_ > 0 && fill_at_ == at_ && fill_phase_ == phase_) {  // it is the next one to be filled
         wait_for_phase(empty(fill_at_), fill_phase_ ^ 1);
         fill_one();
@@ -161,6 +164,10 @@ class SlotRing {
     if (++at < count_) return;
     at = 0;
     phase ^= 1;
+  }
+  // In all threads but one there is nothing left to fill.
+  __device__ void fill_free() {
+    while (left_ > 0 && has_completed(empty(fill_at_), fill_phase_ ^ 1)) fill_one();
   }
   __device__ void fill_one() {
     copy_bulk<CacheUse::kAgain>(slot(fill_at_), source_, kSlotBytes, full(fill_at_));

@@ -133,7 +133,6 @@ void run_factor(const Tensors& t, const Run& run) {
         .right = right.as<T>(),
         .hidden = hidden.as<T>(),
         .gate = gate.as<T>(),
-        .device = run.context.device().info().index,
         .stream = stream};
     if (planes.hidden > 0) {
       project(job);

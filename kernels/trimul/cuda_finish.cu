@@ -22,7 +22,6 @@ struct Plan {
   static constexpr int kThreads = kGroups * kGroupThreads;
   static constexpr int kMinBlocks =
       TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 / kGroups : 1;  // on a multiprocessor
-  static constexpr int kRingSlots = 2 * kGroups;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
   static constexpr bool kGateAhead =
@@ -44,7 +43,7 @@ struct Arguments {
   int64_t out_batch, out_first, out_second, out_channel;  // [elements]
   bool has_vectors;                                       // four channels of out lie side by side, aligned
   Planes planes;
-  int channels, tile_depth, depth_slots, chunks;
+  int channels, tile_depth, depth_slots, chunks, ring_slots;
   int64_t tiles;  // of a batch
   int64_t first_batch;
 };
@@ -271,8 +270,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   Values<Plan> hidden, gate;
   hidden.load(a.hidden, a.planes, in_job, first_edge);
   if constexpr (Plan::kGateAhead) gate.load(a.gate, a.planes, in_job, first_edge);
-  SlotRing ring(shared_address(exchange + Plan::kGroups * kExchangeBytes), Plan::kRingSlots,
-                Plan::Tile::kReaders, a.slots, a.chunks * a.depth_slots);
+  SlotRing ring(shared_address(exchange + Plan::kGroups * kExchangeBytes), a.ring_slots, Plan::Tile::kReaders,
+                a.slots, a.chunks * a.depth_slots);
   make_z<Plan>(a, in_job, first_edge, group, hidden, gate, rows,
                reinterpret_cast<float*>(exchange + group * kExchangeBytes));
   fence_async_proxy();
@@ -295,7 +294,6 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   for (int chunk = 0; chunk < a.chunks; ++chunk) {
     multiply_tile<Plan::kFactor, Plan::kGroups>(sums, shared_address(rows), a.depth_slots, ring);
     ring.refill();
-    __syncwarp();
     if constexpr (Plan::kIsScaled) {
 #pragma unroll
       for (float& sum : sums) sum *= unscale.first;
@@ -337,11 +335,16 @@ void launch(const Job<Plan::kFactor>& job, Arguments a) {
   a.tiles = (job.planes.plane() + Plan::Tile::kRows - 1) / Plan::Tile::kRows;
   const int64_t blocks = a.tiles * job.count;
   if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::Tile::kRows);
+  const int fixed = Plan::Tile::bytes(a.tile_depth) + Plan::kGroups * kExchangeBytes;
+  const int most_shared = most_shared_memory();
+  a.ring_slots = std::min((most_shared - fixed) / SlotRing::bytes(1), 2 * Plan::kGroups);
+  if (a.ring_slots < TileFactor<Plan::kFactor>::kLeastSlots) {
+    throw unsupported_error("h={} needs more shared memory than {} bytes", job.planes.hidden, most_shared);
+  }
   auto* const kernel = finish_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  const int bytes =
-      Plan::Tile::bytes(a.tile_depth) + Plan::kGroups * kExchangeBytes + SlotRing::bytes(Plan::kRingSlots);
-  kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, static_cast<size_t>(bytes), job.stream>>>(a);
+  const auto bytes = static_cast<size_t>(fixed + SlotRing::bytes(a.ring_slots));
+  kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, bytes, job.stream>>>(a);
   cuda_check_launch("finish_kernel");
 }
 
@@ -373,6 +376,7 @@ void finish(const Job<kFactor>& job) {
       .tile_depth = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
       .depth_slots = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
       .chunks = (channels + kSlotColumns - 1) / kSlotColumns,
+      .ring_slots = 0,
       .tiles = 0,
       .first_batch = job.first};
   if (hidden > 128) return launch<Plan<kFactor, 2, 1>>(job, a);

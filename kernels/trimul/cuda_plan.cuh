@@ -114,7 +114,6 @@ struct Job {
   int contraction_shift;
   T *left, *right;  // with their rests behind them, `count` batches further
   T *hidden, *gate;
-  int device;
   cudaStream_t stream;
 };
 

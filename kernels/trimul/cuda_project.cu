@@ -194,7 +194,6 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], void* to,
                                          int first) {
     ring.refill();
-    __syncwarp();
     stage<Plan>(values, staged);
     synchronize_group(group);
     unstage<Plan, kIsFactor>(staged, static_cast<T*>(to) + offset + first * a.planes.plane(),
@@ -303,9 +302,7 @@ void project(const Job<kFactor>& job) {
               .ring_slots = 0,
               .tiles = 0,
               .first_batch = job.first};
-  int most_shared = 0;
-  cuda_check(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, job.device),
-             "cudaDeviceGetAttribute");
+  const int most_shared = most_shared_memory();
   const auto with_vectors = [&]<int kVectors>(std::integral_constant<int, kVectors>) {
     if constexpr (Traits::kIsShort && kVectors > 1 && kVectors < 4) {
       if (fixed_bytes<Plan<kFactor, 3, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
@@ -314,8 +311,7 @@ void project(const Job<kFactor>& job) {
     }
     if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
       launch<Plan<kFactor, 2, kVectors>>(job, a, most_shared);
-    } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) +
-                   SlotRing::bytes(Traits::kIsShort ? 2 : 1) <=
+    } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + SlotRing::bytes(Traits::kLeastSlots) <=
                most_shared) {
       launch<Plan<kFactor, 1, kVectors>>(job, a, most_shared);
     } else {
