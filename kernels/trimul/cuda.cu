@@ -56,20 +56,14 @@ void scale_sides(const ConstTensorView& view, const Scales* scales, SideScales* 
   cuda_check_launch("sides_kernel");
 }
 
-template <Factor kFactor>
-constexpr DType kStoredType = std::is_same_v<Stored<kFactor>, f16>    ? DType::kF16
-                              : std::is_same_v<Stored<kFactor>, bf16> ? DType::kBF16
-                                                                      : DType::kF32;
-
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel.
 template <Factor kFactor>
 void contract(const Job<kFactor>& job, Context& context) {
   using T = Stored<kFactor>;
   const Planes& p = job.planes;
   const int64_t rest = job.count * p.batch();
-  clear_padding(job.hidden, kStoredType<kFactor>, job.count * p.hidden * p.nodes, p.nodes, p.pitch,
-                job.stream);
-  RowProduct product{.dtype = kStoredType<kFactor>,
+  clear_padding(job.hidden, dtype_of<T>(), job.count * p.hidden * p.nodes, p.nodes, p.pitch, job.stream);
+  RowProduct product{.dtype = dtype_of<T>(),
                      .columns = p.nodes,
                      .inner = p.nodes,
                      .a_pitch = p.pitch,

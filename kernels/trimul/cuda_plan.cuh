@@ -14,17 +14,12 @@
 #include "kernels/core/dtype.h"
 #include "kernels/core/op.h"
 #include "kernels/core_cuda/tile_product.cuh"
+#include "kernels/trimul/cuda_limits.h"
 #include "kernels/trimul/trimul.h"
 
 namespace assay::trimul {
 
 inline constexpr int kStagedHidden = 64;  // channels that leave the first kernel at once
-
-// What a path stores between its kernels. As factors of the contraction those of f32's width are rounded to tf32, into
-// two tensors for kTF32x3: rests come behind all of the others.
-template <Factor kFactor>
-using Stored = std::conditional_t<kFactor == Factor::kF16, f16,
-                                  std::conditional_t<kFactor == Factor::kBF16, bf16, float>>;
 
 // Sizes of the intermediate tensors.
 struct Planes {
@@ -84,8 +79,7 @@ inline constexpr int kGateExponent = 14;
 
 // Both norms as the kernels read them, filled up with zeros.
 struct PackedNorms {
-  static constexpr int kChannels = 768, kHidden = 256;
-  float weight[kChannels], bias[kChannels], out_weight[kHidden], out_bias[kHidden];
+  float weight[kMostChannels], bias[kMostChannels], out_weight[kMostHidden], out_bias[kMostHidden];
 };
 
 // The weights as the kernels read them. Columns of `projections`: 64 of the projection and 64 of the gate, side by side,

@@ -228,6 +228,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
       write(std::true_type{}, values, side == 0 ? a.left : a.right, chunk * kStagedHidden);
     }
   }
+  constexpr int kStoredExponent = Plan::kIsScaled ? kGateExponent : 0;
   const float exponent = to_exponent(4);
   for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
     multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
@@ -236,7 +237,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
       float values[32];
 #pragma unroll
       for (int i = 0; i < 32; ++i) {
-        values[i] = sigmoid_of_power < Plan::kIsScaled ? kGateExponent : 0 > (sums[32 * half + i] * exponent);
+        values[i] = sigmoid_of_power<kStoredExponent>(sums[32 * half + i] * exponent);
       }
       write(std::false_type{}, values, a.gate, chunk * kSlotColumns + half * kStagedHidden);
     }

@@ -151,15 +151,15 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
 }
 
 __global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
-  const auto copy = [](const Vector& from, int count, float* to, int size) {
+  const auto copy = [](const Vector& from, int count, float* to, int64_t size) {
     for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
       to[i] = i < count ? from.data[i * from.stride] : 0.0f;
     }
   };
-  copy(a.norm_weight, a.channels, a.norms->weight, PackedNorms::kChannels);
-  copy(a.norm_bias, a.channels, a.norms->bias, PackedNorms::kChannels);
-  copy(a.out_weight, a.hidden, a.norms->out_weight, PackedNorms::kHidden);
-  copy(a.out_bias, a.hidden, a.norms->out_bias, PackedNorms::kHidden);
+  copy(a.norm_weight, a.channels, a.norms->weight, kMostChannels);
+  copy(a.norm_bias, a.channels, a.norms->bias, kMostChannels);
+  copy(a.out_weight, a.hidden, a.norms->out_weight, kMostHidden);
+  copy(a.out_bias, a.hidden, a.norms->out_bias, kMostHidden);
 }
 
 }  // namespace
@@ -171,6 +171,7 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
   const int64_t projection_slots = slots_of<kFactor>(sides, channels) + slots_of<kFactor>(hidden, channels);
   const int64_t out_slots = slots_of<kFactor>(channels, std::max<int64_t>(hidden, 1));
   constexpr int64_t kScales = 256, kHeader = kScales + int64_t{sizeof(PackedNorms)};  // [bytes]
+  static_assert(sizeof(Scales) <= kScales, "the scales lie before the norms");
   std::vector<DerivedTensors::Source> sources;
   const ConstTensorView* const weights[] = {
       &t.norm.weight, &t.norm.bias, &t.left.proj,          &t.right.proj,       &t.left.gate,

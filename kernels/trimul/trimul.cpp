@@ -6,13 +6,10 @@
 #include "kernels/core/build.h"
 #include "kernels/core/operands.h"
 #include "kernels/trimul/cpu_tunables.h"
+#include "kernels/trimul/cuda_limits.h"
 
 namespace assay::trimul {
 namespace {
-
-// Of the CUDA paths, with factors of 16 and of 32 bits: a tile and a slot of weights fit into shared memory.
-constexpr int64_t kMostChannels = 768, kMostWideChannels = 736;
-constexpr int64_t kMostHidden = 256;
 
 Tensors tensors_of(const Call& call) {
   const auto& in = call.inputs;
@@ -45,21 +42,19 @@ Cost cost(const Dims& dims, DType storage) {
 
 template <Factor kFactor>
 void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
-  op.paths.push_back({.name = name,
-                      .device = DeviceKind::kCuda,
-                      .dtypes = {DType::kF32},
-                      .deterministic = true,
-                      .recipe =
-                          [](const Dims&, DType storage) {
-                            constexpr DType kBetween = kFactor == Factor::kF16    ? DType::kF16
-                                                       : kFactor == Factor::kBF16 ? DType::kBF16
-                                                                                  : DType::kF32;
-                            return Recipe{storage, DType::kF32, DType::kF32, kFactor, kBetween};
-                          },
-                      .unsupported = [](const Dims& dims,
-                                        DType) { return unsupported_on_cuda(dims["c"], dims["h"], kFactor); },
-                      .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
-                      .summary = summary});
+  op.paths.push_back(
+      {.name = name,
+       .device = DeviceKind::kCuda,
+       .dtypes = {DType::kF32},
+       .deterministic = true,
+       .recipe =
+           [](const Dims&, DType storage) {
+             return Recipe{storage, DType::kF32, DType::kF32, kFactor, dtype_of<Stored<kFactor>>()};
+           },
+       .unsupported = [](const Dims& dims,
+                         DType) { return unsupported_on_cuda(dims["c"], dims["h"], kFactor); },
+       .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
+       .summary = summary});
 }
 
 Op trimul_op() {
