@@ -54,10 +54,15 @@ __device__ double block_largest(double value) {
   return parts[0];
 }
 
+// As factors of f16 finite values need the scale; what meets another is not finite itself.
+__device__ double larger_if_finite(double most, double value) {
+  return isfinite(value) ? fmax(most, fabs(value)) : most;
+}
+
 __device__ double largest_of(const Vector& v, int count) {
   double most = 0;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads)
-    most = fmax(most, fabs(double{v.data[i * v.stride]}));
+    most = larger_if_finite(most, double{v.data[i * v.stride]});
   return block_largest(most);
 }
 
@@ -72,7 +77,7 @@ __global__ void __launch_bounds__(kThreads) scales_kernel(const Arguments a) {
     double sum = 0;
     for (int column = static_cast<int>(threadIdx.x % 32); column < columns; column += 32) {
       const double value = w.data[row * w.row + column * w.column];
-      most = fmax(most, fabs(value));
+      most = larger_if_finite(most, value);
       sum += value * value;
     }
     for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lanes);

@@ -24,7 +24,7 @@
 //          eps of the second norm is scaled alike. Paths with factors of f32's range need no scale.
 //            xn      sqrt(C) * max|norm.weight| + max|norm.bias|             weights  their largest magnitude
 //            left    max_h |left_proj.weight[h]| * (sqrt(C) * max|norm.weight| + |norm.bias|) * max|mask|   |.|: norm;
-//                    of a mask its finite values count
+//                    everywhere finite values count
 //            hidden  N * A(left) * A(right)                                  z        as xn, of to_out_norm and H
 // aliasing out may overlap no other tensor
 // empty    B, N or C = 0: out is empty. H = 0: out = 0
