@@ -15,7 +15,8 @@
 namespace assay::trimul {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{8} << 30;  // of the intermediate tensors of batches that go together
+// Of the intermediate tensors of batches that go together, and what part of the device's memory.
+constexpr int64_t kMostBytes = int64_t{8} << 30, kMostShare = 4;
 constexpr int kThreads = 256;
 
 struct Mask {
@@ -104,8 +105,9 @@ void run_factor(const Tensors& t, const Run& run) {
   }
   constexpr int64_t kParts = TileFactor<kFactor>::kParts;
   const int64_t bytes = planes.batch() * int64_t{sizeof(T)};  // of one tensor of a batch
+  const int64_t most = std::min(kMostBytes, run.context.device().info().memory_bytes / kMostShare);
   const int64_t together =
-      std::clamp<int64_t>(kMostBytes / std::max<int64_t>((2 + 2 * kParts) * bytes, 1), 1, batches);
+      std::clamp<int64_t>(most / std::max<int64_t>((2 + 2 * kParts) * bytes, 1), 1, batches);
   const auto left = workspace.lease(kParts * together * bytes, run.stream);
   const auto right = workspace.lease(kParts * together * bytes, run.stream);
   const auto hidden = workspace.lease(together * bytes, run.stream);
