@@ -21,7 +21,8 @@
 // factors  what a recipe rounds to f16 (the factors of the products, hidden, the gate of the output) is stored times a power of
 //          two that depends on the inputs alone. With A, the largest magnitude that the inputs permit (below), A is
 //          stored as something from 2^12 to 2^15: nothing overflows, and what underflows is below A * 2^-37.
-//          eps of the second norm is scaled alike. Paths with factors of f32's range need no scale.
+//          eps of the second norm is scaled alike. Paths with factors of f32's range need no scale; what is below
+//          2^-126 loses up to 2^-134 there (bf16) or 2^-137 (tf32, and so does the rest of a split)
 //            xn      sqrt(C) * max|norm.weight| + max|norm.bias|             weights  their largest magnitude
 //            left    max_h |left_proj.weight[h]| * (sqrt(C) * max|norm.weight| + |norm.bias|) * max|mask|   |.|: norm;
 //                    everywhere finite values count
