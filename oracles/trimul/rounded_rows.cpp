@@ -255,11 +255,17 @@ void Roundings::Finished::add_products(size_t c, Element& to) const {
                                   std::abs(normal_[h]) * sigma_ * std::sqrt(tau_.s));
     const double s = gates_.s[h], weights = gates_.weights[h], of_xn = slope * std::sqrt(s);
     const double of_weights = slope * std::sqrt(weights) + gates_.own[h];
-    const double curve = weight * std::abs(f_.y[h]) * gates_.steepest[h] / 2;
+    const double curve = weight * std::abs(f_.y[h]) * std::min(gates_.steepest[h], kMostCurved) / 2;
     to.products += kChaos * (curve * s + common * of_xn) + curve * (s + weights);
-    of_channels +=
+    const double mixed =
         std::max(of_.gate_twins_[h], equal_z_[h]) *
         square(curve * (2 * std::sqrt(s * weights) + weights) + own * of_xn + (own + common) * of_weights);
+    // What is fixed is common to all channels.
+    if (of_.has_fixed_) {
+      to.products += kChaos * std::sqrt(mixed);
+    } else {
+      of_channels += mixed;
+    }
   }
   to.products += kChaos * std::sqrt(of_channels);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
@@ -22,12 +23,6 @@ double signature_of(const Projection& w, size_t h, bool is_odd) {
   for (size_t c = 0; c < columns; ++c)
     sum += w.values[h * columns + c] * (1 + std::sqrt(static_cast<double>(c)) / 3);
   return is_odd ? std::abs(sum) : sum;
-}
-
-bool has_bits(double value, int bits) {
-  int exponent = 0;
-  const double scaled = std::ldexp(std::frexp(value, &exponent), bits);
-  return scaled == std::trunc(scaled);
 }
 
 // What the gates of left and right, and what stores their product with p and the mask, make wrong of it.
@@ -132,8 +127,11 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
           {&sides.proj(false), &sides.gates(false), &sides.proj(true), &sides.gates(true), &out_gate},
           units.projection_weight)),
       gate_weights_(weights_[4]),
+      is_fixed_(columns_),
+      has_fixed_(sides.has_fixed()),
       lefts_(static_cast<size_t>(question.dims["b"]) * nodes_),
       rights_(lefts_.size()) {
+  for (size_t c = 0; c < channels_; ++c) is_fixed_[c] = sides.is_fixed(c);
   std::vector<double> sides_of[2], gates;
   for (size_t h = 0; h < hidden_; ++h) {
     for (int side = 0; side < 2; ++side) {
@@ -169,7 +167,7 @@ std::vector<Roundings::Weights> Roundings::weights_of(const std::vector<const Pr
   size_t at = 0;
   for (const Projection* w : all) {
     Weights weights;
-    const double lost = unit > 0 && units_.is_scaled ? kUnderflowF16 * w->largest : 0;
+    const double lost = unit > 0 ? units_.lost_weight(w->largest) : 0;
     for (double value : w->values) {
       const double limit = lost + (has_bits(value, units_.factor_bits) ? 0 : unit * std::abs(value));
       weights.limits.push_back(limit);
@@ -186,10 +184,19 @@ const Roundings::Node& Roundings::node(bool is_right, int64_t b, int64_t i) cons
   return wanted;
 }
 
+// Of the error of a projection of one edge.
+double Roundings::limit_of(const Projection& w, size_t h, const Value& value, const Edge& e) const {
+  double limit = std::abs(w.weighted[h]) * e.shared + std::abs(value.value - w.biased[h]) * e.rho +
+                 std::sqrt(static_cast<double>(channels_) * units_.products * value.sum);
+  for (size_t c = 0; c < channels_; ++c) limit += std::abs(w.values[h * channels_ + c]) * e.limits[c];
+  return std::min(limit + kLambda * std::sqrt(value.weights), kLambda * std::sqrt(value.s + value.weights));
+}
+
 void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   const size_t size = nodes_ * hidden_;
-  for (auto* values : {&node.squares, &node.by_proj, &node.by_gate, &node.own, &node.own_limits, &node.second,
-                       &node.second_mixed, &node.second_weights, &node.weights})
+  for (auto* values :
+       {&node.squares, &node.fixed, &node.by_proj, &node.by_gate, &node.own, &node.own_limits, &node.second,
+        &node.second_mixed, &node.second_weights, &node.weights, &node.all, &node.all_second})
     values->assign(size, 0);
   node.slopes.resize(size * columns_);
   const Projection &proj = sides_.proj(is_right), &gates = sides_.gates(is_right);
@@ -203,7 +210,10 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
     const double m = mask_of(question_, b, i, static_cast<int64_t>(k));
     node.xn.insert(node.xn.end(), e.xn.begin(), e.xn.end());
     node.signatures.push_back(e.signature);
-    values.push_back(std::abs(e.signature * m));
+    if (m != 0) {
+      values.push_back(std::abs(e.signature * m));
+      node.unmasked.push_back(std::abs(e.signature));
+    }
     for (size_t h = 0; h < hidden_; ++h) {
       const auto row_of = static_cast<int64_t>(h);
       const Value p = project(proj, row_of, e, units_), g = project(gates, row_of, e, units_);
@@ -219,7 +229,8 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
       }
       slopes[channels_] = (a * proj.weighted[h] + slope * gates.weighted[h]) * e.shared;
       slopes[channels_ + 1] = (a * (p.value - proj.biased[h]) + slope * (g.value - gates.biased[h])) * e.rho;
-      for (size_t c = 0; c < columns_; ++c) node.squares[at] += square(slopes[c]);
+      for (size_t c = 0; c < columns_; ++c)
+        (is_fixed_[c] ? node.fixed : node.squares)[at] += square(slopes[c]);
 
       Errors own = own_errors(units_, p, gate, m, row.value[h * nodes_ + k], lost);
       own.s += square(a) * p.sum + square(slope) * g.sum;
@@ -228,8 +239,9 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
       node.own_limits[at] = own.limit;
 
       const double steepest = std::abs(m) * gate.slope;
+      const double curve = std::abs(m * p.value) * std::min(gate.slope, kMostCurved) / 2;
       const auto product = [&](double of_p, double of_g) {
-        return steepest * (std::sqrt(of_p * of_g) + std::abs(p.value) * of_g / 2);
+        return steepest * std::sqrt(of_p * of_g) + curve * of_g;
       };
       const double all_p = p.s + p.weights, all_g = g.s + g.weights;
       node.second[at] = product(p.s, g.s);
@@ -237,6 +249,12 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
                               factor * (std::abs(a) * std::sqrt(all_p) + std::abs(slope) * std::sqrt(all_g));
       node.weights[at] = square(std::abs(a) * std::sqrt(p.weights) + std::abs(slope) * std::sqrt(g.weights));
       node.second_weights[at] = product(p.weights, g.weights);
+
+      const double error_p = limit_of(proj, h, p, e), error_g = limit_of(gates, h, g, e);
+      node.all_second[at] = product(square(error_p), square(error_g)) +
+                            factor * (std::abs(a) * error_p + std::abs(slope) * error_g);
+      node.all[at] =
+          std::abs(a) * error_p + std::abs(slope) * error_g + node.own_limits[at] + node.all_second[at];
     }
   }
   node.repeats = most_repeats(values);
@@ -245,17 +263,19 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
 Roundings::Channels Roundings::channels(const Node& left, const Node& right, const Row& l, const Row& r,
                                         const Finish& f) const {
   Channels result(hidden_);
-  std::vector<double> signatures = magnitudes_of(left.signatures);
-  for (double value : right.signatures) signatures.push_back(std::abs(value));
+  std::vector<double> signatures = left.unmasked;
+  signatures.insert(signatures.end(), right.unmasked.begin(), right.unmasked.end());
   const double repeats = most_repeats(signatures), terms = static_cast<double>(nodes_) * units_.products;
   const bool has_weights = units_.projection_weight > 0;
   for (size_t h = 0; h < hidden_; ++h) {
-    double xn = 0, own_left = 0, own_right = 0, square_second = 0, second = 0, square_mixed = 0, mixed = 0;
+    double xn = 0, fixed = 0, own_left = 0, own_right = 0, square_second = 0, second = 0, square_mixed = 0,
+           mixed = 0, most = 0;
     Errors& own = result.own[h];
     for (size_t k = 0; k < nodes_; ++k) {
       const size_t at = k * hidden_ + h, row = h * nodes_ + k;
       const double lv = std::abs(l.value[row]), rv = std::abs(r.value[row]), l2 = lv * lv, r2 = rv * rv;
       xn += r2 * left.squares[at] + l2 * right.squares[at];
+      fixed += r2 * left.fixed[at] + l2 * right.fixed[at];
       own_left += r2 * left.own[at];
       own_right += l2 * right.own[at];
       own.limit += rv * left.own_limits[at] + lv * right.own_limits[at];
@@ -265,14 +285,20 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
       square_second += r2 * square(left.second[at]) + l2 * square(right.second[at]) + common;
       square_mixed +=
           r2 * square(left.second_mixed[at]) + l2 * square(right.second_mixed[at]) + (all_l * all_r - common);
+      most += rv * left.all_second[at] + lv * right.all_second[at] + left.all[at] * right.all[at];
       second += rv * (left.second[at] + left.second_mixed[at]) +
                 lv * (right.second[at] + right.second_mixed[at]) + std::sqrt(common);
       mixed += rv * left.second_weights[at] + lv * right.second_weights[at] +
                std::sqrt(left.weights[at] * right.weights[at]);
     }
-    result.xn[h] = repeats * xn;
+    result.xn[h] = repeats * xn + static_cast<double>(signatures.size()) * fixed;
     result.second[h] = second + kChaos * std::sqrt(repeats * square_second);
     result.second_own[h] = kChaos * (std::sqrt(repeats * square_mixed) + mixed);
+    if (most < result.second[h] + result.second_own[h]) {
+      result.second[h] = most;
+      result.second_own[h] = 0;
+    }
+    if (has_fixed_) result.second[h] += std::exchange(result.second_own[h], 0.0);
     own.s = left.repeats * own_left + right.repeats * own_right;
     const double sum = terms * square(units_.contraction_sum) * (square(f.hidden[h]) + f.terms[h]) +
                        (f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0);
@@ -299,7 +325,7 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
 
 std::vector<Form> Roundings::shared(const Node& left, const Node& right, const Row& l, const Row& r,
                                     const std::vector<double>& forms) const {
-  // Edges with equal xn, or opposite one, stand side by side.
+  // Edges with equal xn, or opposite one, stand side by side. What is fixed is equal at all of them.
   struct Term {
     double signature;
     const double *slopes, *other;
@@ -324,18 +350,19 @@ std::vector<Form> Roundings::shared(const Node& left, const Node& right, const R
     multiply(forms.data(), count, factors.data(), hidden_, term.slopes, columns_, all.data());
     // The last form first: its sums are needed until the others have met them.
     const double *last = &all[(count - 1) * columns_], *last_sum = &sums[(count - 1) * columns_];
-    for (size_t c = 0; c < columns_; ++c) sums[(count - 1) * columns_ + c] += last[c];
+    const auto sign_of = [&](size_t c) { return is_fixed_[c] ? sign : 1; };
+    for (size_t c = 0; c < columns_; ++c) sums[(count - 1) * columns_ + c] += sign_of(c) * last[c];
     for (size_t form = 0; form < count; ++form) {
       const double* one = &all[form * columns_];
       double *sum = &sums[form * columns_], *square_sum = &squares[form * columns_],
              *common = &commons[form * columns_];
       Form& to = result[form];
       for (size_t c = 0; c < columns_; ++c) {
-        if (form + 1 < count) sum[c] += one[c];
+        if (form + 1 < count) sum[c] += sign_of(c) * one[c];
         square_sum[c] += one[c] * one[c];
         common[c] += one[c] * last[c];
         to.limit += std::abs(one[c]);
-        if (!is_last) continue;
+        if (is_fixed_[c] ? t + 1 < terms.size() : !is_last) continue;
         const double of_sum = sum[c] * sum[c], common_of_sum = sum[c] * last_sum[c];
         to.s += std::max(of_sum, square_sum[c]);
         to.least += std::min(of_sum, square_sum[c]);

@@ -15,6 +15,9 @@ namespace assay::trimul::oracle {
 // Standard deviations of a product of two errors, with the probability of kLambda.
 inline constexpr double kChaos = 62;
 
+// Of the sigmoid's second derivative: 1 / (6 sqrt(3)) at most, and no more than the slope.
+inline constexpr double kMostCurved = 0.0962251;
+
 // How often each value occurs, NaNs as one.
 std::vector<double> counts_of(std::vector<double> values);
 std::vector<double> magnitudes_of(std::vector<double> values);
@@ -68,14 +71,18 @@ class Roundings {
     std::once_flag once;
     std::vector<double> slopes;   // (N, H, C + 2): derivatives by the roundings of xn, times their limits
     std::vector<double> squares;  // (N, H): sums of their squares
+    std::vector<double>
+        fixed;  // (N, H): of those of channels of xn that are the same at all edges, which `squares` lacks
     std::vector<double> by_proj, by_gate;  // (N, H): derivatives
     std::vector<double> own, own_limits;   // (N, H): s and limits of roundings of the channel alone
     std::vector<double> second;            // (N, H): products of two errors of xn
     std::vector<double> second_mixed;      // (N, H): of two of which one is the channel's own
     std::vector<double> second_weights;    // (N, H): of two errors of weights
     std::vector<double> weights;           // (N, H): s_w
+    std::vector<double> all, all_second;   // (N, H): limits of the error, and of its products of two errors
     std::vector<double> xn;                // (N, C)
     std::vector<double> signatures;        // (N): of xn
+    std::vector<double> unmasked;          // their magnitudes, where the mask is not 0
     double repeats = 1;                    // of equal values of one channel
   };
   // Limits of the roundings of weights, (H, C), and r times their squares.
@@ -91,6 +98,7 @@ class Roundings {
     std::vector<double> second, second_own;  // limits, of all channels in common and of each alone
   };
 
+  double limit_of(const Projection& w, size_t h, const Value& value, const Edge& e) const;
   const Node& node(bool is_right, int64_t b, int64_t i) const;
   void fill(Node& node, bool is_right, int64_t b, int64_t i) const;
   std::vector<Weights> weights_of(const std::vector<const Projection*>& all, double unit) const;
@@ -108,6 +116,8 @@ class Roundings {
   size_t nodes_, channels_, hidden_, columns_;
   std::vector<Weights> weights_;  // of left, its gate, right, its gate, the output's gate
   Weights gate_weights_, out_weights_;
+  std::vector<char> is_fixed_;  // (columns): channels of xn
+  bool has_fixed_;
   std::vector<double> twins_, gate_twins_;  // (H): equal channels
   mutable std::vector<Node> lefts_, rights_;
 };

@@ -18,13 +18,24 @@ Sides::Sides(const Question& question, const Units& units)
       hidden_(question.dims["h"]),
       norm_weight_(vector_of(question.inputs[kNormWeight])),
       norm_bias_(vector_of(question.inputs[kNormBias])),
-      left_(question.inputs[kLeftProj], norm_weight_, norm_bias_),
-      left_gate_(question.inputs[kLeftGate], norm_weight_, norm_bias_),
-      right_(question.inputs[kRightProj], norm_weight_, norm_bias_),
-      right_gate_(question.inputs[kRightGate], norm_weight_, norm_bias_),
+      left_(question.inputs[kLeftProj], units.factor_bits, norm_weight_, norm_bias_),
+      left_gate_(question.inputs[kLeftGate], units.factor_bits, norm_weight_, norm_bias_),
+      right_(question.inputs[kRightProj], units.factor_bits, norm_weight_, norm_bias_),
+      right_gate_(question.inputs[kRightGate], units.factor_bits, norm_weight_, norm_bias_),
       lefts_(static_cast<size_t>(question.dims["b"] * nodes_)),
       rights_(static_cast<size_t>(question.dims["b"] * nodes_)) {
-  if (units_.is_scaled) measure();
+  if (units_.is_scaled) {
+    measure();
+  } else {
+    lost_ = {units_.lost, units_.lost, units_.lost, units_.lost, units_.lost, units_.lost};
+  }
+}
+
+bool Sides::has_fixed() const {
+  for (size_t c = 0; c < norm_weight_.size(); ++c) {
+    if (is_fixed(c)) return true;
+  }
+  return false;
 }
 
 bool Sides::is_uniform() const {
@@ -82,6 +93,10 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
                square(units_.projection_factor * xn) + square(units_.tiny_in) + lost;
     e.limits[c] = std::abs(weight / s.sigma) * own + 2 * u * std::abs(scaled) +
                   (u + units_.projection_factor) * std::abs(xn) + units_.tiny_in + std::sqrt(lost);
+    if (is_fixed(c)) {
+      e.fixed.resize(count);
+      std::swap(e.fixed[c], e.own[c]);
+    }
     sum += xn * xn;
     magnitudes[c] = std::abs(xn);
     e.signature += xn * (1 + std::sqrt(static_cast<double>(c)) / 3);
@@ -97,7 +112,6 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
   for (auto* values : {&row.value, &row.s}) values->assign(size, 0);
   row.norms.assign(static_cast<size_t>(hidden_), 0);
   if (units_.projection_weight > 0) row.root_weights.assign(size, 0);
-  std::vector<double> signatures;
   if (units_.contraction_factor == 0) lost = 0;
   for (int64_t k = 0; k < nodes_; ++k) {
     const Edge e = edge(b, i, k);
@@ -105,7 +119,7 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
     row.is_nan |= e.is_nan || !std::isfinite(m);
     row.is_open |= e.is_open;
     if (row.is_nan) return;
-    signatures.push_back(e.signature);
+    if (m != 0) row.signatures.push_back(std::abs(e.signature));
     for (int64_t h = 0; h < hidden_; ++h) {
       const Value p = project(proj, h, e, units_), g = project(gates, h, e, units_);
       if (!std::isfinite(p.value) || std::isnan(g.value)) {
@@ -133,7 +147,8 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
     }
   }
   for (double& norm : row.norms) norm = std::sqrt(norm);
-  if (!row.is_open) row.repeats = most_repeats(signatures);
+  // NaN where an infinity is one of the weights.
+  std::erase_if(row.signatures, [](double value) { return std::isnan(value); });
 }
 
 const Row& Sides::row(std::vector<Row>& rows, int64_t b, int64_t i, const Projection& proj,

@@ -11,7 +11,7 @@
 
 namespace assay::trimul::oracle {
 
-// What f16 loses of each tensor to underflow, at most.
+// What factors, and what lies between the steps, lose of each tensor to underflow, at most.
 struct Lost {
   double xn = 0, left = 0, right = 0, hidden = 0, z = 0, gate = 0;
 };
@@ -21,6 +21,9 @@ class Sides {
   Sides(const Question& question, const Units& units);  // both outlive it
 
   Edge edge(int64_t b, int64_t i, int64_t k) const;
+  // xn of a channel without a weight is its bias at all edges, and rounded alike.
+  bool is_fixed(size_t c) const { return units_.projection_factor > 0 && norm_weight_[c] == 0; }
+  bool has_fixed() const;
   // left, or right, of one first node, computed when it is first asked for.
   const Row& left(int64_t b, int64_t i) const { return row(lefts_, b, i, left_, left_gate_, lost_.left); }
   const Row& right(int64_t b, int64_t j) const {
@@ -30,7 +33,7 @@ class Sides {
   bool is_uniform() const;
   const Projection& proj(bool is_right) const { return is_right ? right_ : left_; }
   const Projection& gates(bool is_right) const { return is_right ? right_gate_ : left_gate_; }
-  // Up to hidden; all 0 unless a recipe has f16.
+  // Up to hidden.
   const Lost& lost() const { return lost_; }
 
  private:

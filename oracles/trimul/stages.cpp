@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/trimul/trimul.h"
+#include "oracles/core/bound.h"
 #include "oracles/trimul/lanes.h"
 
 namespace assay::trimul::oracle {
@@ -62,6 +63,14 @@ int factor_bits_of(Factor factor) {
   throw Error("Factor({}) is not a factor", static_cast<int>(factor));
 }
 
+// Half of the smallest number of the formats of factors and of what lies between the steps; of f32, sums have it.
+double lost_of(const Recipe& recipe) {
+  if (recipe.factor == Factor::kBF16 || recipe.factor == Factor::kBF16x3 ||
+      recipe.intermediate == DType::kBF16)
+    return 0x1p-134;
+  return recipe.factor == Factor::kStored ? 0 : 0x1p-137;
+}
+
 }  // namespace
 
 Units::Units(const Recipe& recipe, std::optional<Stage> only) {
@@ -99,6 +108,7 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
   is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
   products = is_split ? 3 : 1;
   factor_bits = factor_bits_of(recipe.factor);
+  lost = is_scaled ? 0 : lost_of(recipe);
 }
 
 Statistics statistics_of(const double* values, int64_t count) {
@@ -123,23 +133,30 @@ Statistics statistics_of(const double* values, int64_t count) {
   return result;
 }
 
-Projection::Projection(const ConstTensorView& view) : rows(view.shape[0]), columns(view.shape[1]) {
+Projection::Projection(const ConstTensorView& view, int factor_bits)
+    : rows(view.shape[0]), columns(view.shape[1]) {
   for (int64_t h = 0; h < rows; ++h) {
     double sum = 0;
+    std::vector<double> magnitudes;  // of those that are rounded
     for (int64_t c = 0; c < columns; ++c) {
       const double value = static_cast<const float*>(view.data)[h * view.strides[0] + c * view.strides[1]];
+      const bool is_rounded = !std::isnan(value) && !has_bits(value, factor_bits);
+      if (is_rounded) magnitudes.push_back(std::abs(value));
+      rounded.push_back(is_rounded ? value * value : 0);
       values.push_back(value);
       squares.push_back(value * value);
       sum += value * value;
       largest = std::max(largest, std::abs(value));
     }
     norms.push_back(std::sqrt(sum));
+    const double repeats = most_repeats(magnitudes);
+    for (auto at = rounded.end() - columns; at != rounded.end(); ++at) *at *= repeats;
   }
 }
 
-Projection::Projection(const ConstTensorView& view, const std::vector<double>& weight,
+Projection::Projection(const ConstTensorView& view, int factor_bits, const std::vector<double>& weight,
                        const std::vector<double>& bias)
-    : Projection(view) {
+    : Projection(view, factor_bits) {
   for (int64_t h = 0; h < rows; ++h) {
     double with_weight = 0, with_bias = 0;
     for (int64_t c = 0; c < columns; ++c) {
@@ -157,6 +174,12 @@ bool Projection::has_equal_rows() const {
     if (values[i] != values[i - static_cast<size_t>(columns)]) return false;
   }
   return true;
+}
+
+bool has_bits(double value, int bits) {
+  int exponent = 0;
+  const double scaled = std::ldexp(std::frexp(value, &exponent), bits);
+  return scaled == std::trunc(scaled);
 }
 
 double sigmoid(double g) {
@@ -185,6 +208,13 @@ ASSAY_VECTORS ProjectionSums projection_sums(const double* weights, const double
   return {total(values), total(own), total(magnitudes)};
 }
 
+// s_w, but for the units.
+ASSAY_VECTORS double rounded_sums(const double* rounded, const double* squares, size_t count) {
+  Lanes sums{};
+  for_lanes(count, [&](size_t c, size_t lane) { sums[lane] += rounded[c] * squares[c]; });
+  return total(sums);
+}
+
 }  // namespace
 
 Value project(const Projection& w, int64_t h, const Edge& e, const Units& units) {
@@ -199,9 +229,14 @@ Value project(const Projection& w, int64_t h, const Edge& e, const Units& units)
   if (magnitude > 0) result.sum += terms * square(units.tiny_projection);
   result.s =
       e.repeats * own + square(e.shared * w.weighted[at]) + square((p - w.biased[at]) * e.rho) + result.sum;
-  result.weights = square(units.projection_weight) * magnitude;
-  if (units.projection_weight > 0 && units.is_scaled)
-    result.weights += square(kUnderflowF16 * w.largest * e.norm);
+  if (units.projection_weight > 0) {
+    const size_t row = at * static_cast<size_t>(w.columns);
+    result.weights =
+        square(units.projection_weight) * rounded_sums(&w.rounded[row], e.squares.data(), e.squares.size()) +
+        square(units.lost_weight(w.largest) * e.norm);
+    if (!e.fixed.empty())
+      result.weights += e.repeats * rounded_sums(weight_squares, e.fixed.data(), e.fixed.size());
+  }
   return result;
 }
 

@@ -42,6 +42,9 @@ struct Units {
   bool is_split;    // bf16x3
   double products;  // in place of one
   int factor_bits;  // of a factor that is not rounded
+  double lost;      // to underflow in a format of f32's range, which nothing is scaled for
+  // What a weight loses to underflow, of a tensor with this largest magnitude.
+  double lost_weight(double largest) const { return is_scaled ? kUnderflowF16 * largest : lost; }
 };
 
 // A row of numbers, made 0 on average and 1 in variance.
@@ -56,7 +59,9 @@ Statistics statistics_of(const double* values, int64_t count);
 struct Edge {
   bool is_nan = false, is_open = false;
   std::vector<double> xn;
-  std::vector<double> own;      // s of each
+  std::vector<double> own;  // s of each
+  std::vector<double>
+      fixed;  // s of those that are the same at all edges, in place of `own`; empty without any
   std::vector<double> limits;   // of all these roundings of each
   std::vector<double> squares;  // of xn
   double shared = 0;            // m / sigma
@@ -67,13 +72,16 @@ struct Edge {
 };
 
 struct Projection {
-  explicit Projection(const ConstTensorView& view);
+  // Its factors have so many bits.
+  explicit Projection(const ConstTensorView& view, int factor_bits = 53);
   // With what the errors of xn, normalised with this weight and bias, need.
-  Projection(const ConstTensorView& view, const std::vector<double>& weight, const std::vector<double>& bias);
+  Projection(const ConstTensorView& view, int factor_bits, const std::vector<double>& weight,
+             const std::vector<double>& bias);
   bool has_equal_rows() const;
 
   int64_t rows, columns;
   std::vector<double> values, squares;   // (H, C)
+  std::vector<double> rounded;           // (H, C): squares of weights that are rounded, times r of their row
   std::vector<double> weighted, biased;  // sums over c with norm.weight, with norm.bias; empty without them
   std::vector<double> norms;             // of the rows
   double largest = 0;                    // magnitude
@@ -81,7 +89,7 @@ struct Projection {
 
 // A projection of one edge.
 struct Value {
-  double value = 0, s = 0, weights = 0;  // weights: s_w
+  double value = 0, s = 0, weights = 0;  // weights: s_w, of what errs alike at all edges
   double sum = 0;                        // what s has of the products' sum
   bool is_open = false;
 };
@@ -98,9 +106,12 @@ struct Row {
   std::once_flag once;
   bool is_nan = false, is_open = false;
   std::vector<double> value, s, root_weights;
-  std::vector<double> norms;  // of the values of each h
-  double repeats = 1;
+  std::vector<double> norms;       // of the values of each h
+  std::vector<double> signatures;  // magnitudes, of edges that are not masked
 };
+
+// A number of so many significant bits.
+bool has_bits(double value, int bits);
 
 double sigmoid(double g);
 // An upper limit of |sigmoid'| in g +- error.

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/trimul/trimul.h"
+#include "oracles/core/bound.h"
 #include "oracles/trimul/lanes.h"
 #include "oracles/trimul/roundings.h"
 #include "oracles/trimul/sides.h"
@@ -65,10 +66,11 @@ class TriMul {
         hidden_(question.dims["h"]),
         out_norm_weight_(vector_of(question.inputs[kToOutNormWeight])),
         out_norm_bias_(vector_of(question.inputs[kToOutNormBias])),
-        out_gate_(question.inputs[kOutGate], vector_of(question.inputs[kNormWeight]),
+        out_gate_(question.inputs[kOutGate], units_.factor_bits, vector_of(question.inputs[kNormWeight]),
                   vector_of(question.inputs[kNormBias])),
         to_out_(question.inputs[kToOut]),
-        is_uniform_(sides_.is_uniform()) {
+        is_uniform_(sides_.is_uniform()),
+        lost_(sides_.lost()) {
     if (units_.is_scaled) measure();
     if (hidden_ > 0 && question.recipe.factor != Factor::kStored && Roundings::is_affordable(question.dims))
       roundings_.emplace(question, units_, sides_, out_gate_, to_out_, out_norm_weight_, lost_);
@@ -90,7 +92,6 @@ class TriMul {
   // What f16 loses after hidden.
   void measure() {
     const double h = std::sqrt(static_cast<double>(hidden_));
-    lost_ = sides_.lost();
     lost_.z = kUnderflowF16 * (h * largest_of(out_norm_weight_) + largest_of(out_norm_bias_));
     lost_.gate = kUnderflowF16;
     is_meaningless_ = !std::isfinite(lost_.xn + lost_.hidden + lost_.z + out_gate_.largest + to_out_.largest);
@@ -103,7 +104,7 @@ class TriMul {
     double terms = 0;  // sum of squares
     bool is_open = false;
   };
-  Hidden contract(const Row& left, const Row& right, int64_t h) const {
+  Hidden contract(const Row& left, const Row& right, int64_t h, double repeats) const {
     const auto n = static_cast<size_t>(nodes_), at = static_cast<size_t>(h) * n;
     const auto [value, own, magnitude] =
         contraction_sums({&left.value[at], &left.s[at]}, {&right.value[at], &right.s[at]}, n);
@@ -111,9 +112,8 @@ class TriMul {
                                ? 0
                                : weight_sums(&left.value[at], &left.root_weights[at], &right.value[at],
                                              &right.root_weights[at], n);
-    double s = own;
     const double terms = static_cast<double>(nodes_) * units_.products;
-    s *= std::min(std::max(left.repeats, right.repeats), static_cast<double>(nodes_));
+    double s = repeats * own;
     s += terms * square(units_.contraction_sum) * (value * value + magnitude);
     if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);
     const double storage = units_.hidden_storage * std::abs(value) +
@@ -139,8 +139,12 @@ class TriMul {
     if (result.is_nan || result.is_open) return result;
     std::vector<Hidden> hidden;
     std::vector<double> values;
+    // Of both sides: on the diagonal they share xn.
+    std::vector<double> signatures = left.signatures;
+    signatures.insert(signatures.end(), right.signatures.begin(), right.signatures.end());
+    const double repeats = most_repeats(signatures);
     for (int64_t h = 0; h < hidden_; ++h) {
-      hidden.push_back(contract(left, right, h));
+      hidden.push_back(contract(left, right, h, repeats));
       values.push_back(hidden.back().value);
       result.is_open |= hidden.back().is_open;
     }
@@ -251,7 +255,7 @@ class TriMul {
                             units_.tiny_out_factor * (size + weights);
     const double last_variance = n * square(u) * (sum * sum / 9 + squares / 6);
     error += units_.out_weight * magnitudes + last_sum;
-    if (units_.out_weight > 0 && units_.is_scaled) error += kUnderflowF16 * to_out_.largest * size;
+    if (units_.out_weight > 0) error += units_.lost_weight(to_out_.largest) * size;
     variance += square(units_.out_weight) * squares + last_variance;
     double noise = kLambda * std::sqrt(variance);
     if (!f.rows.bound.empty()) {

@@ -6,7 +6,7 @@
 // is that of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last place in tf32, bf16,
 // f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo and both rests). f16
 // adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in hidden, whose A may
-// be stored as 2^12. i is half a unit of the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how many of n roundings of
+// be stored as 2^12; the other formats half of their smallest number, 2^-134 (bf16) or 2^-137 (tf32). i is half a unit of the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how many of n roundings of
 // different partial sums count, but for a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary 2019]. R is the range of a
 // row, the largest difference of two of its values.
 //
@@ -22,11 +22,13 @@
 //         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2
 // p       a projection W xn:  s = r sum W^2 s(xn) + (m/sigma sum W w)^2 + ((p - W bias) rho)^2 + C q^2 (p^2 + sum W^2 xn^2):
 //         partial sums of C terms in any usual order have at most the mean square of the last term. Weights that are rounded
-//         err alike at all edges: they are kept apart, s_w = f^2 sum W^2 xn^2
+//         err alike at all edges: they are kept apart, s_w = f^2 r sum W^2 xn^2 over those that are no
+//         numbers of the format, r of such weights of a row that are equal. With them goes the error of xn of a channel
+//         whose norm.weight is 0, if f > 0: it is that of its bias, at all edges
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
 //         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126. Two products. Rounded as a factor, and stored
 // hidden  s = r sum_k (right^2 s(left) + left^2 s(right)) + N q^2 (hidden^2 + sum left^2 right^2), r of the rows of xn that
-//         are equal; of weights (sum_k |right| sqrt(s_w(left)) + ...)^2, since their errors are those of all k. E denotes
+//         are equal, of both sides (on the diagonal they are the same) and without those that the mask makes 0; of weights (sum_k |right| sqrt(s_w(left)) + ...)^2, since their errors are those of all k. E denotes
 //         7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
 //         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R,
@@ -50,14 +52,18 @@
 //             7 sqrt(s_x + 2 t |s_xtau| + t^2 s_tau), s_xtau = sum D_e(x) D_e(tau) l_e^2; or, if that is less, the
 //             quotient of the limits
 //   of xn     one l for all roundings of a value. D = sum_h A (right left' + left right') for both sides' edges;
-//             equal edges count as the larger of the square of their sum and the sum of squares. The gate's edge
+//             equal edges count as the larger of the square of their sum and the sum of squares, and so do
+//             all edges in a channel of xn whose norm.weight is 0. The gate's edge
 //             (i,j) may be one of them: its deviation is added. left' = mask (sigmoid Wp + p sigmoid' Wg)
 //   weights   f |W| (0 if W is a number of the format) times sum_k right left'/W, once for all k; r of all weights
 //             that are equal
 //   channel   what is rounded in one channel alone: squares, times the number of channels with equal weights
 //   second    products of two errors with deviations a, b have deviation ab and are less than 62 of it with the
-//             probability above (moments of order 24.4: e (24.4 - 1) [Bonami]), plus ab for their mean. Those of
-//             xn with xn add up over h, those with a rounding of one channel in squares
+//             probability above (moments of order 23.8: e (23.8 - 1) [Bonami]), plus ab for their mean. Those of
+//             xn with xn add up over h, those with a rounding of one channel in squares. The second
+//             derivative of the sigmoid is at most its slope in g +- its error, and 1 / (6 sqrt(3)). If that is less, the
+//             sum over k of products of limits: those of p and g are 7 sqrt(s + s_w), or the sum of the limits of what
+//             they consist of
 //   F         is mean(e N e), N = 1 - (ones + y' y')/H, with eigenvalues from 0 to 1. The linear part of e has a
 //             covariance of at most S + G: the diagonal S of the channels' own roundings, G of those of xn. With
 //             T = trace(N G), n the diagonal of N and x = 7^2/2, the root of F is at most that of

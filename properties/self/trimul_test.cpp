@@ -3,7 +3,9 @@
 // and what its stages add to the error.
 #include "oracles/trimul/trimul.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <numeric>
 
@@ -11,6 +13,7 @@
 #include "oracles/core/compare.h"
 #include "properties/core/fuzz.h"
 #include "properties/core/problem.h"
+#include "properties/core/random.h"
 #include "properties/self/support.h"
 
 namespace assay::trimul {
@@ -20,11 +23,12 @@ Recipe recipe_of(Factor factor, DType intermediate) {
   return {DType::kF32, DType::kF32, DType::kF32, factor, intermediate};
 }
 
-// To so many significant bits, whatever the exponent: f16 as well is scaled so that nothing overflows.
-double rounded(int bits, double value) {
+// To so many significant bits, fewer of a subnormal number; f16 has none, since it is scaled.
+double rounded(int bits, double value, bool has_subnormals = false) {
   if (!std::isfinite(value)) return value;
   int exponent = 0;
   const double fraction = std::frexp(value, &exponent);
+  if (has_subnormals) bits = std::min(bits, bits + exponent + 125);
   return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
 }
 
@@ -35,9 +39,10 @@ class Loop {
       : b_(dims["b"]), n_(dims["n"]), c_(dims["c"]), h_(dims["h"]) {
     bits_ = recipe.factor == Factor::kBF16 ? 8 : 11;
     bits_between_ = recipe.intermediate == DType::kF32 ? 24 : bits_;
+    has_subnormals_ = recipe.factor != Factor::kF16;
     for (const ConstTensorView& view : inputs) inputs_.push_back(dense(view));
     for (Input weight : {kLeftProj, kRightProj, kLeftGate, kRightGate, kOutGate, kToOut}) {
-      for (double& value : inputs_[weight]) value = rounded(bits_, value);
+      for (double& value : inputs_[weight]) value = round_to(bits_, value);
     }
     if (dims["mask"] == 0) inputs_[kMask].assign(static_cast<size_t>(b_ * n_ * n_), 1);
   }
@@ -50,11 +55,11 @@ class Loop {
       const std::vector<double> xn = normalised(x, kNormWeight, kNormBias);
       for (int64_t h = 0; h < h_; ++h) {
         const auto gated = [&](Input proj, Input gates) {
-          return rounded(bits_, at(kMask, edge) * dot(proj, h, xn) * sigmoid(dot(gates, h, xn)));
+          return round_to(bits_, at(kMask, edge) * dot(proj, h, xn) * sigmoid(dot(gates, h, xn)));
         };
         left.push_back(gated(kLeftProj, kLeftGate));
         right.push_back(gated(kRightProj, kRightGate));
-        gate.push_back(rounded(bits_between_, sigmoid(dot(kOutGate, h, xn))));
+        gate.push_back(round_to(bits_between_, sigmoid(dot(kOutGate, h, xn))));
       }
     }
     for (int64_t edge = 0; edge < b_ * n_ * n_; ++edge) {
@@ -66,7 +71,7 @@ class Loop {
           sum += left[static_cast<size_t>((i * n_ + k) * h_ + h)] *
                  right[static_cast<size_t>((j * n_ + k) * h_ + h)];
         }
-        hidden.push_back(rounded(bits_between_, sum));
+        hidden.push_back(round_to(bits_between_, sum));
       }
       std::vector<double> z = normalised(hidden, kToOutNormWeight, kToOutNormBias);
       for (size_t h = 0; h < z.size(); ++h) z[h] *= gate[static_cast<size_t>(edge * h_) + h];
@@ -87,6 +92,7 @@ class Loop {
     return values;
   }
   double at(Input input, int64_t element) const { return inputs_[input][static_cast<size_t>(element)]; }
+  double round_to(int bits, double value) const { return rounded(bits, value, has_subnormals_); }
   static double sigmoid(double g) { return 1 / (1 + std::exp(-g)); }
 
   std::vector<double> normalised(std::vector<double> values, Input weight, Input bias) const {
@@ -106,13 +112,14 @@ class Loop {
     double sum = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       const auto element = row * static_cast<int64_t>(values.size()) + static_cast<int64_t>(i);
-      sum += at(weight, element) * rounded(bits_, values[i]);
+      sum += at(weight, element) * round_to(bits_, values[i]);
     }
     return sum;
   }
 
   int64_t b_, n_, c_, h_;
   int bits_, bits_between_;
+  bool has_subnormals_;
   std::vector<std::vector<double>> inputs_;
 };
 
@@ -124,20 +131,45 @@ Case problem_of(int64_t n, uint64_t seed) {
           .seed = seed};
 }
 
-// What a loop that rounds as `done` says gets wrong in the eyes of `recipe`.
-Comparison compare_loop(const Recipe& recipe, const Recipe& done, const Case& which) {
+// Changes element number e of an input.
+using Change = std::function<void(Input, int64_t e, float&)>;
+
+Problem changed(const Case& which, const Change& change) {
   const Op& op = registry().op("trimul");
   Problem problem(op, op.path("cpu"), which, test::cpu());
   problem.draw_inputs(which.seed);
+  TensorBytes inputs = problem.inputs();
+  for (size_t input = 0; change && input < inputs.size(); ++input) {
+    auto* const values = reinterpret_cast<float*>(inputs[input].data());
+    const auto count = static_cast<int64_t>(inputs[input].size() / sizeof(float));
+    for (int64_t e = 0; e < count; ++e) change(static_cast<Input>(input), e, values[e]);
+  }
+  problem.set_inputs(inputs);
+  return problem;
+}
+
+// Of the first elements of out, `count` at most.
+std::vector<Expected> expected_of(const Problem& problem, const Recipe& recipe, int64_t count = INT64_MAX) {
   Question question = problem.question();
   question.recipe = recipe;
-  const std::vector<double> got = Loop(which.dims, question.inputs, done).out();
-  std::vector<int64_t> elements(got.size());
+  const Dims& dims = problem.which().dims;
+  std::vector<int64_t> elements(
+      static_cast<size_t>(std::min(count, dims["b"] * dims["n"] * dims["n"] * dims["c"])));
   std::iota(elements.begin(), elements.end(), 0);
-  std::vector<Expected> expected(got.size());
+  std::vector<Expected> expected(elements.size());
   registry().oracle("trimul").solve(question, 0)(elements, expected);
+  return expected;
+}
+
+// What a loop that rounds as `done` says gets wrong in the eyes of `recipe`.
+Comparison compare_loop(const Recipe& recipe, const Recipe& done, const Case& which,
+                        const Change& change = {}, int64_t count = INT64_MAX) {
+  const Problem problem = changed(which, change);
+  const std::vector<Expected> expected = expected_of(problem, recipe, count);
+  const std::vector<double> got = Loop(which.dims, problem.question().inputs, done).out();
   Comparison comparison;
-  for (size_t i = 0; i < got.size(); ++i) comparison.add(expected[i], got[i], elements[i], DType::kF64);
+  for (size_t i = 0; i < expected.size(); ++i)
+    comparison.add(expected[i], got[i], static_cast<int64_t>(i), DType::kF64);
   return comparison;
 }
 
@@ -153,6 +185,77 @@ TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
       EXPECT_GT(c.rms(), c.predicted_rms() / 10) << name_of(dtype) << " " << seed;
     }
   }
+}
+
+// In formats of f32's range, which nothing is scaled for.
+TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
+  for (const auto& [factor, dtype] : {std::pair{Factor::kBF16, DType::kBF16}, {Factor::kTF32, DType::kF32}}) {
+    const Recipe recipe = recipe_of(factor, dtype);
+    const Comparison weights =
+        compare_loop(recipe, recipe, problem_of(8, 0), [](Input input, int64_t, float& value) {
+          if (input == kToOut) value *= 0x1p-131f;
+        });
+    EXPECT_EQ(weights.wrong, 0) << name_of(factor) << ": " << weights.max_error_over_bound;
+    const Comparison z =
+        compare_loop(recipe, recipe, problem_of(8, 0), [](Input input, int64_t, float& value) {
+          if (input == kToOutNormWeight || input == kToOutNormBias) value *= 0x1p-131f;
+          if (input == kToOut) value *= 0x1p100f;
+        });
+    EXPECT_EQ(z.wrong, 0) << name_of(factor) << ": " << z.max_error_over_bound;
+  }
+}
+
+// xn is nearly its bias, whose rounding is that of all edges; the weights are numbers of the format.
+TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
+  const Recipe recipe = recipe_of(Factor::kTF32, DType::kF32);
+  Case which = problem_of(140, 1);
+  which.dims = {{"b", 1}, {"n", 140}, {"c", 16}, {"h", 4}, {"mask", 0}};
+  const auto change = [](Input input, int64_t e, float& value) {
+    const CounterRandom random(1, input);
+    const auto pair = static_cast<uint64_t>(e / 2);
+    if (input == kLeftProj || input == kRightProj)
+      value = static_cast<float>(rounded(11, random.normal(pair)) * (e % 2 == 0 ? 1 : -1));
+    if (input == kLeftGate || input == kRightGate) value = 0;
+    if (input == kOutGate || input == kToOut) value = static_cast<float>(rounded(11, value));
+    if (input == kNormWeight) value = e == 0 ? 0.01f : 0;
+    if (input == kNormBias)
+      value = static_cast<float>(1 + random.uniform(pair) + random.uniform(static_cast<uint64_t>(e), 1));
+  };
+  const Comparison c = compare_loop(recipe, recipe, which, change, 128 * 16);
+  EXPECT_EQ(c.wrong, 0) << c.max_error_over_bound;
+}
+
+// Edges of padding are equal, but their errors are nothing.
+TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
+  for (const Recipe& recipe :
+       {recipe_of(Factor::kStored, DType::kF32), recipe_of(Factor::kBF16, DType::kBF16)}) {
+    const Case which = problem_of(16, 0);
+    const auto padded = [&](bool is_equal) {
+      const auto change = [is_equal](Input input, int64_t e, float& value) {
+        const int64_t edge = input == kX ? e / 32 : e;
+        if (edge % 16 < 6) return;
+        if (input == kMask) value = 0;
+        if (input == kX && is_equal) value = 0;
+      };
+      return expected_of(changed(which, change), recipe, 6 * 32);
+    };
+    const std::vector<Expected> equal = padded(true), different = padded(false);
+    for (size_t e = 0; e < equal.size(); ++e) {
+      EXPECT_EQ(equal[e].value, different[e].value);
+      EXPECT_EQ(equal[e].bound, different[e].bound) << recipe.to_string();
+    }
+  }
+}
+
+// Integers are numbers of the format: as weights they are not rounded, also where gates are saturated.
+TEST(TriMulOracle, BoundsOfIntegersAreLessThanValues) {
+  Case which = problem_of(9, 483067);
+  which.dims = {{"b", 1}, {"n", 9}, {"c", 9}, {"h", 80}, {"mask", 1}};
+  which.data = Regime::kIntegers;
+  const auto expected = expected_of(changed(which, {}), recipe_of(Factor::kBF16, DType::kBF16));
+  const auto known =
+      std::ranges::count_if(expected, [](const Expected& e) { return std::abs(e.value) > e.bound; });
+  EXPECT_GT(known, std::ssize(expected) / 10);
 }
 
 TEST(TriMulOracle, RejectsFactorsOf16BitsInPathsOfF32) {
