@@ -21,14 +21,14 @@
 //         |V^ - V| <= 2 sqrt(V) 2uR + (2uR + m)^2 + ([C] + 3) u V, and 4u for the sum, the root, the quotient.
 //         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2
 // p       a projection W xn:  s = r sum W^2 s(xn) + (m/sigma sum W w)^2 + ((p - W bias) rho)^2 + C q^2 (p^2 + sum W^2 xn^2):
-//         partial sums of C terms in any usual order have at most the mean square of the last term. Weights that are rounded
-//         err alike at all edges: they are kept apart, s_w = f^2 r sum W^2 xn^2 over those that are no
-//         numbers of the format, r of such weights of a row that are equal. With them goes the error of xn of a channel
-//         whose norm.weight is 0, if f > 0: it is that of its bias, at all edges
+//         partial sums of C terms in any usual order have at most the mean square of the last term. What errs alike at all
+//         edges is kept apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a
+//         row that are equal; and, where f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
 //         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126. Two products. Rounded as a factor, and stored
 // hidden  s = r sum_k (right^2 s(left) + left^2 s(right)) + N q^2 (hidden^2 + sum left^2 right^2), r of the rows of xn that
-//         are equal, of both sides (on the diagonal they are the same) and without those that the mask makes 0; of weights (sum_k |right| sqrt(s_w(left)) + ...)^2, since their errors are those of all k. E denotes
+//         are equal, of both sides (on the diagonal they are the same) and without those that the mask makes 0; of weights
+//         (sum_k |right| sqrt(s_w(left)) + ...)^2, since their errors are those of all k. E denotes
 //         7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
 //         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R,
@@ -52,9 +52,9 @@
 //             7 sqrt(s_x + 2 t |s_xtau| + t^2 s_tau), s_xtau = sum D_e(x) D_e(tau) l_e^2; or, if that is less, the
 //             quotient of the limits
 //   of xn     one l for all roundings of a value. D = sum_h A (right left' + left right') for both sides' edges;
-//             equal edges count as the larger of the square of their sum and the sum of squares, and so do
-//             all edges in a channel of xn whose norm.weight is 0. The gate's edge
-//             (i,j) may be one of them: its deviation is added. left' = mask (sigmoid Wp + p sigmoid' Wg)
+//             equal edges count as the larger of the square of their sum and the sum of squares, and so do all edges
+//             in a channel of xn whose norm.weight is 0. The gate's edge (i,j) may be one of them: its deviation is
+//             added. left' = mask (sigmoid Wp + p sigmoid' Wg)
 //   weights   f |W| (0 if W is a number of the format) times sum_k right left'/W, once for all k; r of all weights
 //             that are equal
 //   channel   what is rounded in one channel alone: squares, times the number of channels with equal weights
