@@ -357,5 +357,22 @@ TEST(TriMulOracle, PathsOfTF32AreRight) {
   expect_right<Factor::kTF32, DType::kF32>();
 }
 
+// Without CUDA there are no paths with these recipes: the CPU path stands in, as in FuzzEveryOp.
+template <Factor kFactor, DType kBetween>
+void expect_trusted() {
+  FuzzOptions options;
+  options.cases = 60;
+  options.max_shrinks = 0;
+  for_cases(stand_in<kFactor, kBetween>(), options, [](const Judged& judged) {
+    EXPECT_NE(judged.verdict.kind, VerdictKind::kMistrusted)
+        << judged.which.to_string() << ": " << judged.verdict.reason;
+  });
+}
+TEST(TriMulOracle, BoundsOfBF16MeanSomething) {
+  expect_trusted<Factor::kBF16, DType::kBF16>();
+}
+TEST(TriMulOracle, BoundsOfF16MeanSomething) {
+  expect_trusted<Factor::kF16, DType::kF16>();
+}
 }  // namespace
 }  // namespace assay::trimul
