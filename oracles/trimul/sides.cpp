@@ -47,7 +47,9 @@ bool Sides::is_uniform() const {
 void Sides::measure() {
   const double c = std::sqrt(static_cast<double>(channels_));
   double most = 0;
-  for_mask(question_, [&](double m) { most = std::max(most, std::abs(m)); });
+  for_mask(question_, [&](double m) {
+    if (std::isfinite(m)) most = std::max(most, std::abs(m));
+  });
   const auto factor = [&](const Projection& p) {
     return largest_of(p.norms) * (c * largest_of(norm_weight_) + norm_of(norm_bias_)) * most;
   };

@@ -31,23 +31,6 @@ double factor_unit(const Recipe& recipe) {
   throw Error("Factor({}) is not a factor", static_cast<int>(recipe.factor));
 }
 
-// What rounding to a factor of f32's exponents loses below 2^-126, where its bits end before those of f32: half of the last
-// bit. A split loses as much in its rest. Factors of f16 are scaled (kUnderflowF16).
-double factor_tiny(Factor factor) {
-  switch (factor) {
-    case Factor::kStored:
-    case Factor::kF16:
-      return 0;
-    case Factor::kTF32:
-    case Factor::kTF32x3:
-      return 0x1p-137;
-    case Factor::kBF16:
-    case Factor::kBF16x3:
-      return 0x1p-134;
-  }
-  throw Error("Factor({}) is not a factor", static_cast<int>(factor));
-}
-
 int factor_bits_of(Factor factor) {
   switch (factor) {
     case Factor::kStored:
@@ -90,7 +73,6 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
   projection_factor = projection_weight = at(kProjections, factor);
   contraction_factor = at(kContraction, factor);
   out_factor = out_weight = at(kOutProjection, factor);
-  tiny_out_factor = at(kOutProjection, factor_tiny(recipe.factor));
   left_storage = at(kContraction, factor == storage ? 0 : storage);  // one rounding if they are the same
   hidden_storage = at(kHiddenStorage, storage);
   gate_storage = at(kOutGate, storage);

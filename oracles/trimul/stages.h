@@ -34,9 +34,8 @@ struct Units {
   double projection_factor, projection_weight, contraction_factor, out_factor, out_weight;  // f
   double left_storage, hidden_storage, gate_storage;                                        // i
   double tiny_in, tiny_projection, tiny_gate, tiny_contraction, tiny_hidden, tiny_norm_out, tiny_out_gate,
-      tiny_out;            // underflow in f32
-  double tiny_out_factor;  // underflow in the format of factors
-  double underflow_gate;   // below which a sigmoid may become 0
+      tiny_out;           // underflow in f32
+  double underflow_gate;  // below which a sigmoid may become 0
   double underflow_out_gate;
   bool is_scaled;   // f16
   bool is_split;    // bf16x3

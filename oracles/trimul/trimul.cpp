@@ -234,7 +234,7 @@ class TriMul {
     const Expected open{.value = 0, .bound = HUGE_VAL, .variance = 0, .is_open = true};
     if (f.is_open) return open;
     const double u = units_.out_sum;
-    double sum = 0, magnitudes = 0, error = 0, variance = 0, squares = 0, size = 0, weights = 0;
+    double sum = 0, magnitudes = 0, error = 0, variance = 0, squares = 0, size = 0;
     for (size_t h = 0; h < f.z.size(); ++h) {
       const double weight = to_out_.values[static_cast<size_t>(c * to_out_.columns) + h], z = f.z[h];
       if (std::isinf(weight) && std::abs(z) <= f.error[h]) return open;
@@ -244,15 +244,13 @@ class TriMul {
       error += std::abs(weight) * f.error[h];
       variance += weight * weight * f.variance[h];
       size += std::abs(z) + f.error[h];
-      weights += std::abs(weight);
     }
     if (std::isinf(sum) && units_.is_split) return open;  // the rest of an infinity may be a NaN
     if (!std::isfinite(sum)) return {.value = sum, .bound = 0, .variance = 0};
     if (magnitudes + error >= kOverflow) return open;
     const double n = static_cast<double>(to_out_.columns) * units_.products;
-    const double last_sum = roundings(n) * u * (magnitudes + error) +
-                            (magnitudes > 0 ? n * units_.tiny_out : 0) +
-                            units_.tiny_out_factor * (size + weights);
+    const double last_sum =
+        roundings(n) * u * (magnitudes + error) + (magnitudes > 0 ? n * units_.tiny_out : 0);
     const double last_variance = n * square(u) * (sum * sum / 9 + squares / 6);
     error += units_.out_weight * magnitudes + last_sum;
     if (units_.out_weight > 0) error += units_.lost_weight(to_out_.largest) * size;

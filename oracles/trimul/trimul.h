@@ -36,8 +36,7 @@
 //         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
 //         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
 // z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
-// out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|, and t sum (|W| + |z|) for what ends at the last bit t of subnormal
-//         factors
+// out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|
 //
 // All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), the
 // smaller of the above and of this holds. To first order out[c] is wrong by sum_e D_e e, over the independent
