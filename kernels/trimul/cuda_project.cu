@@ -31,9 +31,7 @@ struct Plan {
       TileFactor<kFactor>::kIsShort && kGroups < 3 && kVectors == 1 ? 2 : 1;  // on a multiprocessor
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
-  // Results on their way out: kStagedHidden rows of 64 edges for each group, 16 bytes apart in their banks.
-  static constexpr int kStagedPitch = kGroupRows * int{sizeof(T)} + 16;
-  static constexpr int kStagedBytes = kStagedHidden * kStagedPitch;
+  static constexpr int kStagedBytes = kThreads / 32 * Staged<T>::kBytes;  // results on their way out
 };
 
 struct Arguments {
@@ -171,7 +169,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   extern __shared__ __align__(16) uint8_t shared[];
   const int tile_bytes = Plan::Tile::bytes(a.channels);
   uint8_t* const staged_all = shared + tile_bytes;
-  auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kGroups * Plan::kStagedBytes);
+  auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kStagedBytes);
   const int64_t in_job = blockIdx.x / a.tiles, batch = a.first_batch + in_job;
   const int64_t start = (blockIdx.x - in_job * a.tiles) * Plan::kRows;
   // On their way before one thread sets up the ring, for which the others will wait.
@@ -187,18 +185,23 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const int lane = static_cast<int>(threadIdx.x % 32),
             row = static_cast<int>(threadIdx.x / 32) * 16 + lane / 4;
   const float mask[2] = {masks[row], masks[row + 8]};
-  uint8_t* const staged = staged_all + group * Plan::kStagedBytes;
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  uint8_t* const staged = staged_all + warp * Staged<T>::kBytes;
   const uint32_t rows = shared_address(shared) + static_cast<uint32_t>(Plan::Tile::group_offset(group));
-  const int64_t first_edge = start + group * kGroupRows, edges = a.planes.plane() - first_edge;
+  const int64_t first_edge = start + warp * kWarpEdges, edges = a.planes.plane() - first_edge;
   const int64_t offset = in_job * a.planes.batch() + first_edge;
   const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], void* to,
                                          int first) {
     ring.refill();
-    stage<Plan>(values, staged);
-    synchronize_group(group);
-    unstage<Plan, kIsFactor>(staged, static_cast<T*>(to) + offset + first * a.planes.plane(),
-                             a.planes.plane(), a.rest, static_cast<int>(a.planes.hidden) - first, edges);
-    synchronize_group(group);
+#pragma unroll
+    for (int part = 0; part < kStagedHidden; part += kStagedColumns) {
+      stage<T>(values + part / 2, staged);
+      __syncwarp();
+      unstage<Plan::kFactor, kIsFactor>(
+          staged, static_cast<T*>(to) + offset + (first + part) * a.planes.plane(), a.planes.plane(), a.rest,
+          static_cast<int>(a.planes.hidden) - first - part, edges);
+      __syncwarp();
+    }
   };
 
   // What brings a sum to -g / ln 2. Beyond the range of f32 the sigmoid is a half, 0 or 1 whatever the exponent is: factors
@@ -247,7 +250,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
 // Shared memory of a block but for the ring.
 template <class Plan>
 int fixed_bytes(int channels) {
-  return Plan::Tile::bytes(channels) + Plan::kGroups * Plan::kStagedBytes + Plan::kRows * 4;
+  return Plan::Tile::bytes(channels) + Plan::kStagedBytes + Plan::kRows * 4;
 }
 
 template <class Plan>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the projections of a group's 64 edges leave: through rows in shared memory, one for each channel, Plan::kStagedPitch
-// bytes apart.
+// How the projections of a warp's 16 edges leave: through rows in shared memory, one for each channel, so that a row is
+// written as whole sectors. No other warp takes part.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,54 +13,74 @@
 
 namespace assay::trimul {
 
-// Two rows of 64 columns as rows of `staged`, one for each column.
-template <class Plan>
-__device__ void stage(const float (&values)[32], uint8_t* staged) {
-  using T = typename Plan::T;
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
+inline constexpr int kWarpEdges = 16;
+inline constexpr int kStagedColumns = 32;  // channels at once
+
+// The rows of a warp.
+template <class T>
+struct Staged {
+  static constexpr int kVector = 16 / int{sizeof(T)};  // edges
+  static constexpr int kVectors = kWarpEdges / kVector;
+  // Rows of two vectors exchange them every four columns, longer ones are a vector apart: no two lanes meet in a bank.
+  static constexpr bool kIsExchanged = kVectors == 2;
+  static constexpr int kPitch = 16 * (kIsExchanged ? kVectors : kVectors + 1);
+  static constexpr int kBytes = kStagedColumns * kPitch;
+
+  __device__ static int offset(int column, int vector) {
+    return column * kPitch + 16 * (kIsExchanged ? vector ^ (column / 4 % 2) : vector);
+  }
+};
+
+// Two rows of 32 columns as rows of `staged`, one for each column.
+template <class T>
+__device__ void stage(const float* values, uint8_t* staged) {
+  using Rows = Staged<T>;
+  const int lane = static_cast<int>(threadIdx.x % 32);
   if constexpr (sizeof(T) == 2) {
 #if __CUDA_ARCH__ >= 900
-    // Four matrices at once: both halves of the warp's 16 edges, of 16 columns.
-    const int column = lane / 16 * 8 + lane % 8, edge = 16 * warp + lane / 8 % 2 * 8;
-    uint32_t to = shared_address(staged) + static_cast<uint32_t>(column * Plan::kStagedPitch + edge * 2);
+    // Four matrices at once: both halves of the edges, of 16 columns.
+    uint32_t to =
+        shared_address(staged) + static_cast<uint32_t>(Rows::offset(lane / 16 * 8 + lane % 8, lane / 8 % 2));
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
+    for (int j = 0; j < kStagedColumns / 8; j += 2) {
       const float* const v = values + 4 * j;
       asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to),
                    "r"(pack_factors<T>(v[0], v[1])), "r"(pack_factors<T>(v[2], v[3])),
                    "r"(pack_factors<T>(v[4], v[5])), "r"(pack_factors<T>(v[6], v[7]))
                    : "memory");
-      to += 16 * Plan::kStagedPitch;
+      to += 16 * Rows::kPitch;
     }
 #endif
   } else {
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < kStagedColumns / 8; ++j) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int column = 8 * j + lane % 4 * 2 + e % 2, edge = 16 * warp + lane / 4 + e / 2 * 8;
-        *reinterpret_cast<float*>(staged + column * Plan::kStagedPitch + edge * 4) = values[4 * j + e];
+        const int column = 8 * j + lane % 4 * 2 + e % 2, edge = lane / 4 + e / 2 * 8;
+        float* const to = reinterpret_cast<float*>(staged + Rows::offset(column, edge / Rows::kVector)) +
+                          edge % Rows::kVector;
+        *to = values[4 * j + e];
       }
     }
   }
 }
 
-// What is staged goes to memory: `to` is where the group's first edge of the first channel lies. Factors of f32's width
+// What is staged goes to memory: `to` is where the warp's first edge of the first channel lies. Factors of f32's width
 // are rounded on the way.
-template <class Plan, bool kIsFactor>
-__device__ void unstage(const uint8_t* staged, typename Plan::T* to, int64_t plane, int64_t rest,
-                        int channels, int64_t edges) {
-  using T = typename Plan::T;
-  constexpr int kVector = 16 / int{sizeof(T)}, kVectors = kGroupRows / kVector;
-  constexpr int kStep = kGroupThreads / kVectors;  // [channels] from a vector of a thread to the next
-  const int thread = static_cast<int>(threadIdx.x % kGroupThreads);
-  const int first = thread / kVectors, vector = thread % kVectors;
-  if (vector * kVector >= edges) return;
-  staged += first * Plan::kStagedPitch + vector * 16;
-  to += first * plane + vector * kVector;
+template <Factor kFactor, bool kIsFactor>
+__device__ void unstage(const uint8_t* staged, Stored<kFactor>* to, int64_t plane, int64_t rest, int channels,
+                        int64_t edges) {
+  using T = Stored<kFactor>;
+  using Rows = Staged<T>;
+  constexpr int kStep = 32 / Rows::kVectors;  // [channels] from a vector of a lane to the next
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int first = lane / Rows::kVectors, vector = lane % Rows::kVectors;
+  if (vector * Rows::kVector >= edges) return;
+  staged += Rows::offset(first, vector);
+  to += first * plane + vector * Rows::kVector;
 #pragma unroll
-  for (int i = 0; i < kStagedHidden / kStep; ++i) {
-    const uint4 bits = *reinterpret_cast<const uint4*>(staged + i * kStep * Plan::kStagedPitch);
+  for (int i = 0; i < kStagedColumns / kStep; ++i) {
+    const uint4 bits = *reinterpret_cast<const uint4*>(staged + i * kStep * Rows::kPitch);
     const bool is_there = first + i * kStep < channels;
     if constexpr (kIsFactor && sizeof(T) == 4) {
       float values[4] = {__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
@@ -73,7 +93,7 @@ __device__ void unstage(const uint8_t* staged, typename Plan::T* to, int64_t pla
         values[e] = rounded;
       }
       if (is_there) *reinterpret_cast<float4*>(to) = {values[0], values[1], values[2], values[3]};
-      if constexpr (Plan::kFactor == Factor::kTF32x3) {
+      if constexpr (kFactor == Factor::kTF32x3) {
         if (is_there) *reinterpret_cast<float4*>(to + rest) = {rests[0], rests[1], rests[2], rests[3]};
       }
     } else {
