@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kMostWork = 0x1p33;  // multiplications
 constexpr double kMostSlopes = 0x1p25;
+constexpr double kMostGrams = 0x1p25;  // of one node
 
 // Equal for rows with equal weights, or, if it may, with opposite ones.
 double signature_of(const Projection& w, size_t h, bool is_odd) {
@@ -49,6 +50,25 @@ ASSAY_VECTORS void meet_weights(const double* other, const double* slopes, const
     for (size_t k = 0; k < nodes; ++k) {
       const double factor = other[h * nodes + k] * slopes[k * hidden + h];
       for (size_t c = 0; c < channels; ++c) to[h * channels + c] += factor * xn[k * channels + c];
+    }
+  }
+}
+
+// The products of all pairs of rows of slopes (H, n), in the order (0,0), (1,0), (1,1), (2,0) ...
+ASSAY_VECTORS void gram(const double* slopes, size_t hidden, size_t n, double* to) {
+  constexpr size_t kRows = 4;
+  for (size_t h = 0; h < hidden; ++h) {
+    const double* row = &slopes[h * n];
+    for (size_t first = 0; first <= h; first += kRows) {
+      const size_t rows = std::min(kRows, h + 1 - first);
+      Lanes sums[kRows] = {};
+      for (size_t column = 0; column < n; column += kLanes) {
+        for (size_t other = 0; other < kRows; ++other) {
+          const double* with = &slopes[std::min(first + other, h) * n + column];
+          for (size_t lane = 0; lane < kLanes; ++lane) sums[other][lane] += row[column + lane] * with[lane];
+        }
+      }
+      for (size_t other = 0; other < rows; ++other) *to++ = total(sums[other]);
     }
   }
 }
@@ -103,10 +123,18 @@ ASSAY_VECTORS void multiply(const double* forms, size_t count, const double* fac
   }
 }
 
-bool Roundings::is_affordable(const Dims& dims) {
+Roundings::Extent Roundings::affordable(const Dims& dims) {
   const auto size = [&](const char* key) { return static_cast<double>(dims[key]); };
   const double edges = size("b") * size("n") * size("n"), slopes = size("h") * (size("c") + 2);
-  return edges * slopes <= kMostSlopes && edges * size("n") * slopes * (size("c") + 4) * 2 <= kMostWork;
+  if (edges * slopes <= kMostSlopes && edges * size("n") * slopes * (size("c") + 4) * 2 <= kMostWork)
+    return Extent::kAll;
+  const double grams = size("n") * size("h") * size("h") / 2;
+  return grams <= kMostGrams && grams * (size("c") + 2) <= kMostWork ? Extent::kCorners : Extent::kNothing;
+}
+
+bool Roundings::covers(int64_t b, int64_t i, int64_t j) const {
+  const auto is_corner = [&](int64_t node) { return node == 0 || node + 1 == static_cast<int64_t>(nodes_); };
+  return is_small_ || (!has_fixed_ && b == 0 && is_corner(i) && is_corner(j));
 }
 
 Roundings::Roundings(const Question& question, const Units& units, const Sides& sides,
@@ -123,6 +151,7 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
       channels_(static_cast<size_t>(question.dims["c"])),
       hidden_(static_cast<size_t>(question.dims["h"])),
       columns_((channels_ + 2 + kLanes - 1) / kLanes * kLanes),
+      is_small_(affordable(question.dims) == Extent::kAll),
       weights_(weights_of(
           {&sides.proj(false), &sides.gates(false), &sides.proj(true), &sides.gates(true), &out_gate},
           units.projection_weight)),
@@ -198,7 +227,9 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
        {&node.squares, &node.fixed, &node.by_proj, &node.by_gate, &node.own, &node.own_limits, &node.second,
         &node.second_mixed, &node.second_weights, &node.weights, &node.all, &node.all_second})
     values->assign(size, 0);
-  node.slopes.resize(size * columns_);
+  node.slopes.resize((is_small_ ? nodes_ : 1) * hidden_ * columns_);
+  const size_t grams = hidden_ * (hidden_ + 1) / 2;
+  if (!is_small_) node.grams.resize(nodes_ * grams);
   const Projection &proj = sides_.proj(is_right), &gates = sides_.gates(is_right);
   const Row& row = is_right ? sides_.right(b, i) : sides_.left(b, i);
   const double lost = units_.contraction_factor > 0 ? (is_right ? lost_.right : lost_.left) : 0;
@@ -222,7 +253,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
       const double a = m * gate.value, slope = m * p.value * sigmoid_slope(g.value, 0);
       node.by_proj[at] = a;
       node.by_gate[at] = slope;
-      double* slopes = &node.slopes[at * columns_];
+      double* slopes = &node.slopes[(is_small_ ? at : h) * columns_];
       for (size_t c = 0; c < channels_; ++c) {
         const size_t w = h * channels_ + c;
         slopes[c] = (a * proj.values[w] + slope * gates.values[w]) * std::sqrt(e.repeats) * e.limits[c];
@@ -256,16 +287,22 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
       node.all[at] =
           std::abs(a) * error_p + std::abs(slope) * error_g + node.own_limits[at] + node.all_second[at];
     }
+    if (!is_small_) gram(node.slopes.data(), hidden_, columns_, &node.grams[k * grams]);
   }
   node.repeats = most_repeats(values);
+}
+
+double Roundings::repeats_of(const Node& left, const Node& right) const {
+  std::vector<double> signatures = left.unmasked;
+  signatures.insert(signatures.end(), right.unmasked.begin(), right.unmasked.end());
+  return most_repeats(signatures);
 }
 
 Roundings::Channels Roundings::channels(const Node& left, const Node& right, const Row& l, const Row& r,
                                         const Finish& f) const {
   Channels result(hidden_);
-  std::vector<double> signatures = left.unmasked;
-  signatures.insert(signatures.end(), right.unmasked.begin(), right.unmasked.end());
-  const double repeats = most_repeats(signatures), terms = static_cast<double>(nodes_) * units_.products;
+  const double edges = static_cast<double>(left.unmasked.size() + right.unmasked.size());
+  const double repeats = repeats_of(left, right), terms = static_cast<double>(nodes_) * units_.products;
   const bool has_weights = units_.projection_weight > 0;
   for (size_t h = 0; h < hidden_; ++h) {
     double xn = 0, fixed = 0, own_left = 0, own_right = 0, square_second = 0, second = 0, square_mixed = 0,
@@ -291,7 +328,7 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
       mixed += rv * left.second_weights[at] + lv * right.second_weights[at] +
                std::sqrt(left.weights[at] * right.weights[at]);
     }
-    result.xn[h] = repeats * xn + static_cast<double>(signatures.size()) * fixed;
+    result.xn[h] = repeats * xn + edges * fixed;
     result.second[h] = second + kChaos * std::sqrt(repeats * square_second);
     result.second_own[h] = kChaos * (std::sqrt(repeats * square_mixed) + mixed);
     if (most < result.second[h] + result.second_own[h]) {
@@ -325,6 +362,7 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
 
 std::vector<Form> Roundings::shared(const Node& left, const Node& right, const Row& l, const Row& r,
                                     const std::vector<double>& forms) const {
+  if (!is_small_) return shared_by_grams(left, right, l, r, forms);
   // Edges with equal xn, or opposite one, stand side by side. What is fixed is equal at all of them.
   struct Term {
     double signature;
@@ -370,6 +408,66 @@ std::vector<Form> Roundings::shared(const Node& left, const Node& right, const R
         to.most_common += std::max(common_of_sum, common[c]);
         sum[c] = square_sum[c] = common[c] = 0;
       }
+    }
+  }
+  return result;
+}
+
+std::vector<Form> Roundings::shared_by_grams(const Node& left, const Node& right, const Row& l, const Row& r,
+                                             const std::vector<double>& forms) const {
+  const size_t size = hidden_ * (hidden_ + 1) / 2, count = forms.size() / hidden_;
+  std::vector<double> grams(size), of_left(hidden_), of_right(hidden_);
+  for (size_t k = 0; k < nodes_; ++k) {
+    for (size_t h = 0; h < hidden_; ++h) {
+      of_left[h] = l.value[h * nodes_ + k];
+      of_right[h] = r.value[h * nodes_ + k];
+    }
+    const double *by_left = &left.grams[k * size], *by_right = &right.grams[k * size];
+    for (size_t h = 0, at = 0; h < hidden_; ++h) {
+      for (size_t other = 0; other <= h; ++other, ++at)
+        grams[at] += of_right[h] * of_right[other] * by_left[at] + of_left[h] * of_left[other] * by_right[at];
+    }
+  }
+  const double repeats = repeats_of(left, right);
+  const auto times = [&](const double* form) {
+    std::vector<double> product(hidden_);
+    for (size_t h = 0, at = 0; h < hidden_; ++h) {
+      for (size_t other = 0; other < h; ++other, ++at) {
+        product[h] += grams[at] * form[other];
+        product[other] += grams[at] * form[h];
+      }
+      product[h] += grams[at++] * form[h];
+    }
+    return product;
+  };
+  const auto dot = [&](const double* a, const double* b) {
+    return std::inner_product(a, a + hidden_, b, 0.0);
+  };
+  // Of what the matrix and a product with it cancel, the oracle's own error is a part of these.
+  constexpr double kOwn = 0x1p-40;
+  const auto roots_of = [&](const double* form) {
+    double roots = 0;
+    for (size_t h = 0, at = 0; h < hidden_; at += ++h + 1) roots += std::abs(form[h]) * std::sqrt(grams[at]);
+    return roots;
+  };
+  const double* last = &forms[(count - 1) * hidden_];
+  const std::vector<double> times_last = times(last);
+  const double roots_of_last = roots_of(last);
+  std::vector<Form> result(count);
+  for (size_t f = count; f-- > 0;) {
+    const double* form = &forms[f * hidden_];
+    const double s = dot(form, times(form).data()), roots = roots_of(form), own = kOwn * square(roots);
+    Form& to = result[f];
+    to.limit = HUGE_VAL;
+    to.s = repeats * (std::max(s, 0.0) + own);
+    if (repeats == 1) {
+      const double common = dot(form, times_last.data()), own_common = kOwn * roots * roots_of_last;
+      to.least = std::max(s - own, 0.0);
+      to.least_common = common - own_common;
+      to.most_common = common + own_common;
+    } else {
+      to.most_common = std::sqrt(to.s * result[count - 1].s);
+      to.least_common = -to.most_common;
     }
   }
   return result;

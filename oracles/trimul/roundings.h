@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What independent roundings do to whole rows of out, by the derivatives of out by each of them: for small problems,
-// where there are few enough. The derivation stands in oracles/trimul/trimul.h, "All channels at once".
+// What independent roundings do to whole rows of out, by the derivatives of out by each of them: for all of a small
+// problem, and for the corners of a large one. The derivation stands in oracles/trimul/trimul.h, "All channels at once".
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,13 @@ struct Finish {
 
 class Roundings {
  public:
-  static bool is_affordable(const Dims& dims);
+  enum class Extent : uint8_t { kNothing, kCorners, kAll };
+  static Extent affordable(const Dims& dims);
   Roundings(const Question& question, const Units& units, const Sides& sides, const Projection& out_gate,
             const Projection& to_out, const std::vector<double>& out_norm_weight, const Lost& lost);
+
+  // Whether there is an answer for an edge: for the first and last nodes of the first batch, unless for all.
+  bool covers(int64_t b, int64_t i, int64_t j) const;
 
   // Of all roundings but those of the last sum: (C). Infinite where they may be as large as what hidden's norm divides
   // by.
@@ -69,7 +73,9 @@ class Roundings {
   // Of left, or right, of one first node.
   struct Node {
     std::once_flag once;
-    std::vector<double> slopes;   // (N, H, C + 2): derivatives by the roundings of xn, times their limits
+    std::vector<double> slopes;  // (N, H, C + 2): derivatives by the roundings of xn, times their limits
+    std::vector<double>
+        grams;  // in their place (N, H (H + 1) / 2), of a large problem: sums over C + 2 of products
     std::vector<double> squares;  // (N, H): sums of their squares
     std::vector<double>
         fixed;  // (N, H): of those of channels of xn that are the same at all edges, which `squares` lacks
@@ -106,6 +112,9 @@ class Roundings {
   // Of linear forms of hidden, (forms, H).
   std::vector<Form> shared(const Node& left, const Node& right, const Row& l, const Row& r,
                            const std::vector<double>& forms) const;
+  std::vector<Form> shared_by_grams(const Node& left, const Node& right, const Row& l, const Row& r,
+                                    const std::vector<double>& forms) const;
+  double repeats_of(const Node& left, const Node& right) const;
 
   const Question& question_;
   const Units& units_;
@@ -114,6 +123,7 @@ class Roundings {
   const std::vector<double>& out_norm_weight_;
   const Lost& lost_;
   size_t nodes_, channels_, hidden_, columns_;
+  bool is_small_;
   std::vector<Weights> weights_;  // of left, its gate, right, its gate, the output's gate
   Weights gate_weights_, out_weights_;
   std::vector<char> is_fixed_;  // (columns): channels of xn

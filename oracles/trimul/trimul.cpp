@@ -72,7 +72,8 @@ class TriMul {
         is_uniform_(sides_.is_uniform()),
         lost_(sides_.lost()) {
     if (units_.is_scaled) measure();
-    if (hidden_ > 0 && question.recipe.factor != Factor::kStored && Roundings::is_affordable(question.dims))
+    if (hidden_ > 0 && question.recipe.factor != Factor::kStored &&
+        Roundings::affordable(question.dims) != Roundings::Extent::kNothing)
       roundings_.emplace(question, units_, sides_, out_gate_, to_out_, out_norm_weight_, lost_);
   }
 
@@ -189,7 +190,7 @@ class TriMul {
       gate(e, static_cast<int64_t>(h), y, error, variance, result);
       normalised_y.push_back(y);
     }
-    if (roundings_ && !result.is_open) {
+    if (roundings_ && roundings_->covers(b, i, j) && !result.is_open) {
       std::vector<double> errors, terms;
       for (const Hidden& one : hidden) {
         errors.push_back(one.error);

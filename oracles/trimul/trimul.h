@@ -6,9 +6,10 @@
 // is that of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last place in tf32, bf16,
 // f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo and both rests). f16
 // adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in hidden, whose A may
-// be stored as 2^12; the other formats half of their smallest number, 2^-134 (bf16) or 2^-137 (tf32). i is half a unit of the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how many of n roundings of
-// different partial sums count, but for a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary 2019]. R is the range of a
-// row, the largest difference of two of its values.
+// be stored as 2^12; the other formats half of their smallest number, 2^-134 (bf16) or 2^-137 (tf32). i is half a unit of
+// the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how many of n roundings of different partial sums count, but for
+// a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary 2019]. R is the range of a row, the largest difference of two of its
+// values.
 //
 // A value with a hat is a path's. The error of a value is described by s, the sum of the squared limits of the independent
 // roundings that it consists of, each times the derivative by it. By Hoeffding's inequality the error is at most
@@ -38,8 +39,8 @@
 // z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
 // out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|
 //
-// All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), the
-// smaller of the above and of this holds. To first order out[c] is wrong by sum_e D_e e, over the independent
+// All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), or else at
+// the edges between the first and the last nodes of the first batch, the smaller of the above and of this holds. To first order out[c] is wrong by sum_e D_e e, over the independent
 // roundings e within +-l_e, so by no more than sum |D_e| l_e and, but for the probability above, 7 sqrt(s),
 // s = sum (D_e l_e)^2: the smaller of both sums over everything. With y' = D/sigma, a = W gate w of the output,
 // e = (error of hidden)/sigma, tau = mean(y' e), X = sum a (e - mean(e)), Y = sum a y' the norm adds exactly
@@ -53,7 +54,9 @@
 //   of xn     one l for all roundings of a value. D = sum_h A (right left' + left right') for both sides' edges;
 //             equal edges count as the larger of the square of their sum and the sum of squares, and so do all edges
 //             in a channel of xn whose norm.weight is 0. The gate's edge (i,j) may be one of them: its deviation is
-//             added. left' = mask (sigmoid Wp + p sigmoid' Wg)
+//             added. left' = mask (sigmoid Wp + p sigmoid' Wg). Of a large problem the sum of squares of a form A is
+//             A M A, M = sum_k right right (left' left') + left left (right' right'), H x H, and r equal edges count r
+//             times; where a norm.weight is 0, the above alone holds
 //   weights   f |W| (0 if W is a number of the format) times sum_k right left'/W, once for all k; r of all weights
 //             that are equal
 //   channel   what is rounded in one channel alone: squares, times the number of channels with equal weights

@@ -12,6 +12,7 @@
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/compare.h"
 #include "properties/core/fuzz.h"
+#include "properties/core/judge.h"
 #include "properties/core/problem.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
@@ -258,6 +259,20 @@ TEST(TriMulOracle, BoundsOfIntegersAreLessThanValues) {
   EXPECT_GT(known, std::ssize(expected) / 10);
 }
 
+// A problem whose bounds come from all channels at once at its corners only.
+Case large_problem() {
+  Case which = problem_of(48, 3);
+  which.dims = {{"b", 1}, {"n", 48}, {"c", 128}, {"h", 128}, {"mask", 1}};
+  return which;
+}
+
+TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
+  const Recipe recipe = recipe_of(Factor::kBF16, DType::kBF16);
+  const Comparison c = compare_loop(recipe, recipe, large_problem(), {}, 48 * 128);
+  EXPECT_EQ(c.wrong, 0) << c.max_error_over_bound;
+  EXPECT_GT(c.max_error_over_bound, 0.05);  // 0.01 without
+}
+
 TEST(TriMulOracle, RejectsFactorsOf16BitsInPathsOfF32) {
   const Comparison c = compare_loop(recipe_of(Factor::kStored, DType::kF32),
                                     recipe_of(Factor::kF16, DType::kF16), problem_of(24, 0));
@@ -367,6 +382,19 @@ void expect_trusted() {
     EXPECT_NE(judged.verdict.kind, VerdictKind::kMistrusted)
         << judged.which.to_string() << ": " << judged.verdict.reason;
   });
+}
+template <Factor kFactor, DType kBetween>
+void expect_large_trusted() {
+  const Path path = stand_in<kFactor, kBetween>();
+  const Subject subject{
+      .op = &registry().op("trimul"), .path = &path, .oracle = &registry().oracle("trimul")};
+  const Verdict verdict = judge(subject, large_problem(), test::cpu());
+  EXPECT_EQ(verdict.kind, VerdictKind::kPass) << verdict.reason;
+}
+TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
+  expect_large_trusted<Factor::kF16, DType::kF16>();
+  expect_large_trusted<Factor::kBF16, DType::kBF16>();
+  expect_large_trusted<Factor::kTF32, DType::kF32>();
 }
 TEST(TriMulOracle, BoundsOfBF16MeanSomething) {
   expect_trusted<Factor::kBF16, DType::kBF16>();
