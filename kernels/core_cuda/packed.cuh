@@ -110,4 +110,17 @@ inline bool is_aligned_across(const ConstTensorView& view, int first, int last, 
   return aligned;
 }
 
+// Writes a vector and leaves the order in which lines leave the L2 as it was.
+__device__ inline void store_keeping_order(uint4* to, const uint4& value) {
+#if __CUDA_ARCH__ >= 800
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(value.x),
+               "r"(value.y), "r"(value.z), "r"(value.w), "l"(policy)
+               : "memory");
+#else
+  *to = value;
+#endif
+}
+
 }  // namespace assay

@@ -167,19 +167,6 @@ __device__ void keep_packed(Bits<T, kCount>& bits) {
   for (uint32_t& word : bits.words) asm volatile("" : "+r"(word));
 }
 
-// Leaves the order in which lines leave the L2 as it was (see is_small).
-__device__ inline void store_in_place(uint4* to, const uint4& value) {
-#if __CUDA_ARCH__ >= 800
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy));
-  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(value.x),
-               "r"(value.y), "r"(value.z), "r"(value.w), "l"(policy)
-               : "memory");
-#else
-  *to = value;
-#endif
-}
-
 template <class T, class Plan>
 __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kernel(const Arguments<T> a) {
   constexpr int kStreams = Plan::kStreams;
@@ -277,7 +264,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
         T* const to = vector_at(a.out, kStreams, i + o, v);
         const Bits<T, kElements> bits = round_to<T>(sums[o]);
         if constexpr (Plan::kIsSmall) {
-          store_in_place(reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4&>(bits.words));
+          store_keeping_order(reinterpret_cast<uint4*>(to), reinterpret_cast<const uint4&>(bits.words));
         } else {
           store_pieces<Plan::kPiece>(to, step * (kOneToken ? 1 : a.out.hidden), bits,
                                      pieces - v * Plan::kPieces);
@@ -353,11 +340,12 @@ bool has_aligned_weights(const Tensors& t) {
 
 // Whether x, the streams and the outputs fit into the L2 together, densely, and whole blocks make up their rows.
 //
-// What is loaded should then be the first to leave the L2: it is full of what was written before, and each modified line
-// that makes room is written to memory in the time of this kernel. On an H200 with half of the L2 modified, 512 tokens of
-// 4 streams of 4096 bf16 cause 8 MB of such writes rather than 13, and take 3 % less time. 1024 tokens, too many to fit,
-// gain nothing; 2048 lose 4 %, 8192 lose 6 %. And the blocks are but a few for each place on the GPU, so that what comes
-// before the first load counts: a kernel without bounds to check and strides to multiply by took 12.6 us beside 13.0.
+// What is loaded should then be the first to leave the L2: it is full of what was written before, and each modified
+// line that makes room is written to memory in the time of this kernel. On an H200 with half of the L2 modified, 512
+// tokens of 4 streams of 4096 bf16 cause 8 MB of such writes rather than 13, and take 3 % less time. 1024 tokens, too
+// many to fit, gain nothing; 2048 lose 4 %, 8192 lose 6 %. Outputs that keep the order of what is to leave take 1 %
+// off. And the blocks are but a few for each place on the GPU, so that what comes before the first load counts: a
+// kernel without bounds to check and strides to multiply by took 12.6 us beside 13.0.
 template <class T, class Plan>
 bool is_small(const Tensors& t) {
   // Asked once: it decides on speed alone, and the GPUs of a host are alike.

@@ -24,6 +24,8 @@ std::vector<double> magnitudes_of(std::vector<double> values);
 // (forms, n) = forms (count, H) times slopes (H, n), row h times factors[h]; n is a multiple of kLanes.
 void multiply(const double* forms, size_t count, const double* factors, size_t hidden, const double* slopes,
               size_t n, double* to);
+// The products of all pairs of rows of slopes (H, n), in the order (0,0), (1,0), (1,1), (2,0) ...; n alike.
+void gram(const double* slopes, size_t hidden, size_t n, double* to);
 
 // Errors of a sum: of squared limits, and of limits, of its independent roundings.
 struct Errors {
