@@ -64,6 +64,17 @@ MedianInterval median_interval(std::vector<double> samples) {
   return {.median = median, .low = samples[k], .high = samples[n - 1 - k]};
 }
 
+std::optional<Drift> drift_of(const std::vector<double>& samples) {
+  const size_t count = std::max<size_t>(samples.size() / 10, 10);
+  if (samples.size() < 3 * count) return std::nullopt;
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(count);
+  const MedianInterval first = median_interval({samples.begin(), middle});
+  const MedianInterval rest = median_interval({middle, samples.end()});
+  const bool is_apart = first.high < rest.low || rest.high < first.low;
+  if (!is_apart || std::abs(rest.median - first.median) <= 0.03 * first.median) return std::nullopt;
+  return Drift{.count = count, .first = first.median, .rest = rest.median};
+}
+
 Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {
   const Case& which = problem.which();
   const Device& device = problem.device();

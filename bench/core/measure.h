@@ -57,4 +57,12 @@ struct MedianInterval {
 };
 MedianInterval median_interval(std::vector<double> samples);  // throws Error if empty
 
+// Samples that change while they are taken, as those of a GPU that meets its power limit do: the median of the first tenth,
+// at least ten, lies more than 3 % from that of the others, and their intervals apart.
+struct Drift {
+  size_t count;        // of the first ones
+  double first, rest;  // medians
+};
+std::optional<Drift> drift_of(const std::vector<double>& samples);
+
 }  // namespace assay

@@ -91,6 +91,25 @@ Case small_case() {
           .seed = 0};
 }
 
+TEST(Drift, IsAChangeBeyondNoise) {
+  const auto samples = [](double rise, double noise) {
+    std::vector<double> result;
+    for (int i = 0; i < 100; ++i) result.push_back((i < 10 ? 1.0 : 1 + rise) + noise * ((i * 37) % 10));
+    return result;
+  };
+  EXPECT_FALSE(drift_of(samples(0, 0.001)));
+  EXPECT_FALSE(drift_of(samples(0.02, 0.0001))) << "2 %";
+  EXPECT_FALSE(drift_of(samples(0.05, 0.02))) << "the intervals overlap";
+  for (const double rise : {0.05, -0.05}) {
+    const std::optional<Drift> drift = drift_of(samples(rise, 0.001));
+    ASSERT_TRUE(drift);
+    EXPECT_EQ(drift->count, 10u);
+    EXPECT_NEAR(drift->rest / drift->first, 1 + rise, 0.002);
+  }
+  EXPECT_FALSE(drift_of({})) << "too few";
+  EXPECT_FALSE(drift_of(std::vector<double>(29, 1.0))) << "too few";
+}
+
 TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
   const auto device = open_cpu();
   const Subject subject = forward_on_cpu();

@@ -243,6 +243,9 @@ std::string perf_row(const Perf& perf) {
     row += fmt::format("<tr><td colspan=\"5\" class=\"implausible\">? implausible: {}\n",
                        escape_markup(*perf.implausible));
   }
+  if (const std::string drift = render_drift(perf); !drift.empty()) {
+    row += fmt::format("<tr><td colspan=\"5\" class=\"implausible\">? drifts: {}\n", drift);
+  }
   return row;
 }
 

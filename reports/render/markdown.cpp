@@ -111,11 +111,13 @@ std::string failures_section(const Record& record) {
 
 std::string time_row(const Case& which, const Perf& perf) {
   const std::optional<double> rate = bytes_per_second(perf);
-  return fmt::format("| {} | {} | {} | {} – {} | {} | {} | {}{} |\n", code(which.to_string()),
+  const std::string drift = render_drift(perf);
+  return fmt::format("| {} | {} | {} | {} – {} | {} | {} | {}{}{} |\n", code(which.to_string()),
                      name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
                      format_time(perf.ci95_ns[1]), perf.samples_ns.size(), rate ? format_rate(*rate) : "–",
                      format_percent(perf.fraction_of_floor),
-                     perf.implausible ? ", implausible: " + escape(*perf.implausible) : "");
+                     perf.implausible ? ", implausible: " + escape(*perf.implausible) : "",
+                     drift.empty() ? "" : ", drifts: " + drift);
 }
 
 std::string times_section(const Record& record) {
@@ -131,7 +133,8 @@ std::string times_section(const Record& record) {
          "\nThe floor is the time of a copy of the same bytes (inputs read once, outputs written once) at "
          "the measured bandwidth; 100 % is the speed of that copy. A little more is possible: memory can be "
          "read faster than copied, which favours a path that reads more than it writes. A time that would "
-         "need more than the measured read bandwidth is called implausible.\n\n";
+         "need more than the measured read bandwidth is called implausible. Times that change while they are "
+         "taken, as those of a GPU that meets its power limit, are said to drift.\n\n";
 }
 
 std::string not_run_section(const Record& record) {

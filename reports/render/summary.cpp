@@ -114,6 +114,13 @@ std::optional<double> bytes_per_second(const Perf& perf) {
   return static_cast<double>(perf.bytes) / (perf.median_ns * 1e-9);
 }
 
+std::string render_drift(const Perf& perf) {
+  const std::optional<Drift> drift = drift_of(perf.samples_ns);
+  return drift ? fmt::format("the first {} calls took {}, the others {}", drift->count,
+                             format_time(drift->first), format_time(drift->rest))
+               : "";
+}
+
 std::string render_headline(const Record& record) {
   const std::string interrupted = record.complete ? "" : "The run is not complete. ";
   const Tally counts = tally(record.cases);

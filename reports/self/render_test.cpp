@@ -178,6 +178,19 @@ TEST(Table, AnImplausibleTimeIsNoWin) {
   EXPECT_TRUE(has(render_html(record), "at best"));
 }
 
+TEST(Times, SayThatTheyDrift) {
+  Record record = example_record(0);
+  EXPECT_FALSE(has(render_markdown(record), "drifts: "));
+  EXPECT_FALSE(has(render_html(record), "drifts: "));
+  for (CaseRecord& item : record.cases) {
+    if (item.perf) item.perf->samples_ns = std::vector<double>(100, 2e3);
+    if (item.perf) std::fill_n(item.perf->samples_ns.begin(), 10, 1e3);
+  }
+  constexpr std::string_view kText = "drifts: the first 10 calls took 1.00 µs, the others 2.00 µs";
+  EXPECT_TRUE(has(render_markdown(record), kText));
+  EXPECT_TRUE(has(render_html(record), kText));
+}
+
 // ---- markdown
 
 TEST(Markdown, HasVerdictFailuresAndTimes) {
