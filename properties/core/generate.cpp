@@ -54,14 +54,15 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
   }
 }
 
-// Halves the largest dimension, but `kept` only after all others, until the largest tensor is small enough: an edge that
-// was drawn should survive.
+// Halves the largest dimension, but `kept` only after all others, until the largest tensor is small enough, or all of them
+// are 0: an edge that was drawn should survive.
 void limit(const Op& op, std::string_view kept, int64_t max_elements, Dims& dims) {
   while (largest_tensor(op, dims) > max_elements) {
     const auto weight = [&](const auto& dim) {
-      return !is_axis(op, dim.first) ? 0 : dim.first == kept ? 1 : dim.second;
+      return !is_axis(op, dim.first) || dim.second == 0 ? 0 : dim.first == kept ? 1 : dim.second;
     };
     const auto largest = std::ranges::max_element(dims.values(), {}, weight);
+    if (largest == dims.values().end() || weight(*largest) == 0) return;
     dims.set(std::string(largest->first), largest->second / 2);
   }
 }

@@ -53,6 +53,9 @@ std::optional<std::string> inapplicable(const Step& step, const Op& op, const Pa
       }
       try {
         require_dims(op, step.dims);
+        for (const auto* tensors : {&op.inputs, &op.outputs}) {
+          for (const TensorInfo& tensor : *tensors) element_count(shape_of(tensor, step.dims));
+        }
       } catch (const Error& error) {
         throw usage_error("{}: {}", step.to_string(), error.what());
       }
@@ -166,14 +169,18 @@ class History {
     problem_.context()->tuner().force(step.tunable, *find_config(problem_.path(), step));
   }
 
-  // A step for which there is no memory is left out: only the judged tensors have to fit.
-  std::optional<std::string> call_on_other_tensors(const std::function<void()>& fill) {
+  // Makes the tensors of a step.
+  void allocate(const std::function<void()>& make) const {
     try {
-      problem_.swap_inputs();
+      make();
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kDevice) throw;
-      return std::nullopt;
+      throw StepIsImpossible(number_, error.what());
     }
+  }
+
+  std::optional<std::string> call_on_other_tensors(const std::function<void()>& fill) {
+    allocate([&] { problem_.swap_inputs(); });
     fill();
     auto wrong = call_directly(problem_.device().stream());
     problem_.swap_inputs();
@@ -194,14 +201,10 @@ class History {
     other.state = {};
     if (problem_.path().unsupported && problem_.path().unsupported(other.dims, other.dtype))
       return std::nullopt;
-    // Only the judged problem has to fit and to be served.
     std::optional<Problem> before;
-    try {
+    allocate([&] {
       before.emplace(problem_.op(), problem_.path(), other, problem_.device(), problem_.context());
-    } catch (const Error& error) {
-      if (error.kind() != Error::Kind::kDevice) throw;
-      return std::nullopt;
-    }
+    });
     before->draw_inputs(other_seed());
     try {
       return call(*before);

@@ -2,8 +2,10 @@
 // What happened before the judged call, made to happen; and the law that it must not matter.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "properties/core/problem.h"
 #include "properties/core/specimen.h"
@@ -13,8 +15,15 @@ namespace assay {
 // Why the path cannot be in this state, or nothing.
 std::optional<std::string> inapplicable(const State& state, const Op& op, const Path& path);
 
+// A step of a state that cannot be made here: there is no memory for its tensors.
+class StepIsImpossible : public Error {
+ public:
+  StepIsImpossible(uint64_t step, std::string_view why)
+      : Error(device_error("step {} of the state: {}", step, why)) {}
+};
+
 // Brings a problem into its case's state, with the drawn inputs or the given ones in place; outputs are poisoned unless
-// the last step is second_call, whose results they hold. Throws what the path throws. Returns the first step whose call
+// the last step is second_call, whose results they hold. Throws what the path throws, and StepIsImpossible. Returns the first step whose call
 // gave another result than the same call, untuned, in a new context, or nothing; a path that does not call itself deterministic
 // is not compared.
 [[nodiscard]] std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs = nullptr);

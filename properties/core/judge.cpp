@@ -276,6 +276,8 @@ Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* input
   Runs runs;
   try {
     runs = run_twice(problem, inputs);
+  } catch (const StepIsImpossible& error) {
+    return verdict(VerdictKind::kSkipped, error.what());
   } catch (const Error& error) {
     return verdict_of(error);
   } catch (const std::exception& error) {

@@ -171,6 +171,7 @@ TEST(State, NamesWhatIsWrong) {
   EXPECT_THAT(error("after:f12"), HasSubstr("f12"));
   EXPECT_THAT(error("after:f32,n"), HasSubstr("'n'"));
   EXPECT_THAT(error("after:f32,n=many"), HasSubstr("n=many"));
+  EXPECT_THAT(error("after:f32,n=4,l=1,n=5"), HasSubstr("'n' stands twice"));
 }
 
 TEST(Dims, AreCheckedAgainstTheOp) {

@@ -44,6 +44,16 @@ TEST_P(Generated, CasesAreLegalAndSmall) {
   }
 }
 
+// Where a tensor has a size that no dimension gives, all others may have to be 0.
+TEST_P(Generated, CasesEndAtAnyLimit) {
+  for (const int64_t most : {1, 2, 3, 7}) {
+    const rc::Gen<Case> generator = arbitrary_case(op(), path(), most);
+    rc::Random random(1);
+    for (int i = 0; i < 200; ++i)
+      require_dims(op(), generator(random.split(), rc::kNominalSize).value().dims);
+  }
+}
+
 // Nothing that can be drawn is left out, and nothing crowds out the rest.
 TEST_P(Generated, CasesCoverEveryChoice) {
   std::map<std::string_view, int> seen;

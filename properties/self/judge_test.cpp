@@ -253,6 +253,17 @@ TEST(Judge, SkipsWhatDoesNotFitIntoMemory) {
   }
 }
 
+// Neither the path's fault nor a pass in that state.
+TEST(Judge, SkipsStatesThatCannotBeMade) {
+  const Path& path = registry().op("dynamic_conv").path("cpu");
+  const auto in_state = [](std::string_view dims) {
+    return parse_case(fmt::format("dynamic_conv/cpu/f32/b=1/t=3/d=2/w=1/state=warm+after:f32,{}", dims));
+  };
+  expect(judge_path(path, in_state("b=1,t=1099511627776,d=1,w=1")), VerdictKind::kSkipped,
+         AllOf(HasSubstr("step 2 of the state"), HasSubstr("GiB")));
+  EXPECT_THROW(judge_path(path, in_state("b=1099511627776,t=1099511627776,d=16,w=1")), Error);
+}
+
 TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
   EXPECT_EQ(compared_elements({3, 4}, 1).size(), 12u);
   const Extents large{2, 4096, 1024};

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "properties/core/generate.h"
@@ -22,7 +23,7 @@ std::chrono::duration<double> parse_budget(const std::string& text) {
                          : unit == "m"               ? 60
                          : unit == "h"               ? 3600
                                                      : 0;
-  if (error != std::errc() || seconds == 0 || !(number > 0)) {
+  if (error != std::errc() || seconds == 0 || !(number > 0) || !std::isfinite(number * seconds)) {
     throw usage_error("--budget {} is not a time such as 60s, 5m or 500ms", text);
   }
   return std::chrono::duration<double>(number * seconds);

@@ -160,6 +160,9 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
       if (uses(path)) bench_path(path, sweeps, options, ceilings, session);
     }
   }
+  if (session.record().cases.empty() && !is_interrupted())
+    fmt::print(stderr, "assay: no case to judge: of {} parts, part {} has none\n", options.shards,
+               options.shard + 1);
   return session.finish();
 }
 

@@ -247,6 +247,7 @@ class BadInput(ProgramTest):
             ("--device moon", "list", "--device", "moon"),
             ("--shard 3/2", "verify", "--shard", "3/2"),
             ("--budget soon", "verify", "--budget", "soon"),
+            ("--budget infs", "verify", "--budget", "infs"),
             ("--cases 0 is not an integer from 1", "verify", "--cases", "0"),
             ("--cases -3 is not an integer from 1", "verify", "--cases", "-3"),
             ("--cases many is not", "verify", "--cases", "many"),
