@@ -3,7 +3,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 
 #include "kernels/core/text.h"
@@ -33,16 +32,13 @@ void parse_forced(std::string_view argument, Step& step) {
 void parse_after(std::string_view argument, Step& step) {
   const std::vector<std::string_view> parts = split(argument, ',');
   step.dtype = parse_dtype(parts[0]);
-  std::vector<std::string_view> seen;
   for (std::string_view part : std::span(parts).subspan(1)) {
     const size_t equals = part.find('=');
     if (equals == std::string_view::npos || equals == 0) {
       throw usage_error("'{}' in 'after:{}' is not of the form dimension=size", part, argument);
     }
     const std::string_view key = part.substr(0, equals);
-    if (std::ranges::count(seen, key) != 0)
-      throw usage_error("'{}' stands twice in 'after:{}'", key, argument);
-    seen.push_back(key);
+    if (step.dims.contains(key)) throw usage_error("'{}' stands twice in 'after:{}'", key, argument);
     step.dims.set(std::string(key), parse_integer<int64_t>(key, part.substr(equals + 1)));
   }
 }

@@ -339,7 +339,6 @@ bool has_aligned_weights(const Tensors& t) {
 }
 
 // Whether x, the streams and the outputs fit into the L2 together, densely, and whole blocks make up their rows.
-//
 // What is loaded should then be the first to leave the L2: it is full of what was written before, and each modified
 // line that makes room is written to memory in the time of this kernel. On an H200 with half of the L2 modified, 512
 // tokens of 4 streams of 4096 bf16 cause 8 MB of such writes rather than 13, and take 3 % less time. 1024 tokens, too

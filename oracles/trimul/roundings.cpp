@@ -194,10 +194,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
     const double m = mask_of(question_, b, i, static_cast<int64_t>(k));
     node.xn.insert(node.xn.end(), e.xn.begin(), e.xn.end());
     node.signatures.push_back(e.signature);
-    if (m != 0) {
-      values.push_back(std::abs(e.signature * m));
-      node.unmasked.push_back(std::abs(e.signature));
-    }
+    if (m != 0) values.push_back(std::abs(e.signature * m));
     for (size_t h = 0; h < hidden_; ++h) {
       const auto row_of = static_cast<int64_t>(h);
       const Value p = project(proj, row_of, e, units_), g = project(gates, row_of, e, units_);
@@ -245,17 +242,11 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   node.repeats = most_repeats(values);
 }
 
-double Roundings::repeats_of(const Node& left, const Node& right) const {
-  std::vector<double> signatures = left.unmasked;
-  signatures.insert(signatures.end(), right.unmasked.begin(), right.unmasked.end());
-  return most_repeats(signatures);
-}
-
 Roundings::Channels Roundings::channels(const Node& left, const Node& right, const Row& l, const Row& r,
                                         const Finish& f) const {
   Channels result(hidden_);
-  const double edges = static_cast<double>(left.unmasked.size() + right.unmasked.size());
-  const double repeats = repeats_of(left, right), terms = static_cast<double>(nodes_) * units_.products;
+  const double edges = static_cast<double>(l.signatures.size() + r.signatures.size());
+  const double repeats = repeats_of(l, r), terms = static_cast<double>(nodes_) * units_.products;
   const bool has_weights = units_.projection_weight > 0;
   for (size_t h = 0; h < hidden_; ++h) {
     double xn = 0, fixed = 0, own_left = 0, own_right = 0, square_second = 0, second = 0, square_mixed = 0,

@@ -90,7 +90,6 @@ class Roundings {
     std::vector<double> all, all_second;   // (N, H): limits of the error, and of its products of two errors
     std::vector<double> xn;                // (N, C)
     std::vector<double> signatures;        // (N): of xn
-    std::vector<double> unmasked;          // their magnitudes, where the mask is not 0
     double repeats = 1;                    // of equal values of one channel
   };
   // Limits of the roundings of weights, (H, C), and r times their squares.
@@ -116,7 +115,6 @@ class Roundings {
                            const std::vector<double>& forms) const;
   std::vector<Form> shared_by_grams(const Node& left, const Node& right, const Row& l, const Row& r,
                                     const std::vector<double>& forms) const;
-  double repeats_of(const Node& left, const Node& right) const;
 
   const Question& question_;
   const Units& units_;

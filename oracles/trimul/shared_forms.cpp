@@ -123,7 +123,7 @@ std::vector<Form> Roundings::shared_by_grams(const Node& left, const Node& right
         grams[at] += of_right[h] * of_right[other] * by_left[at] + of_left[h] * of_left[other] * by_right[at];
     }
   }
-  const double repeats = repeats_of(left, right);
+  const double repeats = repeats_of(l, r);
   const auto times = [&](const double* form) {
     std::vector<double> product(hidden_);
     for (size_t h = 0, at = 0; h < hidden_; ++h) {

@@ -158,6 +158,12 @@ bool Projection::has_equal_rows() const {
   return true;
 }
 
+double repeats_of(const Row& left, const Row& right) {
+  std::vector<double> signatures = left.signatures;
+  signatures.insert(signatures.end(), right.signatures.begin(), right.signatures.end());
+  return most_repeats(signatures);
+}
+
 bool has_bits(double value, int bits) {
   int exponent = 0;
   const double scaled = std::ldexp(std::frexp(value, &exponent), bits);

@@ -109,6 +109,9 @@ struct Row {
   std::vector<double> signatures;  // magnitudes, of edges that are not masked
 };
 
+// The most edges of two rows that are equal: on the diagonal they share xn.
+double repeats_of(const Row& left, const Row& right);
+
 // A number of so many significant bits.
 bool has_bits(double value, int bits);
 

@@ -140,10 +140,7 @@ class TriMul {
     if (result.is_nan || result.is_open) return result;
     std::vector<Hidden> hidden;
     std::vector<double> values;
-    // Of both sides: on the diagonal they share xn.
-    std::vector<double> signatures = left.signatures;
-    signatures.insert(signatures.end(), right.signatures.begin(), right.signatures.end());
-    const double repeats = most_repeats(signatures);
+    const double repeats = repeats_of(left, right);
     for (int64_t h = 0; h < hidden_; ++h) {
       hidden.push_back(contract(left, right, h, repeats));
       values.push_back(hidden.back().value);

@@ -40,7 +40,7 @@
 // out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|
 //
 // All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), or else at
-// the edges between the first and the last nodes of the first batch, the smaller of the above and of this holds. To first order out[c] is wrong by sum_e D_e e, over the independent
+// the edges between the first and the last nodes of the first batch (2^25 pairs of channels, 2^33 products for a node), the smaller of the above and of this holds. To first order out[c] is wrong by sum_e D_e e, over the independent
 // roundings e within +-l_e, so by no more than sum |D_e| l_e and, but for the probability above, 7 sqrt(s),
 // s = sum (D_e l_e)^2: the smaller of both sums over everything. With y' = D/sigma, a = W gate w of the output,
 // e = (error of hidden)/sigma, tau = mean(y' e), X = sum a (e - mean(e)), Y = sum a y' the norm adds exactly

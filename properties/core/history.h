@@ -23,9 +23,9 @@ class StepIsImpossible : public Error {
 };
 
 // Brings a problem into its case's state, with the drawn inputs or the given ones in place; outputs are poisoned unless
-// the last step is second_call, whose results they hold. Throws what the path throws, and StepIsImpossible. Returns the first step whose call
-// gave another result than the same call, untuned, in a new context, or nothing; a path that does not call itself deterministic
-// is not compared.
+// the last step is second_call, whose results they hold. Throws what the path throws, and StepIsImpossible. Returns the
+// first step whose call gave another result than the same call, untuned, in a new context, or nothing; a path that does not
+// call itself deterministic is not compared.
 [[nodiscard]] std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs = nullptr);
 
 // The outputs of a direct call on the same inputs in a context of its own, with the first configuration that fits. The problem's outputs are overwritten.

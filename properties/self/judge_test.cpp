@@ -261,7 +261,8 @@ TEST(Judge, SkipsStatesThatCannotBeMade) {
   };
   expect(judge_path(path, in_state("b=1,t=1099511627776,d=1,w=1")), VerdictKind::kSkipped,
          AllOf(HasSubstr("step 2 of the state"), HasSubstr("GiB")));
-  EXPECT_THROW(judge_path(path, in_state("b=1099511627776,t=1099511627776,d=16,w=1")), Error);
+  EXPECT_THAT([&] { judge_path(path, in_state("b=1099511627776,t=1099511627776,d=16,w=1")); },
+              testing::ThrowsMessage<Error>(HasSubstr("2^62")));
 }
 
 TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {

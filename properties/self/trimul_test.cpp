@@ -84,12 +84,8 @@ class Loop {
  private:
   static std::vector<double> dense(const ConstTensorView& view) {
     std::vector<double> values;
-    for (int64_t e = 0; e < view.size(); ++e) {
-      int64_t rest = e, offset = 0;
-      for (int axis = view.shape.rank(); axis-- > 0; rest /= view.shape[axis])
-        offset += rest % view.shape[axis] * view.strides[axis];
-      values.push_back(static_cast<const float*>(view.data)[offset]);
-    }
+    for (int64_t e = 0; e < view.size(); ++e)
+      values.push_back(view.as<float>()[offset_of(index_of(e, view.shape), view.strides)]);
     return values;
   }
   double at(Input input, int64_t element) const { return inputs_[input][static_cast<size_t>(element)]; }
@@ -190,19 +186,19 @@ TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
 
 // In formats of f32's range, which nothing is scaled for.
 TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
-  for (const auto& [factor, dtype] : {std::pair{Factor::kBF16, DType::kBF16}, {Factor::kTF32, DType::kF32}}) {
-    const Recipe recipe = recipe_of(factor, dtype);
-    const Comparison weights =
-        compare_loop(recipe, recipe, problem_of(8, 0), [](Input input, int64_t, float& value) {
-          if (input == kToOut) value *= 0x1p-131f;
-        });
-    EXPECT_EQ(weights.wrong, 0) << name_of(factor) << ": " << weights.max_error_over_bound;
-    const Comparison z =
-        compare_loop(recipe, recipe, problem_of(8, 0), [](Input input, int64_t, float& value) {
-          if (input == kToOutNormWeight || input == kToOutNormBias) value *= 0x1p-131f;
-          if (input == kToOut) value *= 0x1p100f;
-        });
-    EXPECT_EQ(z.wrong, 0) << name_of(factor) << ": " << z.max_error_over_bound;
+  for (const Recipe& recipe :
+       {recipe_of(Factor::kBF16, DType::kBF16), recipe_of(Factor::kTF32, DType::kF32)}) {
+    const auto expect_bounded = [&](const Change& change) {
+      const Comparison c = compare_loop(recipe, recipe, problem_of(8, 0), change);
+      EXPECT_EQ(c.wrong, 0) << recipe.to_string() << ": " << c.max_error_over_bound;
+    };
+    expect_bounded([](Input input, int64_t, float& value) {
+      if (input == kToOut) value *= 0x1p-131f;
+    });
+    expect_bounded([](Input input, int64_t, float& value) {
+      if (input == kToOutNormWeight || input == kToOutNormBias) value *= 0x1p-131f;
+      if (input == kToOut) value *= 0x1p100f;
+    });
   }
 }
 
@@ -270,7 +266,7 @@ TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
   const Recipe recipe = recipe_of(Factor::kBF16, DType::kBF16);
   const Comparison c = compare_loop(recipe, recipe, large_problem(), {}, 48 * 128);
   EXPECT_EQ(c.wrong, 0) << c.max_error_over_bound;
-  EXPECT_GT(c.max_error_over_bound, 0.05);  // 0.01 without
+  EXPECT_GT(c.max_error_over_bound, 0.05);  // 0.006 without
 }
 
 TEST(TriMulOracle, RejectsFactorsOf16BitsInPathsOfF32) {
@@ -325,11 +321,13 @@ Path stand_in() {
   return path;
 }
 
+Subject subject_of(const Path& path) {
+  return {.op = &registry().op("trimul"), .path = &path, .oracle = &registry().oracle("trimul")};
+}
+
 void for_cases(const Path& path, const FuzzOptions& options,
                const std::function<void(const Judged&)>& visit_one) {
-  const Subject subject{
-      .op = &registry().op("trimul"), .path = &path, .oracle = &registry().oracle("trimul")};
-  fuzz(subject, test::cpu(), options, [&](const Judged& judged) {
+  fuzz(subject_of(path), test::cpu(), options, [&](const Judged& judged) {
     visit_one(judged);
     return true;
   });
@@ -342,12 +340,9 @@ void expect_right() {
   path.run = [](const Call& call) {
     const std::vector<double> out = Loop(call.dims, call.inputs, recipe_of(kFactor, kBetween)).out();
     const TensorView& to = call.outputs[0];
-    for (size_t e = 0; e < out.size(); ++e) {
-      int64_t rest = static_cast<int64_t>(e), offset = 0;
-      for (int axis = 4; axis-- > 0; rest /= to.shape[axis])
-        offset += rest % to.shape[axis] * to.strides[axis];
-      static_cast<float*>(to.data)[offset] = static_cast<float>(out[e]);
-    }
+    for (int64_t e = 0; e < to.size(); ++e)
+      to.as<float>()[offset_of(index_of(e, to.shape), to.strides)] =
+          static_cast<float>(out[static_cast<size_t>(e)]);
   };
   FuzzOptions options;
   options.cases = 400;
@@ -386,9 +381,7 @@ void expect_trusted() {
 template <Factor kFactor, DType kBetween>
 void expect_large_trusted() {
   const Path path = stand_in<kFactor, kBetween>();
-  const Subject subject{
-      .op = &registry().op("trimul"), .path = &path, .oracle = &registry().oracle("trimul")};
-  const Verdict verdict = judge(subject, large_problem(), test::cpu());
+  const Verdict verdict = judge(subject_of(path), large_problem(), test::cpu());
   EXPECT_EQ(verdict.kind, VerdictKind::kPass) << verdict.reason;
 }
 TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {

@@ -160,9 +160,11 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
       if (uses(path)) bench_path(path, sweeps, options, ceilings, session);
     }
   }
-  if (session.record().cases.empty() && !is_interrupted())
-    fmt::print(stderr, "assay: no case to judge: of {} parts, part {} has none\n", options.shards,
-               options.shard + 1);
+  if (session.record().cases.empty() && !is_interrupted()) {
+    fmt::print(stderr, "assay: no case: {}\n",
+               options.shards > 1 ? fmt::format("part {} of {} is empty", options.shard + 1, options.shards)
+                                  : "none of these paths' problems is timed in this dtype");
+  }
   return session.finish();
 }
 

@@ -88,6 +88,9 @@ class Commands(ProgramTest):
         self.assertNotEqual(whole, ids("--seed", "4"))
         parts = ids("--seed", "3", "--shard", "1/2") + ids("--seed", "3", "--shard", "2/2")
         self.assertEqual(sorted(whole), sorted(parts))
+        empty = assay("verify", "dynamic_conv/cpu", "--cases", "1", "--shard", "2/2", "-q")
+        self.assertEqual(empty.returncode, 5)
+        self.assertIn("part 2 of 2 is empty", empty.stderr)
 
     def test_json_and_tables_go_to_stdout_and_progress_to_stderr(self):
         result = assay("verify", "dynamic_conv", "--device", "cpu", "--cases", "2", "--json")
