@@ -4,9 +4,11 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <tuple>
 #include <type_traits>
 
@@ -92,6 +94,29 @@ struct Problem {
   }
 };
 
+template <class T>
+T attribute_of(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  T value{};
+  size_t written = 0;
+  cublas_check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written),
+               "cublasLtMatmulAlgoConfigGetAttribute");
+  return value;
+}
+
+// Of algorithms, best first, the first one of the best one's kind with tiles of 128 x 128; else the best one.
+const cublasLtMatmulHeuristicResult_t& with_tile_128(std::span<const cublasLtMatmulHeuristicResult_t> found) {
+  const auto kind = [](const cublasLtMatmulHeuristicResult_t& result) {
+    return attribute_of<int32_t>(result.algo, CUBLASLT_ALGO_CONFIG_ID);
+  };
+  for (const cublasLtMatmulHeuristicResult_t& result : found) {
+    if (kind(result) == kind(found.front()) &&
+        attribute_of<uint32_t>(result.algo, CUBLASLT_ALGO_CONFIG_TILE_ID) == CUBLASLT_MATMUL_TILE_128x128) {
+      return result;
+    }
+  }
+  return found.front();
+}
+
 // A handle of a device, and the algorithms chosen with it: made once in a process, since a choice takes longer than a
 // small product.
 class Products {
@@ -116,8 +141,8 @@ class Products {
   cublasLtMatmulHeuristicResult_t algorithm(const RowProduct& p) {
     const cublasLtHandle_t lt = handle();
     const std::lock_guard lock(mutex_);
-    const Key key{p.dtype,      p.columns,     p.inner,         p.a_pitch, p.b_pitch, p.d_pitch,
-                  p.usual_rows, p.allows_tf32, p.usual_batches, p.a_batch, p.b_batch, p.d_batch};
+    const Key key{p.dtype,       p.columns,       p.inner,   p.a_pitch, p.b_pitch, p.d_pitch, p.usual_rows,
+                  p.allows_tf32, p.usual_batches, p.a_batch, p.b_batch, p.d_batch, p.tile_128};
     if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
     cublasLtMatmulPreference_t created = nullptr;
     cublas_check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
@@ -137,22 +162,23 @@ class Products {
       set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment);
     }
     const Problem problem(p, p.usual_rows, p.usual_batches);
-    cublasLtMatmulHeuristicResult_t result{};
+    std::array<cublasLtMatmulHeuristicResult_t, 16> results{};
     int count = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(lt, problem.desc.get(), problem.b.get(), problem.a.get(),
-                                       problem.d.get(), problem.d.get(), created, 1, &result, &count);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        lt, problem.desc.get(), problem.b.get(), problem.a.get(), problem.d.get(), problem.d.get(), created,
+        static_cast<int>(results.size()), results.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
       throw unsupported_error("cuBLASLt has no algorithm for {} rows of {} by {} {}", p.usual_rows, p.inner,
                               p.columns, name_of(p.dtype));
     }
     cublas_check(status, "cublasLtMatmulAlgoGetHeuristic");
-    return chosen_.emplace(key, result).first->second;
+    const std::span found(results.data(), static_cast<size_t>(count));
+    return chosen_.emplace(key, p.tile_128 ? with_tile_128(found) : found.front()).first->second;
   }
 
  private:
   using Key = std::tuple<DType, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t,
-                         int64_t, int64_t>;
+                         int64_t, int64_t, bool>;
 
   std::mutex mutex_;
   Owned<cublasLtHandle_t> handle_;

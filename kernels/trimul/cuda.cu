@@ -75,7 +75,8 @@ void contract(const Job<kFactor>& job, Context& context) {
                      .usual_batches = p.hidden,
                      .a_batch = p.plane(),
                      .b_batch = p.plane(),
-                     .d_batch = p.plane()};
+                     .d_batch = p.plane(),
+                     .tile_128 = sizeof(T) == 2};
   if constexpr (kFactor == Factor::kF16) product.alpha = std::ldexp(1.0f, -job.contraction_shift);
   const auto multiply = [&](const T* left, const T* right) {
     multiply_rows(product, p.nodes, left, right, job.hidden, context, job.stream, job.count * p.hidden);

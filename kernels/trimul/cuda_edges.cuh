@@ -50,38 +50,39 @@ __device__ void load_norm(EdgeValues<kVectors>& to, const float* from) {
   }
 }
 
-// Zeros where there is no channel, and where `from` is null. `step` elements from a channel to the next; with vectors they
-// lie side by side, aligned, and their number is a multiple of four.
+// Channels that lie `step` elements apart; zeros beyond the last one, and where `from` is null.
 template <int kVectors>
-__device__ void load_edge(EdgeValues<kVectors>& edge, const float* from, int channels, int64_t step,
-                          bool has_vectors) {
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const int channel = first_channel(v);
-    if (from != nullptr && has_vectors && channel < channels) {
-      const float4 four = __ldcs(reinterpret_cast<const float4*>(from + channel));
-      edge.values[v][0] = four.x;
-      edge.values[v][1] = four.y;
-      edge.values[v][2] = four.z;
-      edge.values[v][3] = four.w;
-    } else {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const bool is_there = from != nullptr && channel + e < channels;
-        edge.values[v][e] = is_there ? __ldcs(from + (channel + e) * step) : 0.0f;
-      }
-    }
-  }
+__device__ void load_channels(EdgeValues<kVectors>& edge, const float* from, int channels, int64_t step) {
+  for_each_value(edge, [&](float& value, int v, int e) {
+    const int channel = first_channel(v) + e;
+    value = from != nullptr && channel < channels ? __ldcs(from + channel * step) : 0.0f;
+  });
 }
 
-// Each of some values becomes its sum over the warp. They go side by side: the steps of one wait for each other.
+// The first of the lanes that add_up() gives the sum of value `number` of kCount to.
 template <int kCount>
-__device__ void add_up(float (&values)[kCount]) {
+__device__ constexpr int lane_of_sum(int number) {
+  return number * (32 / kCount);
+}
+
+// The sum over the warp of one of some values, which all lanes have: neighbouring lanes get that of the same value.
+template <int kCount>
+__device__ float add_up(float (&values)[kCount]) {
+  static_assert((kCount & (kCount - 1)) == 0, "half of the values go to the other half of the lanes");
+  int lanes = 16;
 #pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
+  for (int count = kCount / 2; count > 0; count /= 2) {
+    const bool is_upper = (threadIdx.x & lanes) != 0;
 #pragma unroll
-    for (float& value : values) value += __shfl_xor_sync(0xFFFFFFFFu, value, lanes);
+    for (int i = 0; i < count; ++i) {
+      const float given = is_upper ? values[i] : values[i + count];
+      values[i] = (is_upper ? values[i + count] : values[i]) + __shfl_xor_sync(0xFFFFFFFFu, given, lanes);
+    }
+    lanes /= 2;
   }
+#pragma unroll
+  for (; lanes > 0; lanes /= 2) values[0] += __shfl_xor_sync(0xFFFFFFFFu, values[0], lanes);
+  return values[0];
 }
 
 // Some edges become their deviations from the mean, by way of those from the first value; 0 where there is no channel.
@@ -89,6 +90,9 @@ __device__ void add_up(float (&values)[kCount]) {
 template <int kVectors, int kEdges>
 __device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], const Channels<kVectors>& channels,
                        float (&factors)[kEdges]) {
+  const auto of_edge = [](float value, int i) {
+    return __shfl_sync(0xFFFFFFFFu, value, lane_of_sum<kEdges>(i));
+  };
   float sums[kEdges] = {}, squares[kEdges] = {};
   const auto subtract = [&](int i, float other, auto visit) {
     for_each_value(edges[i], [&](float& value, int v, int e) {
@@ -101,29 +105,27 @@ __device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], const Channels<kVe
     const float first = __shfl_sync(0xFFFFFFFFu, edges[i].values[0][0], 0);
     subtract(i, first, [&](float value) { sums[i] += value; });
   }
-  add_up(sums);
+  const float mean = add_up(sums) * channels.share;
 #pragma unroll
   for (int i = 0; i < kEdges; ++i) {
-    subtract(i, sums[i] * channels.share, [&](float value) { squares[i] = fmaf(value, value, squares[i]); });
+    subtract(i, of_edge(mean, i), [&](float value) { squares[i] = fmaf(value, value, squares[i]); });
   }
-  add_up(squares);
-  bool has_large = false;  // as all lanes say
+  const float square = add_up(squares);
+  float factor = reciprocal_deviation(square * channels.share, 1.0f);
+  if (__any_sync(0xFFFFFFFFu, is_large(square))) {
+    float scaled_squares[kEdges] = {};
 #pragma unroll
-  for (int i = 0; i < kEdges; ++i) {
-    factors[i] = reciprocal_deviation(squares[i] * channels.share, 1.0f);
-    has_large |= is_large(squares[i]);
+    for (int i = 0; i < kEdges; ++i) {
+      for_each_value(edges[i], [&](float& value, int, int) {
+        const float scaled = value * kScaleOfLarge;
+        scaled_squares[i] = fmaf(scaled, scaled, scaled_squares[i]);
+      });
+    }
+    const float scaled_square = add_up(scaled_squares);
+    if (is_large(square)) factor = reciprocal_deviation(scaled_square * channels.share, kScaleOfLarge);
   }
-  if (!has_large) return;
 #pragma unroll
-  for (int i = 0; i < kEdges; ++i) {
-    float sum[1] = {};
-    for_each_value(edges[i], [&](float& value, int, int) {
-      const float scaled = value * kScaleOfLarge;
-      sum[0] = fmaf(scaled, scaled, sum[0]);
-    });
-    add_up(sum);
-    if (is_large(squares[i])) factors[i] = reciprocal_deviation(sum[0] * channels.share, kScaleOfLarge);
-  }
+  for (int i = 0; i < kEdges; ++i) factors[i] = of_edge(factor, i);
 }
 
 }  // namespace assay::trimul

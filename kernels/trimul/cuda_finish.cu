@@ -8,6 +8,7 @@
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
+#include "kernels/trimul/cuda_hidden.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 
 namespace assay::trimul {
@@ -26,10 +27,12 @@ struct Plan {
   using Tile = assay::Tile<kFactor, kGroups>;
   static constexpr bool kGateAhead =
       sizeof(T) == 2;  // the gate is loaded with hidden, where there are registers
+  // The mean of 16-bit values becomes one number before they are taken apart: its rounding is small next to theirs.
+  static constexpr bool kIsMeanOneNumber = sizeof(T) == 2;
 };
 
-// What the warps of a group tell each other of its 64 edges: first values, sums, sums of squares, and these again.
-constexpr int kExchangeBytes = kGroupRows * (1 + 3 * 4) * int{sizeof(float)};
+// What the warps of a group tell each other of its 64 edges: sums, sums of squares, and these again.
+constexpr int kExchangeBytes = kGroupRows * 3 * 4 * int{sizeof(float)};
 
 struct Arguments {
   const void *hidden, *gate;
@@ -47,73 +50,6 @@ struct Arguments {
   int64_t tiles;  // of a batch
   int64_t first_batch;
 };
-
-// Eight neighbouring edges of one channel.
-template <class T>
-using Eight = Bits<T, 8>;
-
-// What a thread has of hidden or of the gate: of 8 edges from `vector` on, 8 channels from `channel` on in each block. There
-// are neighbours in the place of channels and edges that do not exist; nothing uses what comes of them.
-template <class Plan>
-struct Values {
-  using T = typename Plan::T;
-  Eight<T> values[Plan::kBlocks][8];
-
-  __device__ static int vector() { return static_cast<int>(threadIdx.x % 8) * 8; }
-  __device__ static int channel(int block) {
-    return 128 * block + static_cast<int>(threadIdx.x % kGroupThreads / 8) * 8;
-  }
-
-  __device__ void load(const void* tensor, const Planes& planes, int64_t in_job, int64_t first_edge) {
-    const auto hidden = static_cast<int>(planes.hidden);
-    if (hidden == 0) {
-      for (auto& block : values) {
-        for (Eight<T>& bits : block) bits = {};
-      }
-      return;
-    }
-    const int64_t edge = first_edge + vector(), plane = planes.plane();
-    const T* const first =
-        static_cast<const T*>(tensor) + in_job * planes.batch() + (edge < plane ? edge : 0);
-#pragma unroll
-    for (int block = 0; block < Plan::kBlocks; ++block) {
-      const T* from = first + min(channel(block), hidden - 1) * plane;
-#pragma unroll
-      for (int c = 0; c < 8; ++c) {
-#pragma unroll
-        for (int i = 0; i < Eight<T>::kBytes / 16; ++i) {
-          reinterpret_cast<uint4*>(values[block][c].words)[i] =
-              __ldcs(reinterpret_cast<const uint4*>(from) + i);
-        }
-        if (channel(block) + c + 1 < hidden) from += plane;
-      }
-    }
-  }
-};
-
-// Adds up what the threads of a group have of each edge: eight edges of a thread, those of lane % 8. `shared` has 64 floats
-// for each warp of the group.
-__device__ void add_up(float (&values)[8], float* shared, int group) {
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
-#pragma unroll
-  for (float& value : values) {
-    value += __shfl_xor_sync(0xFFFFFFFFu, value, 8);
-    value += __shfl_xor_sync(0xFFFFFFFFu, value, 16);
-  }
-  float* const own = shared + lane % 8 * 8;
-  if (lane < 8) {
-#pragma unroll
-    for (int i = 0; i < 8; i += 4) {
-      *reinterpret_cast<float4*>(own + warp * kGroupRows + i) = {values[i], values[i + 1], values[i + 2],
-                                                                 values[i + 3]};
-    }
-  }
-  synchronize_group(group);
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    values[i] = own[i] + own[kGroupRows + i] + (own[2 * kGroupRows + i] + own[3 * kGroupRows + i]);
-  }
-}
 
 // What is not scaled by powers of two is normalised as it is. In f16 deviations stay as they are stored, 2^exponent times
 // their value, and eps is scaled alike, where it is in the range of f32. It counts for nothing below 2^-100, since squares
@@ -145,47 +81,54 @@ __device__ inline int row_of(int v, int e) {
 // Writes a group's rows of the tile, the first of which lies at `rows`.
 template <class Plan>
 __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, int group,
-                       const Values<Plan>& hidden_values, Values<Plan>& gate_values, uint8_t* rows,
-                       float* exchange) {
+                       const Eight<typename Plan::T>& first_values, const Values<Plan>& hidden_values,
+                       Values<Plan>& gate_values, uint8_t* rows, float* exchange) {
   using T = typename Plan::T;
   const int vector = Values<Plan>::vector() / 8, first_channel = Values<Plan>::channel(0);
   const auto hidden_channels = static_cast<int>(a.planes.hidden);
   const auto& hidden = hidden_values.values;
   const auto& gate = gate_values.values;
-  if (first_channel == 0) {
+  float first[8], sums[8] = {}, squares[8] = {}, mean[8], factor[8];
 #pragma unroll
-    for (int e = 0; e < 8; ++e) exchange[8 * vector + e] = hidden[0][0][e];
-  }
-  synchronize_group(group);
-  float first[8], sums[8] = {}, squares[8], mean[8], factor[8];
-#pragma unroll
-  for (int e = 0; e < 8; ++e) first[e] = exchange[8 * vector + e];
+  for (int e = 0; e < 8; ++e) first[e] = first_values[e];
   const auto for_each = [&](auto visit) {
 #pragma unroll
     for (int block = 0; block < Plan::kBlocks; ++block) {
-#pragma unroll
-      for (int c = 0; c < 8; ++c) {
-        if (128 * block + first_channel + c >= hidden_channels) continue;
+      const int count = hidden_channels - 128 * block - first_channel;  // of those here and behind them
+      const auto visit_channel = [&](int c) {
 #pragma unroll
         for (int e = 0; e < 8; ++e) visit(e, hidden[block][c][e] - first[e]);
+      };
+      if (count >= 8) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) visit_channel(c);
+      } else {
+#pragma unroll
+        for (int c = 0; c < 7; ++c) {
+          if (c < count) visit_channel(c);
+        }
       }
     }
   };
   for_each([&](int e, float deviation) { sums[e] += deviation; });
-  add_up(sums, exchange + kGroupRows, group);
+  add_up(sums, exchange, group);
   const float share = 1.0f / static_cast<float>(max(hidden_channels, 1));  // without any, z is 0 * 0 * 0 + 0
 #pragma unroll
-  for (int e = 0; e < 8; ++e) mean[e] = sums[e] * share;
-  const auto add_squares = [&](float scale, float* shared) {
-#pragma unroll
-    for (float& sum : squares) sum = 0;
+  for (int e = 0; e < 8; ++e) {
+    mean[e] = sums[e] * share;
+    if constexpr (Plan::kIsMeanOneNumber) {
+      first[e] += mean[e];
+      mean[e] = 0;
+    }
+  }
+  const auto add_squares = [&](float(&to)[8], float scale, float* shared) {
     for_each([&](int e, float deviation) {
       const float scaled = (deviation - mean[e]) * scale;
-      squares[e] = fmaf(scaled, scaled, squares[e]);
+      to[e] = fmaf(scaled, scaled, to[e]);
     });
-    add_up(squares, shared, group);
+    add_up(to, shared, group);
   };
-  add_squares(1.0f, exchange + 5 * kGroupRows);
+  add_squares(squares, 1.0f, exchange + 4 * kGroupRows);
   float rest = 1;
   Power z_scale(0);
   if constexpr (Plan::kIsScaled) {
@@ -204,17 +147,16 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
       has_large |= is_large(squares[e]);
     }
     if (__syncthreads_or(has_large)) {
-      unsigned was_large = 0;
-#pragma unroll
-      for (int e = 0; e < 8; ++e) was_large |= unsigned{is_large(squares[e])} << e;
-      add_squares(kScaleOfLarge, exchange + 9 * kGroupRows);
+      float scaled_squares[8] = {};
+      add_squares(scaled_squares, kScaleOfLarge, exchange + 8 * kGroupRows);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        if (was_large >> e & 1) factor[e] = reciprocal_deviation(squares[e] * share, kScaleOfLarge);
+        if (is_large(squares[e])) factor[e] = reciprocal_deviation(scaled_squares[e] * share, kScaleOfLarge);
       }
     }
   }
-  if constexpr (!Plan::kGateAhead) gate_values.load(a.gate, a.planes, in_job, first_edge);
+  if constexpr (!Plan::kGateAhead)
+    gate_values.load(Values<Plan>::edges(a.gate, a.planes, in_job, first_edge), a.planes);
 
 #pragma unroll
   for (int block = 0; block < Plan::kBlocks; ++block) {
@@ -267,12 +209,16 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const int64_t in_job = blockIdx.x / a.tiles;
   const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * Plan::Tile::kRows + group * kGroupRows;
   // On their way before one thread sets up the ring, for which the others will wait.
-  Values<Plan> hidden, gate;
-  hidden.load(a.hidden, a.planes, in_job, first_edge);
-  if constexpr (Plan::kGateAhead) gate.load(a.gate, a.planes, in_job, first_edge);
+  using Values = Values<Plan>;
+  const auto* const hidden_edges = Values::edges(a.hidden, a.planes, in_job, first_edge);
+  Values hidden, gate;
+  hidden.load(hidden_edges, a.planes);
+  Eight<typename Plan::T> first{};  // of each edge, for all threads that have some of it
+  if (a.planes.hidden > 0) first = load_eight(hidden_edges);
+  if constexpr (Plan::kGateAhead) gate.load(Values::edges(a.gate, a.planes, in_job, first_edge), a.planes);
   SlotRing ring(shared_address(exchange + Plan::kGroups * kExchangeBytes), a.ring_slots, Plan::Tile::kReaders,
                 a.slots, a.chunks * a.depth_slots);
-  make_z<Plan>(a, in_job, first_edge, group, hidden, gate, rows,
+  make_z<Plan>(a, in_job, first_edge, group, first, hidden, gate, rows,
                reinterpret_cast<float*>(exchange + group * kExchangeBytes));
   fence_async_proxy();
   __syncthreads();

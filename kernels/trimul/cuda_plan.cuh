@@ -118,14 +118,40 @@ void project(const Job<kFactor>& job);
 template <Factor kFactor>
 void finish(const Job<kFactor>& job);
 
-// The sigmoid of g in f32, right to 4u + (4 + 2|g|) u (1 - sigmoid) of itself, from -g / ln 2.
-template <int kExponent = 0>
-__device__ float sigmoid_of_power(float exponent) {
-  constexpr float kPart = 1.0f / (1 << kExponent);  // of the sum, for 2^kExponent times the sigmoid
-  float power, result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(power, kPart, kPart)));
-  return result;
+// 2^kExponent times the sigmoids of 32 values g in f32, from g * `exponent` = -g / ln 2. Each is right to
+// 4u + (4 + 2|g|) u (1 - sigmoid) of itself.
+//
+// In pairs 1 / (ab) serves both: 1/a = b / (ab), which the error of b leaves alone. That costs 2u, and saves one in four
+// of the instructions that a multiprocessor has the fewest units for. ab stays in range, since sigmoids are 2^-60 at least:
+// for factors of f16, which are 0 below 2^-39 of the largest. A NaN makes its neighbour in the pair one, of the same edge,
+// whose channels all are NaN after the next norm.
+template <bool kInPairs, int kExponent = 0>
+__device__ void sigmoids(const float* g, float exponent, float (&results)[32]) {
+  constexpr float kPart = 1.0f / (1 << kExponent);  // of the sum
+  const auto reciprocal = [](float value) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
+    return result;
+  };
+  // 1 / sigmoid
+  const auto sum = [&](float value) {
+    float power = value * exponent;
+    if constexpr (kInPairs) asm("min.NaN.f32 %0, %0, 0f42700000;" : "+f"(power));  // 60
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(power));
+    return fmaf(power, kPart, kPart);
+  };
+#pragma unroll
+  for (int i = 0; i < 32; i += 2) {
+    const float a = sum(g[i]), b = sum(g[i + 1]);
+    if constexpr (kInPairs) {
+      const float both = reciprocal(a * b);
+      results[i] = both * b;
+      results[i + 1] = both * a;
+    } else {
+      results[i] = reciprocal(a);
+      results[i + 1] = reciprocal(b);
+    }
+  }
 }
 inline constexpr float kMinusLog2E = -1.442695041f;
 

@@ -140,17 +140,30 @@ class EdgesOfWarp {
 
   // Edges number at .. at + kLoaded - 1.
   __device__ void load(int at) {
+    if (is_run_ && a_.has_vectors) {
+      for_each_edge([&](Edge& edge, int) { edge = {}; });
 #pragma unroll
-    for (int i = 0; i < Plan::kLoaded; ++i) {
-      const float* from = next_;
-      if (!is_run_) {
-        const Planes::Edge edge = a_.planes.edge(start_ + at + i);
-        from = edge.is_inside ? address_of(edge) : nullptr;
+      for (int v = 0; v < Plan::kVectors; ++v) {
+        const int channel = first_channel(v);
+        if (channel >= a_.channels) break;
+        for_each_edge([&](Edge& edge, int i) {
+          reinterpret_cast<float4&>(edge.values[v]) =
+              __ldcs(reinterpret_cast<const float4*>(next_ + i * a_.x_second + channel));
+        });
       }
-      load_edge(edges_[i / Plan::kAtOnce][i % Plan::kAtOnce], from, a_.channels, a_.x_channel,
-                a_.has_vectors);
-      next_ += a_.x_second;
+      next_ += Plan::kLoaded * a_.x_second;
+    } else {
+      for_each_edge([&](Edge& edge, int i) {
+        const Planes::Edge which = a_.planes.edge(start_ + at + i);
+        load_channels(edge, which.is_inside ? address_of(which) : nullptr, a_.channels, a_.x_channel);
+      });
     }
+  }
+  // visit(edge, i) for those that are loaded at once
+  template <class Visit>
+  __device__ void for_each_edge(Visit visit) {
+#pragma unroll
+    for (int i = 0; i < Plan::kLoaded; ++i) visit(edges_[i / Plan::kAtOnce][i % Plan::kAtOnce], i);
   }
 
   const Arguments& a_;
@@ -189,20 +202,22 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   uint8_t* const staged = staged_all + warp * Staged<T>::kBytes;
   const uint32_t rows = shared_address(shared) + static_cast<uint32_t>(Plan::Tile::group_offset(group));
   const int64_t first_edge = start + warp * kWarpEdges, edges = a.planes.plane() - first_edge;
-  const int64_t offset = in_job * a.planes.batch() + first_edge;
-  const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], void* to,
-                                         int first) {
+  const StagedLane<T> staged_lane;
+  const int64_t offset = in_job * a.planes.batch() + first_edge + staged_lane.offset(a.planes.plane());
+  const int64_t step = StagedLane<T>::kStep * a.planes.plane();
+  // 64 channels, of which `channels` exist.
+  const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], T*& to,
+                                         int channels) {
     ring.refill();
 #pragma unroll
     for (int part = 0; part < kStagedHidden; part += kStagedColumns) {
       stage<T>(values + part / 2, staged);
       __syncwarp();
-      unstage<Plan::kFactor, kIsFactor>(
-          staged, static_cast<T*>(to) + offset + (first + part) * a.planes.plane(), a.planes.plane(), a.rest,
-          static_cast<int>(a.planes.hidden) - first - part, edges);
+      unstage<Plan::kFactor, kIsFactor>(staged, staged_lane, to, step, a.rest, channels - part, edges);
       __syncwarp();
     }
   };
+  const auto hidden = static_cast<int>(a.planes.hidden);
 
   // What brings a sum to -g / ln 2. Beyond the range of f32 the sigmoid is a half, 0 or 1 whatever the exponent is: factors
   // of f16 are stored as 2^15 at most, and sums that are not 0 exceed 2^-49.
@@ -221,28 +236,26 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
       factors[1] = stored(mask[1]);
     }
     const float exponent = to_exponent(2 + side);
+    T* to = static_cast<T*>(side == 0 ? a.left : a.right) + offset;
     for (int chunk = 0; chunk < a.side_chunks; ++chunk) {
       multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
       float values[32];
+      sigmoids<Plan::kIsScaled>(sums + 32, exponent, values);
 #pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        values[i] = sums[i] * sigmoid_of_power(sums[32 + i] * exponent) * factors[i / 2 % 2];
-      }
-      write(std::true_type{}, values, side == 0 ? a.left : a.right, chunk * kStagedHidden);
+      for (int i = 0; i < 32; ++i) values[i] = sums[i] * values[i] * factors[i / 2 % 2];
+      write(std::true_type{}, values, to, hidden - chunk * kStagedHidden);
     }
   }
   constexpr int kStoredExponent = Plan::kIsScaled ? kGateExponent : 0;
   const float exponent = to_exponent(4);
+  T* to = static_cast<T*>(a.gate) + offset;
   for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
     multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float values[32];
-#pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        values[i] = sigmoid_of_power<kStoredExponent>(sums[32 * half + i] * exponent);
-      }
-      write(std::false_type{}, values, a.gate, chunk * kSlotColumns + half * kStagedHidden);
+      sigmoids<Plan::kIsScaled, kStoredExponent>(sums + 32 * half, exponent, values);
+      write(std::false_type{}, values, to, hidden - chunk * kSlotColumns - half * kStagedHidden);
     }
   }
 }
@@ -258,9 +271,10 @@ void launch(const Job<Plan::kFactor>& job, Arguments a, int most_shared) {
   a.tiles = (job.planes.plane() + Plan::kRows - 1) / Plan::kRows;
   const int64_t blocks = a.tiles * job.count;
   if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::kRows);
-  // Two blocks on a multiprocessor if both have three slots, else one block with what there is.
+  // Where there are registers for two blocks on a multiprocessor, both have three slots at least; else one block has what
+  // there is.
   const int fixed = fixed_bytes<Plan>(a.channels), half = most_shared / 2 - 1024;
-  const int room = fixed + SlotRing::bytes(3) <= half ? half : most_shared;
+  const int room = Plan::kMinBlocks == 2 && fixed + SlotRing::bytes(3) <= half ? half : most_shared;
   a.ring_slots = std::min((room - fixed) / SlotRing::bytes(1), 8);
   auto* const kernel = project_kernel<Plan>;
   allow_all_shared_memory(kernel);

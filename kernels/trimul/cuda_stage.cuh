@@ -21,7 +21,8 @@ template <class T>
 struct Staged {
   static constexpr int kVector = 16 / int{sizeof(T)};  // edges
   static constexpr int kVectors = kWarpEdges / kVector;
-  // Rows of two vectors exchange them every four columns, longer ones are a vector apart: no two lanes meet in a bank.
+  // Rows of two vectors exchange them every four columns; of longer ones, a vector apart, eight lanes read two that lie
+  // four apart. So no two lanes meet in a bank.
   static constexpr bool kIsExchanged = kVectors == 2;
   static constexpr int kPitch = 16 * (kIsExchanged ? kVectors : kVectors + 1);
   static constexpr int kBytes = kStagedColumns * kPitch;
@@ -65,23 +66,38 @@ __device__ void stage(const float* values, uint8_t* staged) {
   }
 }
 
-// What is staged goes to memory: `to` is where the warp's first edge of the first channel lies. Factors of f32's width
-// are rounded on the way.
+// Where what is staged goes: each lane writes vectors of `vector` * kVector edges from the warp's first one on, of the
+// channels `first`, `first` + kStep and so on.
+template <class T>
+struct StagedLane {
+  using Rows = Staged<T>;
+  static constexpr int kStep = 32 / Rows::kVectors;
+  int first, vector;
+
+  __device__ StagedLane() {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    first = Rows::kIsExchanged ? lane / 2 : lane / 4 % 2 * 4 + lane / 8;
+    vector = lane % Rows::kVectors;
+  }
+  // [elements] from the warp's first edge of the first channel; `plane` from a channel to the next.
+  __device__ int64_t offset(int64_t plane) const { return first * plane + vector * Rows::kVector; }
+};
+
+// What is staged goes to memory, and `to`, where the lane's first vector goes, on to the next kStagedColumns channels; the
+// first `channels` of them exist. `step` elements from a channel of a lane to its next. Factors of f32's width are rounded
+// on the way.
 template <Factor kFactor, bool kIsFactor>
-__device__ void unstage(const uint8_t* staged, Stored<kFactor>* to, int64_t plane, int64_t rest, int channels,
-                        int64_t edges) {
+__device__ void unstage(const uint8_t* staged, const StagedLane<Stored<kFactor>>& lane, Stored<kFactor>*& to,
+                        int64_t step, int64_t rest, int channels, int64_t edges) {
   using T = Stored<kFactor>;
   using Rows = Staged<T>;
-  constexpr int kStep = 32 / Rows::kVectors;  // [channels] from a vector of a lane to the next
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int first = lane / Rows::kVectors, vector = lane % Rows::kVectors;
-  if (vector * Rows::kVector >= edges) return;
-  staged += Rows::offset(first, vector);
-  to += first * plane + vector * Rows::kVector;
+  using Lane = StagedLane<T>;
+  staged += Rows::offset(lane.first, lane.vector);
+  if (lane.vector * Rows::kVector >= edges) channels = 0;
 #pragma unroll
-  for (int i = 0; i < kStagedColumns / kStep; ++i) {
-    const uint4 bits = *reinterpret_cast<const uint4*>(staged + i * kStep * Rows::kPitch);
-    const bool is_there = first + i * kStep < channels;
+  for (int i = 0; i < kStagedColumns / Lane::kStep; ++i) {
+    const uint4 bits = *reinterpret_cast<const uint4*>(staged + i * Lane::kStep * Rows::kPitch);
+    const bool is_there = lane.first + i * Lane::kStep < channels;
     if constexpr (kIsFactor && sizeof(T) == 4) {
       float values[4] = {__uint_as_float(bits.x), __uint_as_float(bits.y), __uint_as_float(bits.z),
                          __uint_as_float(bits.w)};
@@ -99,7 +115,7 @@ __device__ void unstage(const uint8_t* staged, Stored<kFactor>* to, int64_t plan
     } else {
       if (is_there) *reinterpret_cast<uint4*>(to) = bits;
     }
-    to += kStep * plane;
+    to += step;
   }
 }
 
