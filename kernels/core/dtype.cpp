@@ -99,7 +99,8 @@ DType parse_dtype(std::string_view text) {
   for (DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
     if (text == name_of(dtype)) return dtype;
   }
-  throw usage_error("dtype '{}' is not one of f64, f32, f16, bf16", text);
+  // Of f64 are recipes and files, not what a path stores: to ask for it is no mistake, to propose it would be one.
+  throw usage_error("dtype '{}' is not one of f32, f16, bf16", text);
 }
 
 double unit_roundoff(DType dtype) {

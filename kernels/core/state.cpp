@@ -43,18 +43,30 @@ void parse_after(std::string_view argument, Step& step) {
   }
 }
 
+StepKind parse_kind(std::string_view name) {
+  for (StepKind kind : kSteps) {
+    if (name == name_of(kind)) return kind;
+  }
+  std::vector<std::string_view> names{kFirstCall};
+  for (StepKind kind : kSteps) names.push_back(name_of(kind));
+  throw usage_error("state={} is not one of {}", name, fmt::join(names, ", "));
+}
+
 Step parse_step(std::string_view word) {
-  const size_t colon = word.find(':');
   if (word == kFirstCall)
     throw usage_error("state: first_call means that nothing happened before; it stands alone");
-  Step step{.kind = parse_name("state", word.substr(0, colon), all_steps())};
-  const bool has_argument = step.kind == kForced || step.kind == kAfter || step.kind == kWeightUpdated;
-  if (has_argument != (colon != std::string_view::npos)) {
-    throw usage_error("state={}: {} takes {} argument", word, name_of(step.kind), has_argument ? "an" : "no");
+  const size_t colon = word.find(':');
+  const bool has_colon = colon != std::string_view::npos;
+  Step step{.kind = parse_kind(word.substr(0, colon))};
+  const std::string_view argument = has_colon ? word.substr(colon + 1) : "";
+  const bool takes_argument = step.kind == kForced || step.kind == kAfter || step.kind == kWeightUpdated;
+  if (takes_argument ? argument.empty() : has_colon) {
+    throw usage_error("state={}: {} takes {} argument", word, name_of(step.kind),
+                      takes_argument ? "an" : "no");
   }
-  if (step.kind == kForced) parse_forced(word.substr(colon + 1), step);
-  if (step.kind == kAfter) parse_after(word.substr(colon + 1), step);
-  if (step.kind == kWeightUpdated) step.input = word.substr(colon + 1);
+  if (step.kind == kForced) parse_forced(argument, step);
+  if (step.kind == kAfter) parse_after(argument, step);
+  if (step.kind == kWeightUpdated) step.input = argument;
   return step;
 }
 

@@ -77,6 +77,62 @@ class TrialBuffers {
   std::vector<DeviceBuffer> owned_;
 };
 
+// Throws Error (usage) if the file cannot be read.
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string content;
+  for (char c; in.get(c);) content += c;
+  if (!in.eof()) throw usage_error("the tuner's choices cannot be read from '{}'", file.string());
+  return content;
+}
+
+struct Loaded {
+  struct Entry {
+    std::string tunable, key;
+    Config config;
+    int version;
+    double seconds;
+  };
+  std::optional<std::string> refused;  // why nothing can be taken
+  std::vector<Entry> taken;
+  std::vector<std::string> left_out;  // why each of the other entries was
+};
+
+// Throws nlohmann::json::exception for a text that does not hold choices.
+Loaded parse_choices(const std::string& text, const std::string& here,
+                     std::span<const Tunable* const> known) {
+  Loaded loaded;
+  const auto document = nlohmann::json::parse(text);
+  if (document.at("schema") != kSchema) {
+    loaded.refused = fmt::format("it has the schema {}, expected {}", document.at("schema").dump(), kSchema);
+    return loaded;
+  }
+  if (const auto device = document.at("device").get<std::string>(); device != here) {
+    loaded.refused = fmt::format("it was tuned on '{}', this is '{}'", device, here);
+    return loaded;
+  }
+  for (const auto& entry : document.at("choices")) {
+    const auto name = entry.at("tunable").get<std::string>();
+    const auto key = entry.at("key").get<std::string>();
+    const auto config_text = entry.at("config").get<std::string>();
+    const auto version = entry.at("version").get<int64_t>();
+    const double seconds = entry.at("seconds").get<double>();
+    const auto tunable = std::ranges::find(known, name, [](const Tunable* t) { return t->name; });
+    const Config* config = tunable == known.end() ? nullptr : find_config(**tunable, config_text);
+    if (tunable == known.end()) {
+      loaded.left_out.push_back(fmt::format("{}: no such tunable", name));
+    } else if (version != (*tunable)->version) {
+      loaded.left_out.push_back(
+          fmt::format("{}: version {}, this is version {}", name, version, (*tunable)->version));
+    } else if (config == nullptr) {
+      loaded.left_out.push_back(fmt::format("{}: it has no configuration {}", name, config_text));
+    } else {
+      loaded.taken.push_back({name, key, *config, (*tunable)->version, seconds});
+    }
+  }
+  return loaded;
+}
+
 }  // namespace
 
 const Config* find_config(const Tunable& tunable, std::string_view text) {
@@ -276,59 +332,22 @@ void Tuner::save(const std::filesystem::path& file) const {
 
 std::vector<std::string> Tuner::load(const std::filesystem::path& file,
                                      std::span<const Tunable* const> known) {
-  std::ifstream in(file);
-  if (!in) throw usage_error("the tuner's choices cannot be read from '{}'", file.string());
-  struct Read {
-    std::string tunable, key;
-    Config config;
-    int version;
-    double seconds;
-  };
-  std::vector<Read> taken;
-  std::vector<std::string> left_out;
+  const std::string text = content_of(file);
+  Loaded loaded;
   try {
-    const auto document = nlohmann::json::parse(in);
-    if (document.at("schema") != kSchema) {
-      throw usage_error("'{}' has the schema {}, expected {}", file.string(), document.at("schema").dump(),
-                        kSchema);
-    }
-    const auto device = document.at("device").get<std::string>();
-    const std::string here = identity(device_->info());
-    if (device != here) {
-      left_out.push_back(
-          fmt::format("all of '{}': it was tuned on '{}', this is '{}'", file.string(), device, here));
-      return left_out;
-    }
-    for (const auto& entry : document.at("choices")) {
-      const auto name = entry.at("tunable").get<std::string>();
-      const auto key = entry.at("key").get<std::string>();
-      const auto text = entry.at("config").get<std::string>();
-      const auto version = entry.at("version").get<int64_t>();
-      const double seconds = entry.at("seconds").get<double>();
-      const auto tunable = std::ranges::find_if(known, [&](const Tunable* t) { return t->name == name; });
-      const Config* config = tunable == known.end() ? nullptr : find_config(**tunable, text);
-      if (tunable == known.end()) {
-        left_out.push_back(fmt::format("{}: no such tunable", name));
-      } else if (version != (*tunable)->version) {
-        left_out.push_back(
-            fmt::format("{}: version {}, this is version {}", name, version, (*tunable)->version));
-      } else if (config == nullptr) {
-        left_out.push_back(fmt::format("{}: it has no configuration {}", name, text));
-      } else {
-        taken.push_back({name, key, *config, (*tunable)->version, seconds});
-      }
-    }
+    loaded = parse_choices(text, identity(device_->info()), known);
   } catch (const nlohmann::json::exception& error) {
-    throw usage_error("'{}' is not a file of the tuner's choices: {}", file.string(), error.what());
+    loaded.refused = fmt::format("it is not a file of the tuner's choices: {}", error.what());
   }
-  for (Read& read : taken) {
-    const std::shared_ptr<Choice> choice = choice_of(read.tunable, read.key);
+  if (loaded.refused) return {fmt::format("all of '{}': {}", file.string(), *loaded.refused)};
+  for (Loaded::Entry& entry : loaded.taken) {
+    const std::shared_ptr<Choice> choice = choice_of(entry.tunable, entry.key);
     const std::lock_guard lock(choice->mutex);
-    choice->config = std::move(read.config);
-    choice->version = read.version;
-    choice->seconds = read.seconds;
+    choice->config = std::move(entry.config);
+    choice->version = entry.version;
+    choice->seconds = entry.seconds;
   }
-  return left_out;
+  return loaded.left_out;
 }
 
 }  // namespace assay

@@ -14,9 +14,9 @@
 // A configuration may change where and when work is done, never the order of a sum: every configuration gives the same
 // bits, and which one was chosen cannot be seen in a result.
 //
-// Choices are kept by (tunable, key) and can be saved to a file and loaded. A file from another device, another driver,
-// another version of the tunable, or with an unknown configuration, is not trusted: what does not fit is left out, with
-// its reason, and tuned again when it is needed.
+// Choices are kept by (tunable, key) and can be saved to a file and loaded. A file that is broken or not ours, from another
+// device, another driver, another version of the tunable, or with an unknown configuration, is not trusted: what does
+// not fit is left out, with its reason, and tuned again when it is needed.
 //
 // Threads may share a tuner. The first one to ask for a key tunes it; the others wait for its choice. So a launch must
 // not call the tuner again, and must not wait for other work than its own; parallel_for() does not.
@@ -100,10 +100,11 @@ class Tuner {
   int64_t trials() const;   // configurations that were timed so far
   int64_t choices() const;  // keys that were asked for
 
-  // Throw Error (usage) if the file cannot be written or read, or is not a file of choices.
+  // Throw Error (usage) if the file cannot be written or read.
   // Replaces the file as a whole: whoever reads it meanwhile, and whoever else saves to it, sees a complete one.
   void save(const std::filesystem::path& file) const;
-  // Takes choices among `known` tunables; says why each entry that was left out was left out. Takes nothing if it throws.
+  // Takes choices among `known` tunables; says why each entry that was left out was left out. Of a file that is not whole
+  // nothing is taken.
   std::vector<std::string> load(const std::filesystem::path& file, std::span<const Tunable* const> known);
 
   // Watches the real calls, not the trials, in the threads that make them: several at once, if several do. It must run

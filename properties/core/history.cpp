@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/history.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,51 +16,67 @@ namespace {
 constexpr uint64_t kPreviousCall = 0x5EED;  // what the seed of a previous call's data differs by
 constexpr unsigned char kNanByte = 0xFF;    // a NaN in every dtype; -1 in every integer
 
-const Config* find_config(const Path& path, const Step& step) {
-  const auto tunable =
-      std::ranges::find_if(path.tunables, [&](const Tunable* t) { return t->name == step.tunable; });
-  return tunable == path.tunables.end() ? nullptr : assay::find_config(**tunable, step.config);
+template <class Range, class Name>
+std::string names_in(const Range& range, Name name) {
+  std::vector<std::string> names;
+  for (const auto& one : range) names.emplace_back(std::invoke(name, one));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::optional<size_t> number_of_input(const Op& op, std::string_view name) {
-  const auto found = std::ranges::find(op.inputs, name, &TensorInfo::name);
-  return found == op.inputs.end() ? std::nullopt
-                                  : std::optional(static_cast<size_t>(found - op.inputs.begin()));
+// The configuration that a step forces. Throws Error (usage) if the path has none of that name.
+const Config& config_of(const Step& step, const Path& path) {
+  if (path.tunables.empty())
+    throw usage_error("{}: {} chooses among no configurations", step.to_string(), path.name);
+  const auto name = [](const Tunable* tunable) { return tunable->name; };
+  const auto tunable = std::ranges::find(path.tunables, step.tunable, name);
+  if (tunable == path.tunables.end()) {
+    throw usage_error("{}: {} has no tunable '{}'; it has {}", step.to_string(), path.name, step.tunable,
+                      names_in(path.tunables, name));
+  }
+  const Config* config = find_config(**tunable, step.config);
+  if (config == nullptr) {
+    throw usage_error("{}: {} has no configuration '{}'; it has {}", step.to_string(), step.tunable,
+                      step.config, names_in((*tunable)->configs, &Config::to_string));
+  }
+  return *config;
 }
 
-std::optional<std::string> inapplicable(const Step& step, const Op& op, const Path& path) {
+// The number of the input that a step names. Throws Error (usage) if the op has none of that name.
+size_t input_of(const Step& step, const Op& op) {
+  const auto found = std::ranges::find(op.inputs, step.input, &TensorInfo::name);
+  if (found == op.inputs.end()) {
+    throw usage_error("{}: {} has no input '{}'; it has {}", step.to_string(), op.name, step.input,
+                      names_in(op.inputs, &TensorInfo::name));
+  }
+  return static_cast<size_t>(found - op.inputs.begin());
+}
+
+void require_sizes(const Op& op, const Dims& dims) {
+  require_dims(op, dims);
+  for (const auto* tensors : {&op.inputs, &op.outputs}) {
+    for (const TensorInfo& tensor : *tensors) element_count(shape_of(tensor, dims));
+  }
+}
+
+std::optional<std::string> inapplicable(const Step& step, const Path& path) {
   switch (step.kind) {
     case StepKind::kSecondCall:
     case StepKind::kWarm:
+    case StepKind::kForced:
     case StepKind::kDirtyWorkspace:
     case StepKind::kWeightsUpdated:
+    case StepKind::kWeightUpdated:
     case StepKind::kWeightsReplaced:
     case StepKind::kWeightsMoved:
     case StepKind::kWeightsReallocated:
       return std::nullopt;
-    case StepKind::kWeightUpdated:
-      if (number_of_input(op, step.input)) return std::nullopt;
-      return fmt::format("{} has no input {}", op.name, step.input);
-    case StepKind::kForced:
-      if (find_config(path, step) != nullptr) return std::nullopt;
-      return fmt::format("{} has no configuration {}", path.name, step.to_string());
     case StepKind::kRetuned:
     case StepKind::kCacheLoaded:
       if (!path.tunables.empty()) return std::nullopt;
       return fmt::format("{} chooses among no configurations", path.name);
     case StepKind::kAfter:
-      if (std::ranges::count(path.dtypes, step.dtype) == 0) {
-        return fmt::format("after: {} does not serve {}", path.name, name_of(step.dtype));
-      }
-      try {
-        require_dims(op, step.dims);
-        for (const auto* tensors : {&op.inputs, &op.outputs}) {
-          for (const TensorInfo& tensor : *tensors) element_count(shape_of(tensor, step.dims));
-        }
-      } catch (const Error& error) {
-        throw usage_error("{}: {}", step.to_string(), error.what());
-      }
-      return std::nullopt;
+      if (std::ranges::count(path.dtypes, step.dtype) != 0) return std::nullopt;
+      return fmt::format("after: {} does not serve {}", path.name, name_of(step.dtype));
     case StepKind::kOtherStream:
     case StepKind::kGraphReplay:
       if (path.device == DeviceKind::kCuda) return std::nullopt;
@@ -138,7 +155,7 @@ class History {
         return call(problem_);
       case StepKind::kWeightUpdated:
         set_inputs();
-        problem_.draw_input(other_seed(), number_of_input(problem_.op(), step.input).value());
+        problem_.draw_input(other_seed(), input_of(step, problem_.op()));
         return call(problem_);
       case StepKind::kWeightsReplaced:
         return call_on_other_tensors([&] { draw_other_data(); });
@@ -166,7 +183,7 @@ class History {
   void draw_other_data() { problem_.draw_inputs(other_seed()); }
 
   void force(const Step& step) {
-    problem_.context()->tuner().force(step.tunable, *find_config(problem_.path(), step));
+    problem_.context()->tuner().force(step.tunable, config_of(step, problem_.path()));
   }
 
   // Makes the tensors of a step.
@@ -247,9 +264,22 @@ class History {
 
 }  // namespace
 
-std::optional<std::string> inapplicable(const State& state, const Op& op, const Path& path) {
+void require_state(const State& state, const Op& op, const Path& path) {
   for (const Step& step : state.steps) {
-    if (auto why = inapplicable(step, op, path)) return why;
+    if (step.kind == StepKind::kForced) config_of(step, path);
+    if (step.kind == StepKind::kWeightUpdated) input_of(step, op);
+    if (step.kind != StepKind::kAfter) continue;
+    try {
+      require_sizes(op, step.dims);
+    } catch (const Error& error) {
+      throw usage_error("{}: {}", step.to_string(), error.what());
+    }
+  }
+}
+
+std::optional<std::string> inapplicable(const State& state, const Path& path) {
+  for (const Step& step : state.steps) {
+    if (auto why = inapplicable(step, path)) return why;
   }
   return std::nullopt;
 }

@@ -12,8 +12,12 @@
 
 namespace assay {
 
-// Why the path cannot be in this state, or nothing.
-std::optional<std::string> inapplicable(const State& state, const Op& op, const Path& path);
+// Throws Error (usage) for a state that no such path can be in: a step that names an input, a tunable or a configuration
+// that is not there, or dimensions that are not the op's.
+void require_state(const State& state, const Op& op, const Path& path);
+
+// Why the path cannot be in this state, which it names rightly; or nothing.
+std::optional<std::string> inapplicable(const State& state, const Path& path);
 
 // A step of a state that cannot be made here: there is no memory for its tensors.
 class StepIsImpossible : public Error {

@@ -18,6 +18,7 @@ Verdict refusal(VerdictKind kind, std::string reason) {
 std::optional<Verdict> precheck(const Subject& subject, const Case& which) {
   require_dims(*subject.op, which.dims);
   const Path& path = *subject.path;
+  require_state(which.state, *subject.op, path);
   if (std::ranges::count(path.dtypes, which.dtype) == 0) {
     return refusal(VerdictKind::kUnsupported, fmt::format("dtype={}", name_of(which.dtype)));
   }
@@ -30,8 +31,7 @@ std::optional<Verdict> precheck(const Subject& subject, const Case& which) {
     return refusal(VerdictKind::kSkipped,
                    fmt::format("layout={} does not apply to these dimensions", name_of(which.layout)));
   }
-  if (auto why = inapplicable(which.state, *subject.op, path))
-    return refusal(VerdictKind::kSkipped, std::move(*why));
+  if (auto why = inapplicable(which.state, path)) return refusal(VerdictKind::kSkipped, std::move(*why));
   return std::nullopt;
 }
 

@@ -11,8 +11,8 @@
 namespace assay {
 
 // Nothing if the path serves the case; else the verdict that says why not: unsupported if the path refuses it,
-// skipped if its layout does not apply to its dimensions. Throws Error (usage) for dimensions outside the op's
-// ranges.
+// skipped if its layout does not apply to its dimensions, or its state to the path. Throws Error (usage) for dimensions
+// outside the op's ranges, and for a state that names what is not there.
 std::optional<Verdict> precheck(const Subject& subject, const Case& which);
 
 }  // namespace assay

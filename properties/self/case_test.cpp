@@ -161,12 +161,16 @@ TEST(State, PrintsAndParses) {
 
 TEST(State, NamesWhatIsWrong) {
   const auto error = [](std::string_view text) { return error_of([&] { parse_state(text); }); };
-  EXPECT_THAT(error("third_call"), AllOf(HasSubstr("third_call"), HasSubstr("second_call")));
+  EXPECT_THAT(error("third_call"),
+              AllOf(HasSubstr("third_call"), HasSubstr("first_call"), HasSubstr("second_call")));
   EXPECT_THAT(error("warm+first_call"), HasSubstr("first_call"));
   EXPECT_THAT(error(""), HasSubstr("state="));
   EXPECT_THAT(error("warm:now"), AllOf(HasSubstr("warm:now"), HasSubstr("no argument")));
   EXPECT_THAT(error("forced"), HasSubstr("takes an argument"));
   EXPECT_THAT(error("weight_updated"), HasSubstr("takes an argument"));
+  EXPECT_THAT(error("weight_updated:"), HasSubstr("takes an argument"));
+  EXPECT_THAT(error("forced:"), HasSubstr("takes an argument"));
+  EXPECT_THAT(error("after:"), HasSubstr("takes an argument"));
   EXPECT_THAT(error("forced:apply"), HasSubstr("forced:<tunable>:<config>"));
   EXPECT_THAT(error("after:f12"), HasSubstr("f12"));
   EXPECT_THAT(error("after:f32,n"), HasSubstr("'n'"));

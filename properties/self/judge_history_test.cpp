@@ -63,11 +63,28 @@ TEST(JudgeRule6, RightPathsPassInEveryState) {
 TEST(JudgeRule6, StatesThatDoNotApplyAreSkipped) {
   const Path plain = spoiled([](const Call&) {});
   expect(judge_path(plain, in_state("retuned")), VerdictKind::kSkipped, HasSubstr("no configurations"));
-  expect(judge_path(plain, in_state("forced:test_halves:skip=0")), VerdictKind::kSkipped,
-         HasSubstr("forced:test_halves:skip=0"));
-  expect(judge_path(plain, in_state("weight_updated:k2")), VerdictKind::kSkipped, HasSubstr("no input k2"));
   expect(judge_path(plain, in_state("graph_replay")), VerdictKind::kSkipped, HasSubstr("no graphs"));
   expect(judge_path(plain, in_state("after:f64,b=1,t=3,d=2,w=1")), VerdictKind::kSkipped, HasSubstr("f64"));
+}
+
+// A word that can never mean anything is an error, also where the path would refuse the case anyway.
+TEST(JudgeRule6, StatesThatNameWhatThereIsNotAreErrors) {
+  const Path plain = spoiled([](const Call&) {});
+  const Path path = tuned(updated_output, [](const Config&, float*) {});
+  const auto error = [](const Path& judged, std::string_view state) {
+    return test::error_of([&] { judge_path(judged, in_state(state)); });
+  };
+  EXPECT_THAT(error(plain, "forced:test_halves:skip=0"),
+              AllOf(HasSubstr("forced:test_halves:skip=0"), HasSubstr("no configurations")));
+  EXPECT_THAT(error(path, "warm+forced:halves:skip=0"),
+              AllOf(HasSubstr("'halves'"), HasSubstr("test_halves")));
+  EXPECT_THAT(error(path, "forced:test_halves:skip=2"),
+              AllOf(HasSubstr("'skip=2'"), HasSubstr("skip=0, skip=1")));
+  EXPECT_THAT(error(plain, "weight_updated:k2"), AllOf(HasSubstr("'k2'"), HasSubstr("x, k")));
+  Path refusing = spoiled([](const Call&) {});
+  refusing.unsupported = [](const Dims&, DType) { return std::string("nothing is served"); };
+  EXPECT_THAT(error(refusing, "weight_updated:k2"), HasSubstr("'k2'"));
+  EXPECT_THAT(error(refusing, "after:f32,b=1"), HasSubstr("'t' is missing"));
 }
 
 TEST(JudgeRule6, ConfigurationsThatGiveOtherBitsFail) {

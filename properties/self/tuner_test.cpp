@@ -254,7 +254,7 @@ TEST(TunerFile, IsTakenAsAWholeOrNotAtAll) {
   const auto expect_nothing_taken = [&](const std::string& changed) {
     std::ofstream(file) << changed;
     Tuner other(cpu());
-    EXPECT_THAT(error_of([&] { other.load(file, kKnown); }), HasSubstr(file.string())) << changed;
+    EXPECT_THAT(other.load(file, kKnown), ElementsAre(HasSubstr(file.string()))) << changed;
     EXPECT_EQ(other.choices(), 0) << changed;
   };
   for (size_t length = 0; length < content.rfind('}'); ++length)
@@ -262,6 +262,7 @@ TEST(TunerFile, IsTakenAsAWholeOrNotAtAll) {
   std::string without_seconds = content;
   without_seconds.replace(without_seconds.rfind("seconds"), 7, "minutes");
   expect_nothing_taken(without_seconds);
+  expect_nothing_taken(content + "{}");
   std::filesystem::remove(file);
 }
 
@@ -293,16 +294,33 @@ TEST(TunerFile, MayBeSavedByManyAtOnce) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(TunerFile, ErrorsNameTheFile) {
+TEST(TunerFile, IsRefusedWhereItIsNoFileOfChoices) {
   const auto file = temporary("broken.json");
-  Tuner tuner(cpu());
-  EXPECT_THAT(error_of([&] { tuner.load(file, kKnown); }), HasSubstr(file.string()));
-  for (std::string_view content :
-       {"", "{", "[]", "{\"schema\": \"assay.run/1\"}", "{\"schema\": \"assay.choices/1\"}"}) {
+  for (std::string_view content : {"", "{", "[]", "null", "\xff", "{\"schema\": 1}",
+                                   "{\"schema\": \"assay.run/1\"}", "{\"schema\": \"assay.choices/1\"}"}) {
     std::ofstream(file) << content;
-    EXPECT_THAT(error_of([&] { tuner.load(file, kKnown); }), HasSubstr(file.string())) << content;
+    Tuner tuner(cpu());
+    Adder adder;
+    EXPECT_THAT(tuner.load(file, kKnown), ElementsAre(HasSubstr(fmt::format("all of '{}'", file.string()))))
+        << content;
+    tuner.run(adder.launch());
+    EXPECT_EQ(tuner.trials(), 3) << content;
+    tuner.save(file);
+    EXPECT_THAT(Tuner(cpu()).load(file, kKnown), IsEmpty()) << content;
   }
   std::filesystem::remove(file);
+}
+
+TEST(TunerFile, ErrorsNameTheFile) {
+  const auto file = temporary("missing.json");
+  Tuner tuner(cpu());
+  EXPECT_THAT(error_of([&] { tuner.load(file, kKnown); }), HasSubstr(file.string()));
+  const auto folder = temporary("folder.json");
+  std::filesystem::create_directory(folder);
+  EXPECT_THAT(error_of([&] { tuner.load(folder, kKnown); }), HasSubstr(folder.string()));
+  EXPECT_THAT(error_of([&] { tuner.save(folder); }), HasSubstr(folder.string()));
+  EXPECT_TRUE(std::filesystem::is_directory(folder));
+  std::filesystem::remove(folder);
   EXPECT_THAT(error_of([&] { tuner.save("/nowhere/choices.json"); }), HasSubstr("/nowhere/choices.json"));
 }
 

@@ -17,6 +17,7 @@ import jsonschema
 ASSAY = sys.argv.pop(1)
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CASE = "dynamic_conv/cpu/f32/b=2/t=5/d=3/w=4/data=normal/state=first_call/seed=7"
+BLOCK = "cheri_block/cpu/f32/n=1/l=2/c=3/dilation=1/hidden=4/state="
 WRONG = "dynamic_conv/specimen.tap_dropped/f32/b=2/t=5/d=3/w=4"
 
 
@@ -246,7 +247,7 @@ class BadInput(ProgramTest):
         for message, *args in [
             ("nonsense", "nonsense"),
             ("--nonsense", "verify", "--nonsense"),
-            ("'f12'", "verify", "--dtype", "f12"),
+            ("'f12' is not one of f32, f16, bf16", "verify", "--dtype", "f12"),
             ("--device moon", "list", "--device", "moon"),
             ("--shard 3/2", "verify", "--shard", "3/2"),
             ("--budget soon", "verify", "--budget", "soon"),
@@ -267,8 +268,13 @@ class BadInput(ProgramTest):
             ("no dimension 'q'", "replay", "dynamic_conv/cpu/f32/b=1/t=1/d=1/w=1/q=2"),
             ("data=odd", "replay", CASE.replace("normal", "odd")),
             ("seed=-1", "replay", CASE.replace("seed=7", "seed=-1")),
-            ("state=third_call is not one of", "replay", CASE.replace("first_call", "third_call")),
+            ("state=third_call is not one of first_call, ", "replay", CASE.replace("first_call", "third_call")),
             ("forced:<tunable>:<config>", "replay", CASE.replace("first_call", "forced:tries")),
+            ("no configurations", "replay", CASE.replace("first_call", "forced:x:y")),
+            ("no tunable 'x'; it has cheri_block_cpu", "replay", BLOCK + "forced:x:y"),
+            ("no configuration 'rows=7'; it has rows=", "replay", BLOCK + "forced:cheri_block_cpu:rows=7"),
+            ("no input 'w3'; it has x, w, w1, w2", "replay", BLOCK + "weight_updated:w3"),
+            ("weight_updated takes an argument", "replay", BLOCK + "weight_updated:"),
             ("'w' is missing", "replay", CASE.replace("first_call", "after:f32,b=1,t=1,d=1")),
             ("missing.json", "report", "missing.json"),
             ("missing.safetensors", "replay", "missing.safetensors"),
