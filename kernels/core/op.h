@@ -133,7 +133,7 @@ struct Path {
   bool deterministic;  // equal inputs give equal bits, call after call
   Recipe (*recipe)(const Dims&, DType storage);
   std::function<std::optional<std::string>(const Dims&, DType)>
-      unsupported;                       // why not, or nothing; may be empty
+      unsupported;  // why not, or nothing; may be empty. run() refuses the same by an Error (unsupported)
   std::function<void(const Call&)> run;  // throws Error; returns before a CUDA path has finished
   std::string_view summary;
   std::vector<const Tunable*> tunables{};  // what its launches choose among; empty for most paths

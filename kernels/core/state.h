@@ -25,7 +25,7 @@ enum class StepKind : uint8_t {
   kForced,          // a tunable is set to one of its configurations, for all that follows
   kRetuned,         // the same call on other data, then all choices of the tuner are forgotten
   kCacheLoaded,     // the same, then the choices go through a file into a new context
-  kAfter,           // a call of the path with other dimensions or another dtype
+  kAfter,           // a call of the path with other dimensions or another dtype, which it may refuse
   kDirtyWorkspace,  // the same call on other data, then all working memory is filled with NaNs
   kOtherStream,     // the same call on other data on another stream
   // What may happen to weights, of which a path may keep something. Their versions (Call::versions) follow their values:

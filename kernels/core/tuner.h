@@ -103,8 +103,7 @@ class Tuner {
   // Throw Error (usage) if the file cannot be written or read.
   // Replaces the file as a whole: whoever reads it meanwhile, and whoever else saves to it, sees a complete one.
   void save(const std::filesystem::path& file) const;
-  // Takes choices among `known` tunables; says why each entry that was left out was left out. Of a file that is not whole
-  // nothing is taken.
+  // Takes choices among `known` tunables, none of a broken file; says why each entry that was left out was left out.
   std::vector<std::string> load(const std::filesystem::path& file, std::span<const Tunable* const> known);
 
   // Watches the real calls, not the trials, in the threads that make them: several at once, if several do. It must run

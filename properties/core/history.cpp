@@ -216,8 +216,6 @@ class History {
     other.dims = step.dims;
     other.layout = Layout::kDense;
     other.state = {};
-    if (problem_.path().unsupported && problem_.path().unsupported(other.dims, other.dtype))
-      return std::nullopt;
     std::optional<Problem> before;
     allocate([&] {
       before.emplace(problem_.op(), problem_.path(), other, problem_.device(), problem_.context());

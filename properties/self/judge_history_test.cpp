@@ -95,6 +95,27 @@ TEST(JudgeRule6, ConfigurationsThatGiveOtherBitsFail) {
          AllOf(HasSubstr("out[0, 0, 0]"), HasSubstr("in a new context")));
 }
 
+TEST(JudgeRule6, WhatACallThatWasRefusedLeavesMustNotShow) {
+  int refused = 0;
+  Path path = spoiled([&](const Call& call) {
+    if (refused > 0) *output(call) += 1;
+  });
+  const auto why_not = [](const Dims& dims, DType) {
+    return dims["w"] == 7 ? std::optional<std::string>("w=7") : std::nullopt;
+  };
+  path.unsupported = why_not;
+  path.run = [&refused, why_not, right = path.run](const Call& call) {
+    if (const auto why = why_not(call.dims, call.dtype)) {
+      ++refused;
+      throw unsupported_error("{}", *why);
+    }
+    right(call);
+  };
+  expect(judge_path(path, in_state("after:f32,b=2,t=9,d=5,w=6")), VerdictKind::kPass, testing::_);
+  expect(judge_path(path, in_state("after:f32,b=2,t=9,d=5,w=7")), VerdictKind::kFail, testing::_);
+  EXPECT_EQ(refused, 1);
+}
+
 TEST(JudgeRule6, WhatTheWorkspaceHeldMustNotShow) {
   const Path path = spoiled([](const Call& call) {
     const Workspace::Lease lease = call.context->workspace().lease(4, call.stream);
