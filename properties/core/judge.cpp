@@ -171,9 +171,13 @@ std::optional<std::string> find_history(Problem& problem, const Runs& runs) {
 
 // Rule 7: launches do what they declare.
 std::optional<std::string> find_wrong_role(Problem& problem) {
-  if (problem.path().tunables.empty() || !problem.path().deterministic) return std::nullopt;
-  RoleChecker checker(problem.device());
   Tuner& tuner = problem.context()->tuner();
+  if (problem.path().tunables.empty()) {
+    if (tuner.choices() == 0) return std::nullopt;
+    return "the path has launches that choose among configurations, but lists none";
+  }
+  if (!problem.path().deterministic) return std::nullopt;
+  RoleChecker checker(problem.device());
   tuner.observe(&checker);
   try {
     problem.path().run(problem.call());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judge: a case in, a verdict out. It keeps nothing between cases, so any process may judge any case.
 //
-// In order, and the first that is broken gives the reason:
+// The first that is broken gives the reason: in this order, but that 7, which says most, is asked before 6 and 5.
 //   1. the path serves the case, or says why not
 //   2. it runs without an error
 //   3. inputs are unchanged, to the byte, with their gaps and guards
@@ -10,7 +10,7 @@
 //      nothing was read that nobody wrote; a path that is not deterministic may differ, but not leave the poison
 //   6. what happened before does not show (properties/core/history.h): the bits are those of an untuned call in a new
 //      context, unless the path is not deterministic; a loaded choice is used and not tuned again
-//   7. launches do to their buffers what they declare (properties/core/roles.h)
+//   7. launches do to their buffers what they declare (properties/core/roles.h); the path lists what they choose among
 //   8. every compared element is right (oracles/core/compare.h)
 //   9. the rms of the error is what the recipe predicts (the rms law)
 //  10. the certificate: the comparison would have rejected, on this very case, each wrong answer that the output dtype

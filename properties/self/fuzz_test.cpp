@@ -64,7 +64,7 @@ TEST_P(FuzzEveryOp, BoundsOfEveryRecipeMeanSomething) {
     if (path.device == DeviceKind::kCpu) continue;
     Path stand_in = path;
     stand_in.device = DeviceKind::kCpu;
-    stand_in.run = precise->run;
+    stand_in.run = test::untuned(precise->run);
     stand_in.tunables = {};
     for (const Judged& judged :
          fuzz_all({.op = &op, .path = &stand_in, .oracle = &registry().oracle(op.name)}, {})) {

@@ -161,5 +161,12 @@ TEST(JudgeRule7, WrongRolesFail) {
          VerdictKind::kFail, HasSubstr("declares out read, but writes it"));
 }
 
+// Else neither its states nor its roles would be looked at.
+TEST(JudgeRule7, TunedPathsListWhatTheyChooseAmong) {
+  Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
+  path.tunables = {};
+  expect(judge_path(path), VerdictKind::kFail, HasSubstr("lists none"));
+}
+
 }  // namespace
 }  // namespace assay

@@ -7,6 +7,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "kernels/core/case.h"
+#include "kernels/core/context.h"
 #include "kernels/core/device.h"
 #include "kernels/core/error.h"
 #include "properties/core/generate.h"
@@ -34,6 +36,17 @@ inline constexpr bool kIsSanitized = false;
 inline Device& cpu() {
   static const std::unique_ptr<Device> device = open_cpu();
   return *device;
+}
+
+// A tuned run with the first configuration, in a context of its own: for a path that lists no tunables.
+inline std::function<void(const Call&)> untuned(std::function<void(const Call&)> run) {
+  return [run = std::move(run)](const Call& call) {
+    Context own(call.context->device());
+    own.tuner().allow_trials(false);
+    Call alone = call;
+    alone.context = &own;
+    run(alone);
+  };
 }
 
 // The message of the Error of kind `kind` that the action throws; anything else fails the test.

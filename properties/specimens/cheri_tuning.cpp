@@ -325,37 +325,39 @@ assay::Run on_dtype(Generic generic) {
 
 std::vector<Specimen> tuning_specimens() {
   std::vector<Specimen> all;
-  const auto add = [&](size_t op, const FaultInfo& info, assay::Run run, bool is_tuned) {
+  const auto add = [&](size_t op, const FaultInfo& info, assay::Run run,
+                       std::vector<const Tunable*> tunables) {
     all.push_back(make_specimen(ops()[op], info, std::move(run)));
-    if (is_tuned) all.back().path.tunables = {&tries()};
+    all.back().path.tunables = std::move(tunables);
   };
+  const std::vector<const Tunable*>& of_block = ops()[2].path("cpu").tunables;
   add(1,
       {"specimen.updates_in_trials",
        "conv is overwritten by dconv in a launch that is tuned without restoring it, as in the source"},
-      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { updates_in_trials<T>(call); }), true);
+      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { updates_in_trials<T>(call); }),
+      {&tries()});
   add(0, {"specimen.accumulates_in_trials", "sums are not zeroed between trials"},
       on_dtype(
           []<class T>(const Call& call, std::type_identity<T>) { accumulates<T>(call, Role::kScratch); }),
-      true);
+      {&tries()});
   add(0, {"specimen.accumulator_declared_written", "sums that are added to are declared as written"},
       on_dtype([]<class T>(const Call& call, std::type_identity<T>) { accumulates<T>(call, Role::kWrite); }),
-      true);
+      {&tries()});
   add(0,
       {"specimen.key_without_dilation", "a plan that depends on the dilation is kept under a key without it"},
       on_dtype([]<class T>(const Call& call, std::type_identity<T>) { plans_without_dilation<T>(call); }),
-      false);
+      {});
   add(0, {"specimen.key_without_dtype", "a plan that depends on the dtype is kept under a key without it"},
-      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { plans_without_dtype<T>(call); }),
-      false);
+      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { plans_without_dtype<T>(call); }), {});
   add(2, {"specimen.stale_weights", "cast weights are kept by the address of the weights"},
-      keeps_weights_by_address, false);
+      keeps_weights_by_address, of_block);
   add(2,
       {"specimen.weights_by_place", "cast weights are kept by address and size, whichever weight lies there"},
-      keeps_weights_by_place, false);
+      keeps_weights_by_place, of_block);
   add(2, {"specimen.weights_by_one_version", "cast weights are kept by the version of the first of them"},
-      keeps_weights_by_one_version, false);
+      keeps_weights_by_one_version, of_block);
   add(2, {"specimen.weights_by_pointer", "for each version of the weights it is kept where they lay"},
-      keeps_pointers_to_weights, false);
+      keeps_pointers_to_weights, of_block);
   return all;
 }
 
