@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/trimul/trimul.h"
+#include "oracles/trimul/alike.h"
 #include "oracles/trimul/roundings.h"
 
 namespace assay::trimul::oracle {
@@ -34,6 +35,9 @@ class Roundings::Finished {
         equal_z_(counts_of(magnitudes_of({f.z, f.z + hidden_}))) {
     const Node &left = of.node(false, b, i), &right = of.node(true, b, j);
     const Row &l = of.sides_.left(b, i), &r = of.sides_.right(b, j);
+    Alike alike(units_);
+    for (size_t h = 0; h < hidden_; ++h) alike.add(f.z[h]);
+    for (double& count : equal_z_) count = std::max(count, growth(alike.kappa()));
     if (!f.is_uniform) all_ = of.channels(left, right, l, r, f);
     measure_gates();
     measure_hidden();
@@ -50,12 +54,14 @@ class Roundings::Finished {
   struct Gates {
     std::vector<double> value, slope, steepest, s, weights;
     std::vector<double> own;     // limit
+    std::vector<double> lost;    // half of what a sum may lose, as it does on average
     std::vector<double> slopes;  // (H, columns): as of a Node
   };
   // Of one element, before the last sum: linear errors, products of errors, and what the former share with tau.
   struct Element {
     Errors linear;
     double products = 0, common = 0;
+    double weights = 0;  // s of `linear` by the weights of projections and gates
   };
 
   void measure_gates();
@@ -88,16 +94,18 @@ class Roundings::Finished {
   std::vector<double> forms_, direct_, sums_, products_;
   std::vector<Form> first_;
   Errors tau_;
-  double second_tau_ = 0;
+  double second_tau_ = 0, tau_weights_ = 0;
 };
 
 void Roundings::Finished::measure_gates() {
-  for (auto* values :
-       {&gates_.value, &gates_.slope, &gates_.steepest, &gates_.s, &gates_.weights, &gates_.own})
+  for (auto* values : {&gates_.value, &gates_.slope, &gates_.steepest, &gates_.s, &gates_.weights,
+                       &gates_.own, &gates_.lost})
     values->resize(hidden_);
   gates_.slopes.resize(hidden_ * of_.columns_);
   const Projection& w = of_.out_gate_;
   const double storage = units_.gate_storage > 0 ? of_.lost_.gate : 0;
+  const double terms = static_cast<double>(channels_) * units_.products;
+  Alike stored(units_.storage_bits);
   for (size_t h = 0; h < hidden_; ++h) {
     const Value g = project(w, static_cast<int64_t>(h), edge_, units_);
     const Gate gate = gate_of(g, units_.out_gate, units_.underflow_out_gate);
@@ -107,14 +115,18 @@ void Roundings::Finished::measure_gates() {
     gates_.steepest[h] = gate.slope;
     gates_.s[h] = g.s;
     gates_.weights[h] = g.weights;
+    stored.add(gate.value);
+    gates_.lost[h] = units_.is_truncated ? slope * std::sqrt(terms * g.sum) / 2 : 0;
     gates_.own[h] = std::sqrt(gate.s) + units_.gate_storage * gate.value + storage + units_.tiny_out_gate +
-                    slope * std::sqrt(static_cast<double>(channels_) * units_.products * g.sum);
+                    slope * std::sqrt(terms * g.sum);
     double* slopes = &gates_.slopes[h * of_.columns_];
     for (size_t c = 0; c < channels_; ++c)
       slopes[c] = w.values[h * channels_ + c] * std::sqrt(edge_.repeats) * edge_.limits[c];
     slopes[channels_] = w.weighted[h] * edge_.shared;
     slopes[channels_ + 1] = (g.value - w.biased[h]) * edge_.rho;
   }
+  const double grown = std::sqrt(growth(stored.kappa())) - 1;
+  for (size_t h = 0; h < hidden_; ++h) gates_.own[h] += grown * units_.gate_storage * gates_.value[h];
 }
 
 void Roundings::Finished::measure_hidden() {
@@ -163,6 +175,7 @@ void Roundings::Finished::measure_norm() {
   Element tau_element{.linear = first_[tau()]};
   add_channels(tau(), tau_element);
   tau_ = tau_element.linear;
+  tau_weights_ = tau_element.weights;
   second_tau_ = second_of(tau());
   // Sums over h: of s, of s^2, their largest; and of second order.
   double sum = 0, squares = 0, most = 0, xn = 0, second = 0;
@@ -198,6 +211,7 @@ void Roundings::Finished::add_channels(size_t form, Element& to) const {
   for (size_t h = 0; h < hidden_; ++h) {
     const double a = forms_[form * hidden_ + h];
     to.linear.s += a * a * own_s(h);
+    to.weights += a * a * all_.weights[h].s;
     to.linear.limit += std::abs(a) * (all_.own[h].limit + all_.weights[h].limit);
     common += a * forms_[tau() * hidden_ + h] * own_s(h);
   }
@@ -220,15 +234,18 @@ void Roundings::Finished::add_gate(size_t c, Element& to) const {
     const double by_gate = std::abs(form[h]);
     for (size_t at = h * channels_; at < (h + 1) * channels_; ++at) {
       const double through = by_gate * gates_.slope[h] * edge_.xn[at - h * channels_];
+      to.weights += of_.gate_weights_.squares[at] * through * through;
       to.linear.s += of_.gate_weights_.squares[at] * through * through;
       to.linear.limit += of_.gate_weights_.limits[at] * std::abs(through);
     }
     to.linear.add(by_gate * gates_.own[h], std::max(of_.gate_twins_[h], equal_z_[h]));
+    to.products += by_gate * gates_.lost[h];
   }
 }
 
 // What the norm, the product with the gate and the last factors round.
 void Roundings::Finished::add_output(size_t c, Element& to) const {
+  double shared = 0;
   for (size_t h = 0; h < hidden_; ++h) {
     const size_t at = c * hidden_ + h;
     const double weight = std::abs(of_.to_out_.values[at]);
@@ -241,7 +258,11 @@ void Roundings::Finished::add_output(size_t c, Element& to) const {
     to.linear.add(weight * ((units_.out_gate + units_.out_factor) * z + lost), twins);
     to.linear.s += of_.out_weights_.squares[at] * z * z;
     to.linear.limit += of_.out_weights_.limits[at] * z;
+    shared += of_.out_weights_.shared[at] * z * z;
   }
+  // Weights that are among those of projections and gates err as they do.
+  to.linear.s += 2 * std::sqrt(to.weights * shared);
+  to.common += std::sqrt(shared * tau_weights_);
 }
 
 // Of errors of y and of the gate, and of the gate's with themselves.

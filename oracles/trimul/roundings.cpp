@@ -3,16 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <unordered_set>
 #include <utility>
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
+#include "oracles/trimul/alike.h"
 #include "oracles/trimul/lanes.h"
 
 namespace assay::trimul::oracle {
 namespace {
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMostWork = 0x1p33;  // multiplications
 constexpr double kMostSlopes = 0x1p25;
 constexpr double kMostGrams = 0x1p25;  // of one node
@@ -111,6 +115,8 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
       gate_weights_(weights_[4]),
       is_fixed_(columns_),
       has_fixed_(sides.has_fixed()),
+      twins_(hidden_),
+      is_shared_(hidden_),
       lefts_(static_cast<size_t>(question.dims["b"]) * nodes_),
       rights_(lefts_.size()) {
   for (size_t c = 0; c < channels_; ++c) is_fixed_[c] = sides.is_fixed(c);
@@ -122,18 +128,37 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
     }
     gates.push_back(signature_of(out_gate, h, false));
   }
-  twins_ = counts_of(sides_of[0]);
-  const std::vector<double> others = counts_of(sides_of[1]);
-  for (size_t h = 0; h < hidden_; ++h) twins_[h] = std::max(twins_[h], others[h]);
+  std::vector<double> both = sides_of[0];
+  both.insert(both.end(), sides_of[1].begin(), sides_of[1].end());
+  both = counts_of(both);
+  for (size_t side = 0; side < 2; ++side) {
+    const std::vector<double> own = counts_of(sides_of[side]);
+    for (size_t h = 0; h < hidden_; ++h) {
+      const double others = both[side * hidden_ + h] - own[h];
+      twins_[h] = std::max({twins_[h], own[h], others});
+      if (others > 0) is_shared_[h] = true;
+    }
+  }
   gate_twins_ = counts_of(gates);
+  std::unordered_set<double> others;
+  for (const Projection* w :
+       {&sides.proj(false), &sides.gates(false), &sides.proj(true), &sides.gates(true), &out_gate}) {
+    for (double value : w->values) others.insert(std::abs(value));
+  }
   // Each row of out has its own weights.
   out_weights_ = weights_of({&to_out}, units.out_weight)[0];
   for (size_t c = 0; c < channels_; ++c) {
     const auto at = static_cast<std::ptrdiff_t>(c * hidden_), end = at + static_cast<std::ptrdiff_t>(hidden_);
-    const std::vector<double> counts =
-        counts_of(magnitudes_of({to_out.values.begin() + at, to_out.values.begin() + end}));
-    for (size_t h = 0; h < hidden_; ++h)
-      out_weights_.squares[c * hidden_ + h] = counts[h] * square(out_weights_.limits[c * hidden_ + h]);
+    const std::vector<double> row(to_out.values.begin() + at, to_out.values.begin() + end);
+    const std::vector<double> counts = counts_of(magnitudes_of(row));
+    Alike alike(units);
+    for (double value : row) alike.add(value);
+    const double grown = growth(alike.kappa());
+    for (size_t h = 0; h < hidden_; ++h) {
+      double& to = out_weights_.squares[c * hidden_ + h];
+      to = std::max(counts[h], grown) * square(out_weights_.limits[c * hidden_ + h]);
+      out_weights_.shared.push_back(others.contains(std::abs(row[h])) ? to : 0);
+    }
   }
 }
 
@@ -145,6 +170,23 @@ std::vector<Roundings::Weights> Roundings::weights_of(const std::vector<const Pr
     for (double value : w->values) magnitudes.push_back(std::abs(value));
   }
   const std::vector<double> counts = counts_of(magnitudes);
+  // Of all matrices, of each, and of each row.
+  Alike of_all(units_);
+  std::vector<double> grown;
+  for (const Projection* w : all) {
+    Alike of_matrix(units_);
+    double most = 1;
+    for (int64_t row = 0; row < w->rows; ++row) {
+      Alike of_row(units_);
+      for (int64_t c = 0; c < w->columns; ++c)
+        of_row.add(w->values[static_cast<size_t>(row * w->columns + c)]);
+      most = std::max(most, growth(of_row.kappa()));
+      of_matrix.add(of_row);
+    }
+    grown.push_back(std::max(most, growth(of_matrix.kappa())));
+    of_all.add(of_matrix);
+  }
+  const double grown_all = growth(of_all.kappa());
   std::vector<Weights> result;
   size_t at = 0;
   for (const Projection* w : all) {
@@ -153,7 +195,8 @@ std::vector<Roundings::Weights> Roundings::weights_of(const std::vector<const Pr
     for (double value : w->values) {
       const double limit = lost + (has_bits(value, units_.factor_bits) ? 0 : unit * std::abs(value));
       weights.limits.push_back(limit);
-      weights.squares.push_back(counts[at++] * square(limit));
+      const double counted = std::max({counts[at++], grown[result.size()], grown_all});
+      weights.squares.push_back(counted * square(limit));
     }
     result.push_back(std::move(weights));
   }
@@ -190,11 +233,11 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   const double factor = units_.contraction_factor + units_.left_storage + units_.projection_weight;
   std::vector<double> values;
   for (size_t k = 0; k < nodes_; ++k) {
-    const Edge e = sides_.edge(b, i, static_cast<int64_t>(k));
+    const Edge e = sides_.edge_of_row(b, i, static_cast<int64_t>(k));
     const double m = mask_of(question_, b, i, static_cast<int64_t>(k));
     node.xn.insert(node.xn.end(), e.xn.begin(), e.xn.end());
     node.signatures.push_back(e.signature);
-    if (m != 0) values.push_back(std::abs(e.signature * m));
+    values.push_back(m == 0 ? kNan : std::abs(e.signature * m));
     for (size_t h = 0; h < hidden_; ++h) {
       const auto row_of = static_cast<int64_t>(h);
       const Value p = project(proj, row_of, e, units_), g = project(gates, row_of, e, units_);
@@ -206,7 +249,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
       double* slopes = &node.slopes[(is_small_ ? at : h) * columns_];
       for (size_t c = 0; c < channels_; ++c) {
         const size_t w = h * channels_ + c;
-        slopes[c] = (a * proj.values[w] + slope * gates.values[w]) * std::sqrt(e.repeats) * e.limits[c];
+        slopes[c] = (a * proj.values[w] + slope * gates.values[w]) * std::sqrt(e.repeats) * e.alike[c];
       }
       slopes[channels_] = (a * proj.weighted[h] + slope * gates.weighted[h]) * e.shared;
       slopes[channels_ + 1] = (a * (p.value - proj.biased[h]) + slope * (g.value - gates.biased[h])) * e.rho;
@@ -239,7 +282,17 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
     }
     if (!is_small_) gram(node.slopes.data(), hidden_, columns_, &node.grams[k * grams]);
   }
+  const std::vector<double> repeats = counts_of(values);
+  std::erase_if(values, [](double value) { return std::isnan(value); });
   node.repeats = most_repeats(values);
+  // Factors of the contraction, and what is stored of them.
+  const double unit = square(units_.contraction_factor) + square(units_.left_storage);
+  for (size_t h = 0; h < hidden_ && !row.kappas.empty(); ++h) {
+    for (size_t k = 0; k < nodes_; ++k) {
+      const double grown = growth(std::max(row.kappas[h], row.kappas[hidden_] / twins_[h]), repeats[k]);
+      node.own[k * hidden_ + h] += (grown - 1) * unit * square(row.value[h * nodes_ + k]);
+    }
+  }
 }
 
 Roundings::Channels Roundings::channels(const Node& left, const Node& right, const Row& l, const Row& r,
@@ -248,6 +301,9 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
   const double edges = static_cast<double>(l.signatures.size() + r.signatures.size());
   const double repeats = repeats_of(l, r), terms = static_cast<double>(nodes_) * units_.products;
   const bool has_weights = units_.projection_weight > 0;
+  Alike stored(units_.storage_bits);
+  for (size_t h = 0; h < hidden_; ++h) stored.add(f.hidden[h]);
+  const double storage = units_.hidden_storage * std::sqrt(growth(stored.kappa()));
   for (size_t h = 0; h < hidden_; ++h) {
     double xn = 0, fixed = 0, own_left = 0, own_right = 0, square_second = 0, second = 0, square_mixed = 0,
            mixed = 0, most = 0;
@@ -280,14 +336,18 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
       result.second_own[h] = 0;
     }
     if (has_fixed_) result.second[h] += std::exchange(result.second_own[h], 0.0);
-    own.s = left.repeats * own_left + right.repeats * own_right;
-    const double sum = terms * square(units_.contraction_sum) * (square(f.hidden[h]) + f.terms[h]) +
+    // Channels of left that are those of right are rounded alike where their edges are equal.
+    own.s = is_shared_[h] ? std::max({repeats, left.repeats, right.repeats}) * (own_left + own_right)
+                          : left.repeats * own_left + right.repeats * own_right;
+    const double partial = square(f.hidden[h]) + f.terms[h];
+    if (units_.is_truncated) result.second[h] += terms * units_.contraction_sum * std::sqrt(partial);
+    const double sum = (units_.is_truncated ? 0 : terms * square(units_.contraction_sum) * partial) +
                        (f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0);
     own.s += sum;
     own.limit += std::sqrt(terms * sum);
     if (f.terms[h] > 0) own.add(units_.tiny_hidden);
     if (units_.hidden_storage > 0)
-      own.add(units_.hidden_storage * (std::abs(f.hidden[h]) + f.hidden_error[h]) + lost_.hidden);
+      own.add(storage * (std::abs(f.hidden[h]) + f.hidden_error[h]) + lost_.hidden);
   }
   std::vector<double> met(hidden_ * channels_);
   for (size_t matrix = 0; matrix < 4 && has_weights; ++matrix) {
@@ -299,6 +359,18 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
       Errors& of_channel = result.weights[at / channels_];
       of_channel.s += weights_[matrix].squares[at] * square(met[at]);
       of_channel.limit += weights_[matrix].limits[at] * std::abs(met[at]);
+    }
+    // What the sums of projections lose on average is that of weights which shrink, all in one direction.
+    const Projection& w = matrix % 2 == 0 ? sides_.proj(matrix > 1) : sides_.gates(matrix > 1);
+    const double lost = static_cast<double>(channels_) * units_.products * units_.projection_sum / 2;
+    for (size_t h = 0; h < hidden_; ++h) {
+      double sum = 0, squares = 0;
+      for (size_t at = h * channels_; at < (h + 1) * channels_; ++at) {
+        const double term = w.values[at] * met[at];
+        sum += term;
+        squares += term * term;
+      }
+      result.second[h] += lost * std::sqrt(sum * sum + squares);
     }
   }
   return result;

@@ -95,6 +95,7 @@ class Roundings {
   // Limits of the roundings of weights, (H, C), and r times their squares.
   struct Weights {
     std::vector<double> limits, squares;
+    std::vector<double> shared;  // squares of those of to_out that occur among the others as well, or 0
   };
   // Of hidden, by channel.
   struct Channels {
@@ -129,6 +130,7 @@ class Roundings {
   std::vector<char> is_fixed_;  // (columns): channels of xn
   bool has_fixed_;
   std::vector<double> twins_, gate_twins_;  // (H): equal channels
+  std::vector<char> is_shared_;             // (H): left and right have channels that are equal
   mutable std::vector<Node> lefts_, rights_;
 };
 

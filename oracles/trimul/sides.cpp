@@ -7,6 +7,8 @@
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
+#include "oracles/trimul/alike.h"
+#include "oracles/trimul/roundings.h"
 
 namespace assay::trimul::oracle {
 
@@ -23,7 +25,8 @@ Sides::Sides(const Question& question, const Units& units)
       right_(question.inputs[kRightProj], units.factor_bits, norm_weight_, norm_bias_),
       right_gate_(question.inputs[kRightGate], units.factor_bits, norm_weight_, norm_bias_),
       lefts_(static_cast<size_t>(question.dims["b"] * nodes_)),
-      rights_(static_cast<size_t>(question.dims["b"] * nodes_)) {
+      rights_(static_cast<size_t>(question.dims["b"] * nodes_)),
+      kappas_(lefts_.size()) {
   if (units_.is_scaled) {
     measure();
   } else {
@@ -105,7 +108,68 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
   }
   e.norm = std::sqrt(sum);
   e.repeats = std::isfinite(sum) ? most_repeats(magnitudes) : 1;
+  e.alike = e.limits;
   return e;
+}
+
+Edge Sides::edge_of_row(int64_t b, int64_t i, int64_t k) const {
+  Edge e = edge(b, i, k);
+  if (units_.projection_factor == 0 || e.is_nan) return e;
+  const Kappas& row = kappas(b, i);
+  const double counted = e.repeats * row.repeats[static_cast<size_t>(k)];
+  for (size_t c = 0; c < e.xn.size(); ++c) {
+    if (is_fixed(c)) continue;
+    const double factor = units_.projection_factor * std::abs(e.xn[c]);
+    const double grown = growth(std::max(row.channels[c], row.all), counted);
+    e.own[c] += (grown - 1) * square(factor);
+    e.alike[c] += (std::sqrt(grown) - 1) * factor;
+  }
+  return e;
+}
+
+void Sides::fill(Kappas& to, int64_t b, int64_t i) const {
+  std::vector<Alike> channels(static_cast<size_t>(channels_), Alike(units_));
+  std::vector<double> signatures;
+  for (int64_t k = 0; k < nodes_; ++k) {
+    const Edge e = edge(b, i, k);
+    signatures.push_back(std::abs(e.signature));
+    if (e.is_nan || mask_of(question_, b, i, k) == 0) continue;
+    for (size_t c = 0; c < channels.size(); ++c) channels[c].add(e.xn[c]);
+  }
+  to.repeats = counts_of(signatures);
+  Alike all(units_);
+  for (const Alike& channel : channels) {
+    to.channels.push_back(channel.kappa());
+    all.add(channel);
+  }
+  to.all = all.kappa();
+}
+
+const Sides::Kappas& Sides::kappas(int64_t b, int64_t i) const {
+  Kappas& wanted = kappas_[static_cast<size_t>(b * nodes_ + i)];
+  std::call_once(wanted.once, [&] { fill(wanted, b, i); });
+  return wanted;
+}
+
+// Factors of the contraction, and what is stored of them.
+void Sides::round_alike(Row& row, const std::vector<double>& repeats) const {
+  const double unit = square(units_.contraction_factor) + square(units_.left_storage);
+  if (unit == 0) return;
+  const Alike none =
+      units_.left_storage > 0 ? Alike(std::min(units_.storage_bits, units_.factor_bits)) : Alike(units_);
+  Alike all = none;
+  const auto nodes = static_cast<size_t>(nodes_);
+  for (size_t h = 0; h < static_cast<size_t>(hidden_); ++h) {
+    Alike channel = none;
+    for (size_t k = 0; k < nodes; ++k) channel.add(row.value[h * nodes + k]);
+    row.kappas.push_back(channel.kappa());
+    all.add(channel);
+    for (size_t k = 0; k < nodes; ++k) {
+      const size_t at = h * nodes + k;
+      row.s[at] += (growth(row.kappas[h], repeats[k]) - 1) * unit * square(row.value[at]);
+    }
+  }
+  row.kappas.push_back(all.kappa());
 }
 
 void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
@@ -116,7 +180,7 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
   if (units_.projection_weight > 0) row.root_weights.assign(size, 0);
   if (units_.contraction_factor == 0) lost = 0;
   for (int64_t k = 0; k < nodes_; ++k) {
-    const Edge e = edge(b, i, k);
+    const Edge e = edge_of_row(b, i, k);
     const double m = mask_of(question_, b, i, k);
     row.is_nan |= e.is_nan || !std::isfinite(m);
     row.is_open |= e.is_open;
@@ -149,6 +213,7 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
     }
   }
   for (double& norm : row.norms) norm = std::sqrt(norm);
+  if (units_.contraction_factor > 0 || units_.left_storage > 0) round_alike(row, kappas(b, i).repeats);
   // NaN where an infinity is one of the weights.
   std::erase_if(row.signatures, [](double value) { return std::isnan(value); });
 }

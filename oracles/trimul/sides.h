@@ -20,7 +20,9 @@ class Sides {
  public:
   Sides(const Question& question, const Units& units);  // both outlive it
 
+  // By itself, and as one of the edges of its first node.
   Edge edge(int64_t b, int64_t i, int64_t k) const;
+  Edge edge_of_row(int64_t b, int64_t i, int64_t k) const;
   // xn of a channel without a weight is its bias at all edges, and rounded alike.
   bool is_fixed(size_t c) const { return units_.projection_factor > 0 && norm_weight_[c] == 0; }
   bool has_fixed() const;
@@ -37,6 +39,16 @@ class Sides {
   const Lost& lost() const { return lost_; }
 
  private:
+  // What the edges of one first node round alike.
+  struct Kappas {
+    std::once_flag once;
+    std::vector<double> channels;  // kappa of each channel of xn
+    double all = 0;                // of all of them
+    std::vector<double> repeats;   // how many edges are equal to each one
+  };
+  const Kappas& kappas(int64_t b, int64_t i) const;
+  void fill(Kappas& to, int64_t b, int64_t i) const;
+  void round_alike(Row& row, const std::vector<double>& repeats) const;
   void measure();
   void fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
             double lost) const;
@@ -50,6 +62,7 @@ class Sides {
   Projection left_, left_gate_, right_, right_gate_;
   Lost lost_;
   mutable std::vector<Row> lefts_, rights_;
+  mutable std::vector<Kappas> kappas_;
 };
 
 }  // namespace assay::trimul::oracle

@@ -5,6 +5,7 @@
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
+#include "oracles/trimul/alike.h"
 #include "oracles/trimul/lanes.h"
 
 namespace assay::trimul::oracle {
@@ -88,8 +89,12 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
   underflow_out_gate = at(kOutGate, 0x1p-126);
   is_scaled = recipe.factor == Factor::kF16 || recipe.intermediate == DType::kF16;
   is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
+  is_truncated = recipe.factor != Factor::kStored;
   products = is_split ? 3 : 1;
   factor_bits = factor_bits_of(recipe.factor);
+  storage_bits = recipe.intermediate == DType::kF32   ? 53
+                 : recipe.intermediate == DType::kF16 ? factor_bits_of(Factor::kF16)
+                                                      : factor_bits_of(Factor::kBF16);
   lost = is_scaled ? 0 : lost_of(recipe);
 }
 
@@ -120,10 +125,12 @@ Projection::Projection(const ConstTensorView& view, int factor_bits)
   for (int64_t h = 0; h < rows; ++h) {
     double sum = 0;
     std::vector<double> magnitudes;  // of those that are rounded
+    Alike alike(factor_bits);
     for (int64_t c = 0; c < columns; ++c) {
       const double value = static_cast<const float*>(view.data)[h * view.strides[0] + c * view.strides[1]];
       const bool is_rounded = !std::isnan(value) && !has_bits(value, factor_bits);
       if (is_rounded) magnitudes.push_back(std::abs(value));
+      alike.add(value);
       rounded.push_back(is_rounded ? value * value : 0);
       values.push_back(value);
       squares.push_back(value * value);
@@ -131,7 +138,7 @@ Projection::Projection(const ConstTensorView& view, int factor_bits)
       largest = std::max(largest, std::abs(value));
     }
     norms.push_back(std::sqrt(sum));
-    const double repeats = most_repeats(magnitudes);
+    const double repeats = std::max(most_repeats(magnitudes), growth(alike.kappa()));
     for (auto at = rounded.end() - columns; at != rounded.end(); ++at) *at *= repeats;
   }
 }
@@ -222,6 +229,9 @@ Value project(const Projection& w, int64_t h, const Edge& e, const Units& units)
     result.weights =
         square(units.projection_weight) * rounded_sums(&w.rounded[row], e.squares.data(), e.squares.size()) +
         square(units.lost_weight(w.largest) * e.norm);
+    // What sums lose on average, so that 7 roots are half of all that they may lose.
+    if (units.is_truncated)
+      result.weights += square(terms * units.projection_sum / (2 * kLambda)) * (p * p + magnitude);
     if (!e.fixed.empty())
       result.weights += e.repeats * rounded_sums(weight_squares, e.fixed.data(), e.fixed.size());
   }

@@ -37,11 +37,13 @@ struct Units {
       tiny_out;           // underflow in f32
   double underflow_gate;  // below which a sigmoid may become 0
   double underflow_out_gate;
-  bool is_scaled;   // f16
-  bool is_split;    // bf16x3
-  double products;  // in place of one
-  int factor_bits;  // of a factor that is not rounded
-  double lost;      // to underflow in a format of f32's range, which nothing is scaled for
+  bool is_scaled;     // f16
+  bool is_split;      // bf16x3, tf32x3
+  bool is_truncated;  // sums of products
+  double products;    // in place of one
+  int factor_bits;    // of a factor that is not rounded
+  int storage_bits;   // of what lies between the steps
+  double lost;        // to underflow in a format of f32's range, which nothing is scaled for
   // What a weight loses to underflow, of a tensor with this largest magnitude.
   double lost_weight(double largest) const { return is_scaled ? kUnderflowF16 * largest : lost; }
 };
@@ -62,6 +64,7 @@ struct Edge {
   std::vector<double>
       fixed;  // s of those that are the same at all edges, in place of `own`; empty without any
   std::vector<double> limits;   // of all these roundings of each
+  std::vector<double> alike;    // likewise, as large as others like them make them count
   std::vector<double> squares;  // of xn
   double shared = 0;            // m / sigma
   double rho = 0;
@@ -106,6 +109,7 @@ struct Row {
   bool is_nan = false, is_open = false;
   std::vector<double> value, s, root_weights;
   std::vector<double> norms;       // of the values of each h
+  std::vector<double> kappas;      // of the values of each h, and of all; empty if they are not rounded
   std::vector<double> signatures;  // magnitudes, of edges that are not masked
 };
 

@@ -115,13 +115,15 @@ class TriMul {
                                              &right.root_weights[at], n);
     const double terms = static_cast<double>(nodes_) * units_.products;
     double s = repeats * own;
-    s += terms * square(units_.contraction_sum) * (value * value + magnitude);
+    const double partial = std::sqrt(value * value + magnitude);
+    const double truncated = units_.is_truncated ? terms * units_.contraction_sum * partial : 0;
+    if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * (value * value + magnitude);
     if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);
     const double storage = units_.hidden_storage * std::abs(value) +
                            (units_.hidden_storage > 0 && magnitude > 0 ? lost_.hidden : 0);
     return {.value = value,
-            .error = kLambda * (std::sqrt(2 * s) + weights) + storage,
-            .variance = (s + weights * weights + storage * storage) / 3,
+            .error = kLambda * (std::sqrt(2 * s) + weights) + truncated + storage,
+            .variance = (s + weights * weights + truncated * truncated + storage * storage) / 3,
             .size = std::max(std::abs(value), std::sqrt(magnitude)),
             .terms = magnitude,
             .is_open = left.norms[static_cast<size_t>(h)] * right.norms[static_cast<size_t>(h)] >= kOverflow};
@@ -247,9 +249,10 @@ class TriMul {
     if (!std::isfinite(sum)) return {.value = sum, .bound = 0, .variance = 0};
     if (magnitudes + error >= kOverflow) return open;
     const double n = static_cast<double>(to_out_.columns) * units_.products;
-    const double last_sum =
-        roundings(n) * u * (magnitudes + error) + (magnitudes > 0 ? n * units_.tiny_out : 0);
-    const double last_variance = n * square(u) * (sum * sum / 9 + squares / 6);
+    const double counted = units_.is_truncated ? n : roundings(n);
+    const double last_sum = counted * u * (magnitudes + error) + (magnitudes > 0 ? n * units_.tiny_out : 0);
+    const double last_variance =
+        (units_.is_truncated ? n * n : n) * square(u) * (sum * sum / 9 + squares / 6);
     error += units_.out_weight * magnitudes + last_sum;
     if (units_.out_weight > 0) error += units_.lost_weight(to_out_.largest) * size;
     variance += square(units_.out_weight) * squares + last_variance;

@@ -2,7 +2,8 @@
 // The oracle of trimul, in double: the exact values, and what rounding may do to a path that keeps the contract
 // (kernels/trimul/trimul.h).
 //
-// u = 2^-24. q is the error of one addition to a sum of products: u, or 2^-23 where a tensor core adds (it truncates). f
+// u = 2^-24. q is the error of one addition to a sum of products: u, or 2^-23 where a tensor core adds (it truncates; see
+// "Truncated sums"). f
 // is that of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last place in tf32, bf16,
 // f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo and both rests). f16
 // adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in hidden, whose A may
@@ -39,9 +40,36 @@
 // z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
 // out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|
 //
-// All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), or else at
-// the edges between the first and the last nodes of the first batch (2^25 pairs of channels, 2^33 products for a node), the smaller of the above and of this holds. To first order out[c] is wrong by sum_e D_e e, over the independent
-// roundings e within +-l_e, so by no more than sum |D_e| l_e and, but for the probability above, 7 sqrt(s),
+// Roundings that are alike. Values that differ by less than a unit of the format, or by about whole units, round alike
+// though they are not equal: (x - x^)/l is a function of the position of x between two numbers of the format alone, a
+// saw-tooth of limits +-1. If the values are moved by the same random part of a unit, as all that is added to them before
+// does, the errors of two of them at the distance d, in units, have the correlation 1 - 6 d (1 - d): 1 of equal ones, 0
+// on average over all distances. kappa = sum_jk (1 - 6 d (1 - d)) / n says how many of n roundings count as one: about 1 of
+// values at random positions, n of equal ones. A sum of D e with D that know nothing of the positions has kappa times
+// the variance of independent errors, that is kappa l^2 / 3 sum D^2; since errors that are uniform between their limits
+// are sub-Gaussian with this variance, 7 sqrt(s) holds with max(1, 2 kappa / 3) l^2 in place of l^2, the 2 for the other
+// side, whose values may be alike as well. This grows the squared limits of
+//   xn       f xn, with the larger kappa of its channel in all edges of one first node, and of all their channels; divided
+//            by the r of equal edges and that of equal values of the edge, which count the same values already
+//   left     f left and i left, with that of its channel, for all channels at once also with that of all of them
+//   weights  f W, with that of its row, its matrix, all of them: the larger one of this and r
+//   others   f z, i gate, i hidden, over h
+// Numbers of the format and 0 have no error and no part in this. Of split factors a third of the limit is lo*lo, whose
+// position is that between numbers of 11 (8) bits, and two thirds are what is left of twice as many bits.
+//
+// Truncated sums. What an addition of a tensor core loses has one sign, that of the partial sum, and is at most
+// 2^-23 of it: n of them do not cancel each other, and [n] = n for the last sum. By Cauchy's inequality n partial sums whose
+// mean square is at most M^2 lose at most n q M:
+//   hidden  n q sqrt(hidden^2 + sum left^2 right^2) is added to E, not to s
+//   p       loses n q/2 sqrt(p^2 + sum W^2 xn^2) with the sign of its partial sums, +- as much. The latter is in s as
+//           before. The former is that of weights that shrink, each by up to n q/2 in all edges alike, since partial sums
+//           are linear in xn: it is 1/7 of this, squared, in s_w, so that 7 sqrt(s_w) has it; with all channels at once
+//           it is n q/2 sqrt(P^2 + sum_c T_c^2), T_c = W_c sum_k right left'/W_c, P = sum_c T_c, of second
+//
+// All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), or else
+// at the edges between the first and the last nodes of the first batch (2^25 pairs of channels, 2^33 products for a
+// node), the smaller of the above and of this holds. To first order out[c] is wrong by sum_e D_e e, over the
+// independent roundings e within +-l_e, so by no more than sum |D_e| l_e and, but for the probability above, 7 sqrt(s),
 // s = sum (D_e l_e)^2: the smaller of both sums over everything. With y' = D/sigma, a = W gate w of the output,
 // e = (error of hidden)/sigma, tau = mean(y' e), X = sum a (e - mean(e)), Y = sum a y' the norm adds exactly
 //         (X - tau Y) / k + ((1 + tau) / k - 1) Y,   k^2 = (1 + tau)^2 + F,   F = mean(e^2) - mean(e)^2 - tau^2,
@@ -56,10 +84,14 @@
 //             in a channel of xn whose norm.weight is 0. The gate's edge (i,j) may be one of them: its deviation is
 //             added. left' = mask (sigmoid Wp + p sigmoid' Wg). Of a large problem the sum of squares of a form A is
 //             A M A, M = sum_k right right (left' left') + left left (right' right'), H x H, and r equal edges count r
-//             times; where a norm.weight is 0, the above alone holds
+//             times; where a norm.weight is 0, the above alone holds. What M and its product with A cancel is the
+//             oracle's own error, 2^-40 (sum |A| sqrt(M_hh))^2
 //   weights   f |W| (0 if W is a number of the format) times sum_k right left'/W, once for all k; r of all weights
-//             that are equal
-//   channel   what is rounded in one channel alone: squares, times the number of channels with equal weights
+//             that are equal. Weights of the last product that are among those of projections err as they do: with
+//             s_p, s_o of both, 2 sqrt(s_p s_o) is added
+//   channel   what is rounded in one channel alone: squares, times the number of channels with equal weights. If
+//             left has a channel with the weights of one of right, both are equal where xn is: the larger r of
+//             both sides' edges together, as of xn
 //   second    products of two errors with deviations a, b have deviation ab and are less than 62 of it with the
 //             probability above (moments of order 23.8: e (23.8 - 1) [Bonami]), plus ab for their mean. Those of
 //             xn with xn add up over h, those with a rounding of one channel in squares. The second

@@ -16,159 +16,20 @@
 #include "properties/core/problem.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
+#include "properties/self/trimul_loop.h"
 
 namespace assay::trimul {
 namespace {
 
-Recipe recipe_of(Factor factor, DType intermediate) {
-  return {DType::kF32, DType::kF32, DType::kF32, factor, intermediate};
-}
-
-// To so many significant bits, fewer of a subnormal number; f16 has none, since it is scaled.
-double rounded(int bits, double value, bool has_subnormals = false) {
-  if (!std::isfinite(value)) return value;
-  int exponent = 0;
-  const double fraction = std::frexp(value, &exponent);
-  if (has_subnormals) bits = std::min(bits, bits + exponent + 125);
-  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
-}
-
-// Rounds factors to 11 or 8 bits, and what lies between the steps if that is no f32; nothing else.
-class Loop {
- public:
-  Loop(const Dims& dims, std::vector<ConstTensorView> inputs, const Recipe& recipe)
-      : b_(dims["b"]), n_(dims["n"]), c_(dims["c"]), h_(dims["h"]) {
-    bits_ = recipe.factor == Factor::kBF16 ? 8 : 11;
-    bits_between_ = recipe.intermediate == DType::kF32 ? 24 : bits_;
-    has_subnormals_ = recipe.factor != Factor::kF16;
-    for (const ConstTensorView& view : inputs) inputs_.push_back(dense(view));
-    for (Input weight : {kLeftProj, kRightProj, kLeftGate, kRightGate, kOutGate, kToOut}) {
-      for (double& value : inputs_[weight]) value = round_to(bits_, value);
-    }
-    if (dims["mask"] == 0) inputs_[kMask].assign(static_cast<size_t>(b_ * n_ * n_), 1);
-  }
-
-  std::vector<double> out() const {
-    std::vector<double> left, right, gate, result;
-    for (int64_t edge = 0; edge < b_ * n_ * n_; ++edge) {
-      std::vector<double> x;
-      for (int64_t c = 0; c < c_; ++c) x.push_back(at(kX, edge * c_ + c));
-      const std::vector<double> xn = normalised(x, kNormWeight, kNormBias);
-      for (int64_t h = 0; h < h_; ++h) {
-        const auto gated = [&](Input proj, Input gates) {
-          return round_to(bits_, at(kMask, edge) * dot(proj, h, xn) * sigmoid(dot(gates, h, xn)));
-        };
-        left.push_back(gated(kLeftProj, kLeftGate));
-        right.push_back(gated(kRightProj, kRightGate));
-        gate.push_back(round_to(bits_between_, sigmoid(dot(kOutGate, h, xn))));
-      }
-    }
-    for (int64_t edge = 0; edge < b_ * n_ * n_; ++edge) {
-      const int64_t i = edge / n_, j = edge / n_ / n_ * n_ + edge % n_;
-      std::vector<double> hidden;
-      for (int64_t h = 0; h < h_; ++h) {
-        double sum = 0;
-        for (int64_t k = 0; k < n_; ++k) {
-          sum += left[static_cast<size_t>((i * n_ + k) * h_ + h)] *
-                 right[static_cast<size_t>((j * n_ + k) * h_ + h)];
-        }
-        hidden.push_back(round_to(bits_between_, sum));
-      }
-      std::vector<double> z = normalised(hidden, kToOutNormWeight, kToOutNormBias);
-      for (size_t h = 0; h < z.size(); ++h) z[h] *= gate[static_cast<size_t>(edge * h_) + h];
-      for (int64_t c = 0; c < c_; ++c) result.push_back(dot(kToOut, c, z));
-    }
-    return result;
-  }
-
- private:
-  static std::vector<double> dense(const ConstTensorView& view) {
-    std::vector<double> values;
-    for (int64_t e = 0; e < view.size(); ++e)
-      values.push_back(view.as<float>()[offset_of(index_of(e, view.shape), view.strides)]);
-    return values;
-  }
-  double at(Input input, int64_t element) const { return inputs_[input][static_cast<size_t>(element)]; }
-  double round_to(int bits, double value) const { return rounded(bits, value, has_subnormals_); }
-  static double sigmoid(double g) { return 1 / (1 + std::exp(-g)); }
-
-  std::vector<double> normalised(std::vector<double> values, Input weight, Input bias) const {
-    const auto count = static_cast<double>(values.size());
-    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-    double squares = 0;
-    for (double value : values) squares += (value - mean) * (value - mean);
-    for (size_t i = 0; i < values.size(); ++i) {
-      const auto element = static_cast<int64_t>(i);
-      const double normal = (values[i] - mean) / std::sqrt(squares / count + kEpsilon);
-      values[i] = normal * at(weight, element) + at(bias, element);
-    }
-    return values;
-  }
-
-  double dot(Input weight, int64_t row, const std::vector<double>& values) const {
-    double sum = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const auto element = row * static_cast<int64_t>(values.size()) + static_cast<int64_t>(i);
-      sum += at(weight, element) * round_to(bits_, values[i]);
-    }
-    return sum;
-  }
-
-  int64_t b_, n_, c_, h_;
-  int bits_, bits_between_;
-  bool has_subnormals_;
-  std::vector<std::vector<double>> inputs_;
-};
-
-Case problem_of(int64_t n, uint64_t seed) {
-  return {.op = "trimul",
-          .path = "cpu",
-          .dtype = DType::kF32,
-          .dims = {{"b", 1}, {"n", n}, {"c", 32}, {"h", 32}, {"mask", 1}},
-          .seed = seed};
-}
-
-// Changes element number e of an input.
-using Change = std::function<void(Input, int64_t e, float&)>;
-
-Problem changed(const Case& which, const Change& change) {
-  const Op& op = registry().op("trimul");
-  Problem problem(op, op.path("cpu"), which, test::cpu());
-  problem.draw_inputs(which.seed);
-  TensorBytes inputs = problem.inputs();
-  for (size_t input = 0; change && input < inputs.size(); ++input) {
-    auto* const values = reinterpret_cast<float*>(inputs[input].data());
-    const auto count = static_cast<int64_t>(inputs[input].size() / sizeof(float));
-    for (int64_t e = 0; e < count; ++e) change(static_cast<Input>(input), e, values[e]);
-  }
-  problem.set_inputs(inputs);
-  return problem;
-}
-
-// Of the first elements of out, `count` at most.
-std::vector<Expected> expected_of(const Problem& problem, const Recipe& recipe, int64_t count = INT64_MAX) {
-  Question question = problem.question();
-  question.recipe = recipe;
-  const Dims& dims = problem.which().dims;
-  std::vector<int64_t> elements(
-      static_cast<size_t>(std::min(count, dims["b"] * dims["n"] * dims["n"] * dims["c"])));
-  std::iota(elements.begin(), elements.end(), 0);
-  std::vector<Expected> expected(elements.size());
-  registry().oracle("trimul").solve(question, 0)(elements, expected);
-  return expected;
-}
-
-// What a loop that rounds as `done` says gets wrong in the eyes of `recipe`.
-Comparison compare_loop(const Recipe& recipe, const Recipe& done, const Case& which,
-                        const Change& change = {}, int64_t count = INT64_MAX) {
-  const Problem problem = changed(which, change);
-  const std::vector<Expected> expected = expected_of(problem, recipe, count);
-  const std::vector<double> got = Loop(which.dims, problem.question().inputs, done).out();
-  Comparison comparison;
-  for (size_t i = 0; i < expected.size(); ++i)
-    comparison.add(expected[i], got[i], static_cast<int64_t>(i), DType::kF64);
-  return comparison;
-}
+using assay::test::cpu;
+using test::Change;
+using test::changed;
+using test::compare_loop;
+using test::expected_of;
+using test::Loop;
+using test::problem_of;
+using test::recipe_of;
+using test::rounded;
 
 // A path that rounds to 16 bits as its recipe says is right, and not ten times better than its recipe.
 TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
@@ -277,7 +138,7 @@ TEST(TriMulOracle, RejectsFactorsOf16BitsInPathsOfF32) {
 
 TEST(TriMulOracle, SharesOfItsStagesAddUp) {
   const Op& op = registry().op("trimul");
-  Problem problem(op, op.path("cpu"), problem_of(16, 1), test::cpu());
+  Problem problem(op, op.path("cpu"), problem_of(16, 1), cpu());
   problem.draw_inputs(1);
   Question question = problem.question();
   std::vector<int64_t> elements(static_cast<size_t>(16 * 16 * 32));
@@ -328,7 +189,7 @@ Subject subject_of(const Path& path) {
 
 void for_cases(const Path& path, const FuzzOptions& options,
                const std::function<void(const Judged&)>& visit_one) {
-  fuzz(subject_of(path), test::cpu(), options, [&](const Judged& judged) {
+  fuzz(subject_of(path), cpu(), options, [&](const Judged& judged) {
     visit_one(judged);
     return true;
   });
@@ -382,16 +243,20 @@ void expect_trusted() {
 template <Factor kFactor, DType kBetween>
 void expect_large_trusted() {
   const Path path = stand_in<kFactor, kBetween>();
-  const Verdict verdict = judge(subject_of(path), large_problem(), test::cpu());
+  const Verdict verdict = judge(subject_of(path), large_problem(), cpu());
   EXPECT_EQ(verdict.kind, VerdictKind::kPass) << verdict.reason;
 }
 TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
   expect_large_trusted<Factor::kF16, DType::kF16>();
   expect_large_trusted<Factor::kBF16, DType::kBF16>();
   expect_large_trusted<Factor::kTF32, DType::kF32>();
+  expect_large_trusted<Factor::kTF32x3, DType::kF32>();
 }
 TEST(TriMulOracle, BoundsOfBF16MeanSomething) {
   expect_trusted<Factor::kBF16, DType::kBF16>();
+}
+TEST(TriMulOracle, BoundsOfSplitTF32MeanSomething) {
+  expect_trusted<Factor::kTF32x3, DType::kF32>();
 }
 TEST(TriMulOracle, BoundsOfF16MeanSomething) {
   expect_trusted<Factor::kF16, DType::kF16>();

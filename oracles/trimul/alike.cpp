@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/trimul/alike.h"
+
+#include <bit>
+#include <cmath>
+
+namespace assay::trimul::oracle {
+
+void Alike::Positions::add(int bits, double value) {
+  constexpr int kFraction = 52;
+  if (bits > kFraction || !std::isfinite(value)) return;
+  // The bits behind the last one of the format, at the top.
+  const uint64_t rest = std::bit_cast<uint64_t>(value) << (64 - kFraction + bits - 1);
+  if (rest != 0) ++counts_[rest >> (64 - kBits)];
+}
+
+void Alike::Positions::add(const Positions& other) {
+  for (size_t at = 0; at < counts_.size(); ++at) counts_[at] += other.counts_[at];
+}
+
+double Alike::Positions::kappa() const {
+  constexpr size_t kParts = 1 << kBits;
+  std::array<size_t, kParts> used;
+  size_t size = 0;
+  double count = 0, sum = 0;
+  for (size_t at = 0; at < kParts; ++at) {
+    if (counts_[at] > 0) used[size++] = at;
+    count += counts_[at];
+  }
+  if (count <= 1) return count;
+  for (size_t first = 0; first < size; ++first) {
+    for (size_t second = 0; second <= first; ++second) {
+      const double distance = static_cast<double>(used[first] - used[second]) / kParts;
+      // 0 on average over all distances.
+      const double alike = 1 - 6 * distance * (1 - distance) - 1.0 / (kParts * kParts);
+      sum += (first == second ? 1 : 2) * alike * counts_[used[first]] * counts_[used[second]];
+    }
+  }
+  return sum / count;
+}
+
+}  // namespace assay::trimul::oracle

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plain loop of trimul that rounds where a recipe says, and what the oracle holds of it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "kernels/trimul/trimul.h"
+#include "oracles/core/compare.h"
+#include "properties/core/problem.h"
+#include "properties/core/registry.h"
+#include "properties/self/support.h"
+
+namespace assay::trimul::test {
+
+inline Recipe recipe_of(Factor factor, DType intermediate) {
+  return {DType::kF32, DType::kF32, DType::kF32, factor, intermediate};
+}
+
+// To so many significant bits, fewer of a subnormal number; f16 has none, since it is scaled.
+inline double rounded(int bits, double value, bool has_subnormals = false) {
+  if (!std::isfinite(value)) return value;
+  int exponent = 0;
+  const double fraction = std::frexp(value, &exponent);
+  if (has_subnormals) bits = std::min(bits, bits + exponent + 125);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+}
+
+// How a loop adds up products: without an error, or to 24 bits toward zero, three of them for each if factors are split.
+enum class Sums : uint8_t { kExact, kTruncated };
+
+// Rounds factors to 11 or 8 bits, and what lies between the steps if that is no f32; of sums what `sums` says.
+class Loop {
+ public:
+  Loop(const Dims& dims, std::vector<ConstTensorView> inputs, const Recipe& recipe, Sums sums = Sums::kExact)
+      : b_(dims["b"]),
+        n_(dims["n"]),
+        c_(dims["c"]),
+        h_(dims["h"]),
+        sums_(sums),
+        is_split_(recipe.factor == Factor::kTF32x3) {
+    bits_ = recipe.factor == Factor::kBF16 ? 8 : is_split_ ? 24 : 11;
+    bits_between_ = recipe.intermediate == DType::kF32 ? 24 : bits_;
+    has_subnormals_ = recipe.factor != Factor::kF16;
+    for (const ConstTensorView& view : inputs) inputs_.push_back(dense(view));
+    for (Input weight : {kLeftProj, kRightProj, kLeftGate, kRightGate, kOutGate, kToOut}) {
+      for (double& value : inputs_[weight]) value = round_to(bits_, value);
+    }
+    if (dims["mask"] == 0) inputs_[kMask].assign(static_cast<size_t>(b_ * n_ * n_), 1);
+  }
+
+  // Of the first elements, `count` at most.
+  std::vector<double> out(int64_t count = INT64_MAX) const {
+    std::vector<double> left, right, gate, result;
+    for (int64_t edge = 0; edge < b_ * n_ * n_; ++edge) {
+      std::vector<double> x;
+      for (int64_t c = 0; c < c_; ++c) x.push_back(at(kX, edge * c_ + c));
+      const std::vector<double> xn = normalised(x, kNormWeight, kNormBias);
+      for (int64_t h = 0; h < h_; ++h) {
+        const auto gated = [&](Input proj, Input gates) {
+          return round_to(bits_, at(kMask, edge) * dot(proj, h, xn) * sigmoid(dot(gates, h, xn)));
+        };
+        left.push_back(gated(kLeftProj, kLeftGate));
+        right.push_back(gated(kRightProj, kRightGate));
+        gate.push_back(round_to(bits_between_, sigmoid(dot(kOutGate, h, xn))));
+      }
+    }
+    for (int64_t edge = 0; edge < b_ * n_ * n_ && edge * c_ < count; ++edge) {
+      const int64_t i = edge / n_, j = edge / n_ / n_ * n_ + edge % n_;
+      std::vector<double> hidden;
+      for (int64_t h = 0; h < h_; ++h) {
+        double sum = 0;
+        for (int64_t k = 0; k < n_; ++k) {
+          sum = add(sum, left[static_cast<size_t>((i * n_ + k) * h_ + h)],
+                    right[static_cast<size_t>((j * n_ + k) * h_ + h)]);
+        }
+        hidden.push_back(round_to(bits_between_, sum));
+      }
+      std::vector<double> z = normalised(hidden, kToOutNormWeight, kToOutNormBias);
+      for (size_t h = 0; h < z.size(); ++h) z[h] *= gate[static_cast<size_t>(edge * h_) + h];
+      for (int64_t c = 0; c < c_; ++c) result.push_back(dot(kToOut, c, z));
+    }
+    return result;
+  }
+
+ private:
+  static std::vector<double> dense(const ConstTensorView& view) {
+    std::vector<double> values;
+    for (int64_t e = 0; e < view.size(); ++e)
+      values.push_back(view.as<float>()[offset_of(index_of(e, view.shape), view.strides)]);
+    return values;
+  }
+  double at(Input input, int64_t element) const { return inputs_[input][static_cast<size_t>(element)]; }
+  double round_to(int bits, double value) const { return rounded(bits, value, has_subnormals_); }
+  double add(double sum, double a, double b) const {
+    if (sums_ == Sums::kExact) return sum + a * b;
+    const auto truncated = [](double value) {
+      int exponent = 0;
+      const double fraction = std::frexp(value, &exponent);
+      return std::ldexp(std::trunc(std::ldexp(fraction, 24)), exponent - 24);
+    };
+    if (!is_split_) return truncated(sum + a * b);
+    const double high_a = rounded(11, a), high_b = rounded(11, b);
+    sum = truncated(sum + rounded(11, a - high_a) * high_b);
+    sum = truncated(sum + high_a * rounded(11, b - high_b));
+    return truncated(sum + high_a * high_b);
+  }
+  static double sigmoid(double g) { return 1 / (1 + std::exp(-g)); }
+
+  std::vector<double> normalised(std::vector<double> values, Input weight, Input bias) const {
+    const auto count = static_cast<double>(values.size());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+    double squares = 0;
+    for (double value : values) squares += (value - mean) * (value - mean);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto element = static_cast<int64_t>(i);
+      const double normal = (values[i] - mean) / std::sqrt(squares / count + kEpsilon);
+      values[i] = normal * at(weight, element) + at(bias, element);
+    }
+    return values;
+  }
+
+  double dot(Input weight, int64_t row, const std::vector<double>& values) const {
+    double sum = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto element = row * static_cast<int64_t>(values.size()) + static_cast<int64_t>(i);
+      sum = add(sum, at(weight, element), round_to(bits_, values[i]));
+    }
+    return sum;
+  }
+
+  int64_t b_, n_, c_, h_;
+  Sums sums_;
+  bool is_split_, has_subnormals_;
+  int bits_, bits_between_;
+  std::vector<std::vector<double>> inputs_;
+};
+
+inline Case problem_of(int64_t n, uint64_t seed) {
+  return {.op = "trimul",
+          .path = "cpu",
+          .dtype = DType::kF32,
+          .dims = {{"b", 1}, {"n", n}, {"c", 32}, {"h", 32}, {"mask", 1}},
+          .seed = seed};
+}
+
+// Changes element number e of an input.
+using Change = std::function<void(Input, int64_t e, float&)>;
+
+inline Problem changed(const Case& which, const Change& change) {
+  const Op& op = registry().op("trimul");
+  Problem problem(op, op.path("cpu"), which, assay::test::cpu());
+  problem.draw_inputs(which.seed);
+  TensorBytes inputs = problem.inputs();
+  for (size_t input = 0; change && input < inputs.size(); ++input) {
+    auto* const values = reinterpret_cast<float*>(inputs[input].data());
+    const auto count = static_cast<int64_t>(inputs[input].size() / sizeof(float));
+    for (int64_t e = 0; e < count; ++e) change(static_cast<Input>(input), e, values[e]);
+  }
+  problem.set_inputs(inputs);
+  return problem;
+}
+
+// Of the first elements of out, `count` at most.
+inline std::vector<Expected> expected_of(const Problem& problem, const Recipe& recipe,
+                                         int64_t count = INT64_MAX) {
+  Question question = problem.question();
+  question.recipe = recipe;
+  const Dims& dims = problem.which().dims;
+  std::vector<int64_t> elements(
+      static_cast<size_t>(std::min(count, dims["b"] * dims["n"] * dims["n"] * dims["c"])));
+  std::iota(elements.begin(), elements.end(), 0);
+  std::vector<Expected> expected(elements.size());
+  registry().oracle("trimul").solve(question, 0)(elements, expected);
+  return expected;
+}
+
+// What a loop that rounds as `done` says gets wrong in the eyes of `recipe`.
+inline Comparison compare_loop(const Recipe& recipe, const Recipe& done, const Case& which,
+                               const Change& change = {}, int64_t count = INT64_MAX,
+                               Sums sums = Sums::kExact) {
+  const Problem problem = changed(which, change);
+  const std::vector<Expected> expected = expected_of(problem, recipe, count);
+  const std::vector<double> got = Loop(which.dims, problem.question().inputs, done, sums).out(count);
+  Comparison comparison;
+  for (size_t i = 0; i < expected.size(); ++i)
+    comparison.add(expected[i], got[i], static_cast<int64_t>(i), DType::kF64);
+  return comparison;
+}
+
+}  // namespace assay::trimul::test

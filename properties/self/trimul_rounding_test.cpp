@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle of trimul where roundings are not independent: of values that are closer than a unit of the format, of equal
+// weights, of sums that are truncated.
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/trimul/trimul.h"
+#include "oracles/core/compare.h"
+#include "properties/core/random.h"
+#include "properties/self/support.h"
+#include "properties/self/trimul_loop.h"
+
+namespace assay::trimul {
+namespace {
+
+using test::Change;
+using test::changed;
+using test::compare_loop;
+using test::expected_of;
+using test::problem_of;
+using test::recipe_of;
+using test::rounded;
+using test::Sums;
+
+Case sized(int64_t n, int64_t c, int64_t h) {
+  Case which = problem_of(n, 1);
+  which.dims = {{"b", 1}, {"n", n}, {"c", c}, {"h", h}, {"mask", 0}};
+  return which;
+}
+
+// Gates of left and right are one half; pairs of weights are opposite numbers of the format.
+void set_weights(Input input, int64_t e, float& value) {
+  const CounterRandom random(1, input);
+  if (input == kLeftProj || input == kRightProj)
+    value =
+        static_cast<float>(rounded(8, random.normal(static_cast<uint64_t>(e / 2))) * (e % 2 == 0 ? 1 : -1));
+  if (input == kLeftGate || input == kRightGate) value = 0;
+  if (input == kOutGate || input == kToOut) value = static_cast<float>(rounded(8, value));
+}
+
+void expect_bounded(Factor factor, DType between, const Case& which, const Change& change,
+                    Sums sums = Sums::kExact) {
+  const Recipe recipe = recipe_of(factor, between);
+  const int64_t row = which.dims["n"] * which.dims["c"];
+  const Comparison c = compare_loop(recipe, recipe, which, change, row, sums);
+  EXPECT_EQ(c.wrong, 0) << recipe.to_string() << ": " << c.max_error_over_bound;
+}
+
+// xn differs from edge to edge by less than a unit of the format: all edges round it alike.
+TEST(TriMulOracle, BoundsValuesCloserThanAUnit) {
+  for (float spread : {1e-7f, 1e-5f, 1e-3f, 0.1f}) {
+    const auto change = [spread](Input input, int64_t e, float& value) {
+      const CounterRandom random(1, input);
+      set_weights(input, e, value);
+      if (input == kNormWeight) value = spread;
+      if (input == kNormBias)
+        value = static_cast<float>(1 + random.uniform(static_cast<uint64_t>(e / 2)) +
+                                   random.uniform(static_cast<uint64_t>(e), 1));
+    };
+    expect_bounded(Factor::kTF32, DType::kF32, sized(140, 16, 4), change);
+    expect_bounded(Factor::kBF16, DType::kBF16, sized(140, 16, 4), change);
+  }
+}
+
+// Each addition loses up to a unit of the sum, toward zero: the first weight is large, the others take little from it. z is
+// its bias.
+TEST(TriMulOracle, BoundsTruncatedSums) {
+  const auto last = [](Input input, int64_t e, float& value) {
+    if (input == kToOutNormWeight || input == kOutGate) value = 0;
+    if (input == kToOutNormBias) value = 1;
+    if (input == kToOut)
+      value = e % 256 == 0 ? 1.05f : -0x1p-28f * (1 + 0.125f * static_cast<float>(e % 7) + 0x1p-13f);
+  };
+  expect_bounded(Factor::kTF32x3, DType::kF32, sized(2, 4, 256), last, Sums::kTruncated);
+}
+
+// The mean of the bounds at the edges of the first node: on the diagonal and beside it.
+struct Bounds {
+  double diagonal = 0, others = 0;
+};
+Bounds bounds_of(const Case& which, const Change& change) {
+  const int64_t n = which.dims["n"], c = which.dims["c"];
+  const auto expected = expected_of(changed(which, change), recipe_of(Factor::kBF16, DType::kBF16), n * c);
+  Bounds bounds;
+  for (size_t e = 0; e < expected.size(); ++e) {
+    if (e < static_cast<size_t>(c)) {
+      bounds.diagonal += expected[e].bound / static_cast<double>(c);
+    } else {
+      bounds.others += expected[e].bound / static_cast<double>((n - 1) * c);
+    }
+  }
+  return bounds;
+}
+
+// Where left and right have the same weights they are equal on the diagonal, and rounded alike.
+TEST(TriMulOracle, BoundsSidesThatAreEqual) {
+  const auto sides = [](bool is_equal) {
+    return [is_equal](Input input, int64_t e, float& value) {
+      const bool is_right = input == kRightProj || input == kRightGate;
+      if (!is_right && input != kLeftProj && input != kLeftGate) return;
+      const bool is_gate = input == kLeftGate || input == kRightGate;
+      value = static_cast<float>(0.2 * CounterRandom(2, is_gate).normal(static_cast<uint64_t>(e)));
+      if (is_right && !is_equal) value *= 1 + 0x1p-20f;
+    };
+  };
+  const Case which = problem_of(12, 1);
+  const Bounds equal = bounds_of(which, sides(true)), nearly = bounds_of(which, sides(false));
+  EXPECT_GT(equal.diagonal / nearly.diagonal, 1.01 * equal.others / nearly.others);
+}
+
+// Weights of a row that are nearly equal err as equal ones do.
+TEST(TriMulOracle, BoundsWeightsCloserThanAUnit) {
+  for (bool is_last : {false, true}) {
+    const auto weights = [is_last](double spread) {
+      return [is_last, spread](Input input, int64_t e, float& value) {
+        const CounterRandom random(2, input);
+        if (input == kNormBias) value = 1;
+        if (input < kLeftProj || input == kToOutNormWeight || input == kToOutNormBias) return;
+        value = static_cast<float>(rounded(8, value));
+        if (is_last ? input != kToOut : input > kRightGate) return;
+        value = static_cast<float>(random.normal(static_cast<uint64_t>(e / 32)) *
+                                   (1 + spread * random.uniform(static_cast<uint64_t>(e), 1)));
+      };
+    };
+    const Case which = problem_of(12, 1);
+    const double equal = bounds_of(which, weights(0)).others, nearly = bounds_of(which, weights(1e-5)).others;
+    EXPECT_GT(nearly, 0.8 * equal);
+  }
+}
+
+TEST(TriMulOracle, BoundsLastWeightsThatAreThoseOfAProjection) {
+  const auto weights = [](bool is_equal) {
+    return [is_equal](Input input, int64_t e, float& value) {
+      if (input != kLeftProj && input != kToOut) return;
+      value = static_cast<float>(CounterRandom(2, 0).normal(static_cast<uint64_t>(e)));
+      if (input == kToOut && !is_equal) value *= 1 + 0x1p-20f;
+    };
+  };
+  const Case which = problem_of(12, 1);
+  EXPECT_GT(bounds_of(which, weights(true)).others, 1.05 * bounds_of(which, weights(false)).others);
+}
+
+}  // namespace
+}  // namespace assay::trimul
