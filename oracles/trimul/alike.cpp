@@ -20,21 +20,21 @@ void Alike::Positions::add(const Positions& other) {
 
 double Alike::Positions::kappa() const {
   constexpr size_t kParts = 1 << kBits;
-  std::array<size_t, kParts> used;
-  size_t size = 0;
-  double count = 0, sum = 0;
+  std::array<double, 2 * kParts> twice;  // around the circle and once more
+  double count = 0;
   for (size_t at = 0; at < kParts; ++at) {
-    if (counts_[at] > 0) used[size++] = at;
+    twice[at] = twice[at + kParts] = counts_[at];
     count += counts_[at];
   }
   if (count <= 1) return count;
-  for (size_t first = 0; first < size; ++first) {
-    for (size_t second = 0; second <= first; ++second) {
-      const double distance = static_cast<double>(used[first] - used[second]) / kParts;
-      // 0 on average over all distances.
-      const double alike = 1 - 6 * distance * (1 - distance) - 1.0 / (kParts * kParts);
-      sum += (first == second ? 1 : 2) * alike * counts_[used[first]] * counts_[used[second]];
-    }
+  double sum = 0;
+  for (size_t parts = 0; parts <= kParts / 2; ++parts) {
+    double pairs = 0;
+    for (size_t at = 0; at < kParts; ++at) pairs += twice[at] * twice[at + parts];
+    const double distance = static_cast<double>(parts) / kParts;
+    // 0 on average over all distances.
+    const double alike = 1 - 6 * distance * (1 - distance) - 1.0 / (kParts * kParts);
+    sum += (parts == 0 || parts == kParts / 2 ? 1 : 2) * alike * pairs;
   }
   return sum / count;
 }

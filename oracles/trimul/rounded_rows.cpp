@@ -93,6 +93,8 @@ class Roundings::Finished {
   // Linear forms of hidden, (C + 2, H): one for each c, the mean, tau.
   std::vector<double> forms_, direct_, sums_, products_;
   std::vector<Form> first_;
+  // Linear forms of the gates, (C, H), and what they make of the roundings of xn: (C, columns).
+  std::vector<double> gate_forms_, through_gates_;
   Errors tau_;
   double second_tau_ = 0, tau_weights_ = 0;
 };
@@ -168,6 +170,12 @@ void Roundings::Finished::make_forms() {
     forms_[channels_ * hidden_ + h] = 1 / n_ / sigma_;
     forms_[tau() * hidden_ + h] = normal_[h] / n_ / sigma_;
   }
+  gate_forms_.resize(channels_ * hidden_);
+  for (size_t at = 0; at < gate_forms_.size(); ++at)
+    gate_forms_[at] = of_.to_out_.values[at] * f_.y[at % hidden_];
+  through_gates_.resize(channels_ * of_.columns_);
+  multiply(gate_forms_.data(), channels_, gates_.slope.data(), hidden_, gates_.slopes.data(), of_.columns_,
+           through_gates_.data());
 }
 
 // tau, and the mean square of the errors that change neither it nor the mean.
@@ -220,12 +228,9 @@ void Roundings::Finished::add_channels(size_t form, Element& to) const {
 }
 
 void Roundings::Finished::add_gate(size_t c, Element& to) const {
-  std::vector<double> form(hidden_), through_xn(of_.columns_);
-  for (size_t h = 0; h < hidden_; ++h) form[h] = of_.to_out_.values[c * hidden_ + h] * f_.y[h];
-  multiply(form.data(), 1, gates_.slope.data(), hidden_, gates_.slopes.data(), of_.columns_,
-           through_xn.data());
+  const double* form = &gate_forms_[c * hidden_];
   Errors xn;
-  for (double one : through_xn) xn.add(one);
+  for (size_t at = c * of_.columns_; at < (c + 1) * of_.columns_; ++at) xn.add(through_gates_[at]);
   // The edge of the gate may be one of those of left and right.
   to.linear.s += xn.s + 2 * std::sqrt(xn.s * first_[c].s);
   to.linear.limit += xn.limit;

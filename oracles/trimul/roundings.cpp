@@ -51,9 +51,18 @@ ASSAY_VECTORS void meet_weights(const double* other, const double* slopes, const
                                 size_t hidden, size_t channels, double* to) {
   std::fill(to, to + hidden * channels, 0.0);
   for (size_t h = 0; h < hidden; ++h) {
-    for (size_t k = 0; k < nodes; ++k) {
+    size_t c = 0;
+    for (; c + kLanes <= channels; c += kLanes) {
+      Lanes sums{};
+      for (size_t k = 0; k < nodes; ++k) {
+        const double factor = other[h * nodes + k] * slopes[k * hidden + h];
+        for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += factor * xn[k * channels + c + lane];
+      }
+      std::copy(sums.begin(), sums.end(), &to[h * channels + c]);
+    }
+    for (size_t k = 0; k < nodes && c < channels; ++k) {
       const double factor = other[h * nodes + k] * slopes[k * hidden + h];
-      for (size_t c = 0; c < channels; ++c) to[h * channels + c] += factor * xn[k * channels + c];
+      for (size_t rest = c; rest < channels; ++rest) to[h * channels + rest] += factor * xn[k * channels + rest];
     }
   }
 }
