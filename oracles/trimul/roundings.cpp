@@ -62,7 +62,8 @@ ASSAY_VECTORS void meet_weights(const double* other, const double* slopes, const
     }
     for (size_t k = 0; k < nodes && c < channels; ++k) {
       const double factor = other[h * nodes + k] * slopes[k * hidden + h];
-      for (size_t rest = c; rest < channels; ++rest) to[h * channels + rest] += factor * xn[k * channels + rest];
+      for (size_t rest = c; rest < channels; ++rest)
+        to[h * channels + rest] += factor * xn[k * channels + rest];
     }
   }
 }
@@ -313,30 +314,37 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
   Alike stored(units_.storage_bits);
   for (size_t h = 0; h < hidden_; ++h) stored.add(f.hidden[h]);
   const double storage = units_.hidden_storage * std::sqrt(growth(stored.kappa()));
-  for (size_t h = 0; h < hidden_; ++h) {
+  struct Sums {
     double xn = 0, fixed = 0, own_left = 0, own_right = 0, square_second = 0, second = 0, square_mixed = 0,
            mixed = 0, most = 0;
-    Errors& own = result.own[h];
-    for (size_t k = 0; k < nodes_; ++k) {
+  };
+  std::vector<Sums> sums(hidden_);
+  for (size_t k = 0; k < nodes_; ++k) {
+    for (size_t h = 0; h < hidden_; ++h) {
+      Sums& of = sums[h];
       const size_t at = k * hidden_ + h, row = h * nodes_ + k;
       const double lv = std::abs(l.value[row]), rv = std::abs(r.value[row]), l2 = lv * lv, r2 = rv * rv;
-      xn += r2 * left.squares[at] + l2 * right.squares[at];
-      fixed += r2 * left.fixed[at] + l2 * right.fixed[at];
-      own_left += r2 * left.own[at];
-      own_right += l2 * right.own[at];
-      own.limit += rv * left.own_limits[at] + lv * right.own_limits[at];
+      of.xn += r2 * left.squares[at] + l2 * right.squares[at];
+      of.fixed += r2 * left.fixed[at] + l2 * right.fixed[at];
+      of.own_left += r2 * left.own[at];
+      of.own_right += l2 * right.own[at];
+      result.own[h].limit += rv * left.own_limits[at] + lv * right.own_limits[at];
       const double common = left.squares[at] * right.squares[at];
       const double all_l = left.squares[at] + left.own[at] + left.weights[at];
       const double all_r = right.squares[at] + right.own[at] + right.weights[at];
-      square_second += r2 * square(left.second[at]) + l2 * square(right.second[at]) + common;
-      square_mixed +=
+      of.square_second += r2 * square(left.second[at]) + l2 * square(right.second[at]) + common;
+      of.square_mixed +=
           r2 * square(left.second_mixed[at]) + l2 * square(right.second_mixed[at]) + (all_l * all_r - common);
-      most += rv * left.all_second[at] + lv * right.all_second[at] + left.all[at] * right.all[at];
-      second += rv * (left.second[at] + left.second_mixed[at]) +
-                lv * (right.second[at] + right.second_mixed[at]) + std::sqrt(common);
-      mixed += rv * left.second_weights[at] + lv * right.second_weights[at] +
-               std::sqrt(left.weights[at] * right.weights[at]);
+      of.most += rv * left.all_second[at] + lv * right.all_second[at] + left.all[at] * right.all[at];
+      of.second += rv * (left.second[at] + left.second_mixed[at]) +
+                   lv * (right.second[at] + right.second_mixed[at]) + std::sqrt(common);
+      of.mixed += rv * left.second_weights[at] + lv * right.second_weights[at] +
+                  std::sqrt(left.weights[at] * right.weights[at]);
     }
+  }
+  for (size_t h = 0; h < hidden_; ++h) {
+    const auto& [xn, fixed, own_left, own_right, square_second, second, square_mixed, mixed, most] = sums[h];
+    Errors& own = result.own[h];
     result.xn[h] = repeats * xn + edges * fixed;
     result.second[h] = second + kChaos * std::sqrt(repeats * square_second);
     result.second_own[h] = kChaos * (std::sqrt(repeats * square_mixed) + mixed);

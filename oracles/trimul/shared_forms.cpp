@@ -9,32 +9,35 @@
 
 namespace assay::trimul::oracle {
 
+namespace {
+
+// So many forms at once, in the vectors of the caller.
+template <size_t kRows>
+[[gnu::always_inline]] inline void multiply_rows(const double* forms, const double* factors, size_t hidden,
+                                                 const double* slopes, size_t n, double* to) {
+  for (size_t column = 0; column < n; column += kLanes) {
+    Lanes sums[kRows] = {};
+    for (size_t h = 0; h < hidden; ++h) {
+      const double* slope = &slopes[h * n + column];
+      for (size_t row = 0; row < kRows; ++row) {
+        const double factor = forms[row * hidden + h] * factors[h];
+        for (size_t lane = 0; lane < kLanes; ++lane) sums[row][lane] += factor * slope[lane];
+      }
+    }
+    for (size_t row = 0; row < kRows; ++row)
+      std::copy(sums[row].begin(), sums[row].end(), &to[row * n + column]);
+  }
+}
+
+}  // namespace
+
 ASSAY_VECTORS void multiply(const double* forms, size_t count, const double* factors, size_t hidden,
                             const double* slopes, size_t n, double* to) {
-  constexpr size_t kRows = 4;
-  for (size_t column = 0; column < n; column += kLanes) {
-    size_t form = 0;
-    for (; form + kRows <= count; form += kRows) {
-      Lanes sums[kRows] = {};
-      for (size_t h = 0; h < hidden; ++h) {
-        const double* slope = &slopes[h * n + column];
-        for (size_t row = 0; row < kRows; ++row) {
-          const double factor = forms[(form + row) * hidden + h] * factors[h];
-          for (size_t lane = 0; lane < kLanes; ++lane) sums[row][lane] += factor * slope[lane];
-        }
-      }
-      for (size_t row = 0; row < kRows; ++row)
-        std::copy(sums[row].begin(), sums[row].end(), &to[(form + row) * n + column]);
-    }
-    for (; form < count; ++form) {
-      Lanes sums{};
-      for (size_t h = 0; h < hidden; ++h) {
-        const double factor = forms[form * hidden + h] * factors[h];
-        for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += factor * slopes[h * n + column + lane];
-      }
-      std::copy(sums.begin(), sums.end(), &to[form * n + column]);
-    }
-  }
+  for (; count >= 4; count -= 4, forms += 4 * hidden, to += 4 * n)
+    multiply_rows<4>(forms, factors, hidden, slopes, n, to);
+  if (count == 3) multiply_rows<3>(forms, factors, hidden, slopes, n, to);
+  if (count == 2) multiply_rows<2>(forms, factors, hidden, slopes, n, to);
+  if (count == 1) multiply_rows<1>(forms, factors, hidden, slopes, n, to);
 }
 
 ASSAY_VECTORS void gram(const double* slopes, size_t hidden, size_t n, double* to) {
