@@ -110,7 +110,7 @@ void Roundings::Finished::measure_gates() {
   Alike stored(units_.storage_bits);
   for (size_t h = 0; h < hidden_; ++h) {
     const Value g = project(w, static_cast<int64_t>(h), edge_, units_);
-    const Gate gate = gate_of(g, units_.out_gate, units_.underflow_out_gate);
+    const Gate gate = gate_of(g, units_, units_.out_gate, units_.underflow_out_gate);
     const double slope = sigmoid_slope(g.value, 0);
     gates_.value[h] = gate.value;
     gates_.slope[h] = slope;
@@ -148,6 +148,7 @@ void Roundings::Finished::measure_hidden() {
   }
   range_ = f_.is_uniform ? 0 : f_.statistics.range + 2 * most;
   shift_ = (roundings(n_) + 2) * u_ * range_;
+  if (!f_.is_uniform) shift_ += units_.norm_mean * std::abs(f_.statistics.mean);
   for (double one : error) mean_square_ += square(one + 2 * u_ * range_ + shift_) / n_;
 }
 

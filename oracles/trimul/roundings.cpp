@@ -251,7 +251,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
     for (size_t h = 0; h < hidden_; ++h) {
       const auto row_of = static_cast<int64_t>(h);
       const Value p = project(proj, row_of, e, units_), g = project(gates, row_of, e, units_);
-      const Gate gate = gate_of(g, units_.gate, units_.underflow_gate);
+      const Gate gate = gate_of(g, units_, units_.gate, units_.underflow_gate);
       const size_t at = k * hidden_ + h;
       const double a = m * gate.value, slope = m * p.value * sigmoid_slope(g.value, 0);
       node.by_proj[at] = a;

@@ -194,7 +194,7 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       }
       // A sigmoid of an infinity is 0 or 1; of which sign hangs on the sign of some xn.
       row.is_open |= p.is_open || g.is_open || !std::isfinite(g.value);
-      const Gate gate = gate_of(g, units_.gate, units_.underflow_gate);
+      const Gate gate = gate_of(g, units_, units_.gate, units_.underflow_gate);
       const double value = p.value * gate.value * m, square_m = m * m;
       const double reach = square(std::abs(p.value) + kLambda * std::sqrt(p.s));
       double s = square_m * (square(gate.value) * p.s + reach * (square(gate.slope) * g.s + gate.s));

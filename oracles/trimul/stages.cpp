@@ -96,6 +96,8 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
                  : recipe.intermediate == DType::kF16 ? factor_bits_of(Factor::kF16)
                                                       : factor_bits_of(Factor::kBF16);
   lost = is_scaled ? 0 : lost_of(recipe);
+  sigmoid = recipe.factor == Factor::kF16 ? 5 : 4;
+  norm_mean = at(kNormOut, recipe.intermediate == DType::kF32 ? 0 : kUnit);
 }
 
 Statistics statistics_of(const double* values, int64_t count) {
@@ -238,10 +240,10 @@ Value project(const Projection& w, int64_t h, const Edge& e, const Units& units)
   return result;
 }
 
-Gate gate_of(const Value& g, double unit, double underflow) {
+Gate gate_of(const Value& g, const Units& units, double unit, double underflow) {
   const double value = sigmoid(g.value);
   const double error = kLambda * (std::sqrt(2 * g.s) + std::sqrt(g.weights));
-  const double relative = 4 * unit + (8 + 2 * std::abs(g.value)) * unit * (1 - value);
+  const double relative = units.sigmoid * unit + (8 + 2 * std::abs(g.value)) * unit * (1 - value);
   const double own = std::isfinite(g.value) ? relative * value : 0;
   return {value, std::isfinite(g.value) ? sigmoid_slope(g.value, error) : 0, square(own) + square(underflow)};
 }

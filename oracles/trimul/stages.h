@@ -37,6 +37,8 @@ struct Units {
       tiny_out;           // underflow in f32
   double underflow_gate;  // below which a sigmoid may become 0
   double underflow_out_gate;
+  double sigmoid;     // [units] roundings of a sigmoid beside those of its exponential
+  double norm_mean;   // of the mean as one number, where hidden is stored in 16 bits
   bool is_scaled;     // f16
   bool is_split;      // bf16x3, tf32x3
   bool is_truncated;  // sums of products
@@ -101,7 +103,7 @@ Value project(const Projection& w, int64_t h, const Edge& e, const Units& units)
 struct Gate {
   double value, slope, s;
 };
-Gate gate_of(const Value& g, double unit, double underflow);
+Gate gate_of(const Value& g, const Units& units, double unit, double underflow);
 
 // left or right of one first node: (H, N), the second node innermost.
 struct Row {

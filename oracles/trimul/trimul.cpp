@@ -164,7 +164,7 @@ class TriMul {
       product_deviation += d * std::sqrt(one.variance) / n;
       result.amplified = std::max(result.amplified, one.size / s.sigma);
     }
-    mean_error += (roundings(n) + 2) * u * range;
+    mean_error += (roundings(n) + 2) * u * range + (is_uniform_ ? 0 : units_.norm_mean * std::abs(s.mean));
     const double variance_error =
         2 * products + squares + square(mean_error) + (roundings(n) + 3) * u * (s.variance + products);
     const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
@@ -212,7 +212,7 @@ class TriMul {
   void gate(const Edge& e, int64_t h, double y, double error, double variance, Finished& to) const {
     const Value g = project(out_gate_, h, e, units_);
     to.is_open |= g.is_open || (std::isinf(g.value) && !std::isnan(y)) || e.is_open;
-    const Gate gate = gate_of(g, units_.out_gate, units_.underflow_out_gate);
+    const Gate gate = gate_of(g, units_, units_.out_gate, units_.underflow_out_gate);
     const double z = y * gate.value, size = std::abs(y) + error;
     // An infinity times what may underflow.
     to.is_open |= std::isinf(y) && gate.value < 0x1p-125;

@@ -3,14 +3,13 @@
 // (kernels/trimul/trimul.h).
 //
 // u = 2^-24. q is the error of one addition to a sum of products: u, or 2^-23 where a tensor core adds (it truncates; see
-// "Truncated sums"). f
-// is that of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last place in tf32, bf16,
-// f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo and both rests). f16
-// adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in hidden, whose A may
-// be stored as 2^12; the other formats half of their smallest number, 2^-134 (bf16) or 2^-137 (tf32). i is half a unit of
-// the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how many of n roundings of different partial sums count, but for
-// a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary 2019]. R is the range of a row, the largest difference of two of its
-// values.
+// "Truncated sums"). f is that of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last
+// place in tf32, bf16, f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo
+// and both rests). f16 adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in
+// hidden, whose A may be stored as 2^12; the other formats half of their smallest number, 2^-134 (bf16) or 2^-137 (tf32).
+// i is half a unit of the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how many of n roundings of different partial
+// sums count, but for a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary 2019]. R is the range of a row, the largest
+// difference of two of its values.
 //
 // A value with a hat is a path's. The error of a value is described by s, the sum of the squared limits of the independent
 // roundings that it consists of, each times the derivative by it. By Hoeffding's inequality the error is at most
@@ -27,13 +26,15 @@
 //         edges is kept apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a
 //         row that are equal; and, where f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
-//         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126. Two products. Rounded as a factor, and stored
+//         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126, with factors of f16, where 1/(ab) may serve
+//         two of them, 5u. Two products. Rounded as a factor, and stored
 // hidden  s = r sum_k (right^2 s(left) + left^2 s(right)) + N q^2 (hidden^2 + sum left^2 right^2), r of the rows of xn that
 //         are equal, of both sides (on the diagonal they are the same) and without those that the mask makes 0; of weights
 //         (sum_k |right| sqrt(s_w(left)) + ...)^2, since their errors are those of all k. E denotes
 //         7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
-//         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R,
+//         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R, and u |mean| more where hidden is
+//         stored in 16 bits: there the mean may be rounded to one number,
 //         |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + ([H] + 3) u V,   rho as above,
 //         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
 //         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
