@@ -179,7 +179,7 @@ Path stand_in() {
     return unsupported_on_cuda(dims["c"], dims["h"], kFactor);
   };
   path.tunables = {};
-  path.run = test::untuned(path.run);
+  path.run = assay::test::untuned(path.run);
   return path;
 }
 
