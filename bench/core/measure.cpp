@@ -67,12 +67,13 @@ MedianInterval median_interval(std::vector<double> samples) {
 std::optional<Drift> drift_of(const std::vector<double>& samples) {
   const size_t count = std::max<size_t>(samples.size() / 10, 10);
   if (samples.size() < 3 * count) return std::nullopt;
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(count);
-  const MedianInterval first = median_interval({samples.begin(), middle});
-  const MedianInterval rest = median_interval({middle, samples.end()});
-  const bool is_apart = first.high < rest.low || rest.high < first.low;
-  if (!is_apart || std::abs(rest.median - first.median) <= 0.03 * first.median) return std::nullopt;
-  return Drift{.count = count, .first = first.median, .rest = rest.median};
+  const auto begin = samples.begin();
+  const MedianInterval first = median_interval({begin, begin + static_cast<std::ptrdiff_t>(count)});
+  const MedianInterval last =
+      median_interval({begin + static_cast<std::ptrdiff_t>(samples.size() / 2), samples.end()});
+  const bool is_apart = first.high < last.low || last.high < first.low;
+  if (!is_apart || std::abs(last.median - first.median) <= 0.03 * first.median) return std::nullopt;
+  return Drift{.count = count, .first = first.median, .last = last.median};
 }
 
 Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {

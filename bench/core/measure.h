@@ -58,10 +58,11 @@ struct MedianInterval {
 MedianInterval median_interval(std::vector<double> samples);  // throws Error if empty
 
 // Samples that change while they are taken, as those of a GPU that meets its power limit do: the median of the first tenth,
-// at least ten, lies more than 3 % from that of the others, and their intervals apart.
+// at least ten, lies more than 3 % from that of the last half, and their intervals apart: samples that are independent and
+// alike do so in one of ten times at most. Of fewer than 30 samples nothing is said.
 struct Drift {
   size_t count;        // of the first ones
-  double first, rest;  // medians
+  double first, last;  // medians
 };
 std::optional<Drift> drift_of(const std::vector<double>& samples);
 

@@ -92,9 +92,9 @@ Case small_case() {
 }
 
 TEST(Drift, IsAChangeBeyondNoise) {
-  const auto samples = [](double rise, double noise) {
+  const auto samples = [](double rise, double noise, int after = 10) {
     std::vector<double> result;
-    for (int i = 0; i < 100; ++i) result.push_back((i < 10 ? 1.0 : 1 + rise) + noise * ((i * 37) % 10));
+    for (int i = 0; i < 100; ++i) result.push_back((i < after ? 1.0 : 1 + rise) + noise * ((i * 37) % 10));
     return result;
   };
   EXPECT_FALSE(drift_of(samples(0, 0.001)));
@@ -104,7 +104,8 @@ TEST(Drift, IsAChangeBeyondNoise) {
     const std::optional<Drift> drift = drift_of(samples(rise, 0.001));
     ASSERT_TRUE(drift);
     EXPECT_EQ(drift->count, 10u);
-    EXPECT_NEAR(drift->rest / drift->first, 1 + rise, 0.002);
+    EXPECT_NEAR(drift->last / drift->first, 1 + rise, 0.002);
+    EXPECT_TRUE(drift_of(samples(rise, 0.001, 60))) << "late";
   }
   EXPECT_FALSE(drift_of({})) << "too few";
   EXPECT_FALSE(drift_of(std::vector<double>(29, 1.0))) << "too few";

@@ -166,7 +166,7 @@ class Products {
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         lt, problem.desc.get(), problem.b.get(), problem.a.get(), problem.d.get(), problem.d.get(), created,
-        static_cast<int>(results.size()), results.data(), &count);
+        p.tile_128 ? static_cast<int>(results.size()) : 1, results.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
       throw unsupported_error("cuBLASLt has no algorithm for {} rows of {} by {} {}", p.usual_rows, p.inner,
                               p.columns, name_of(p.dtype));

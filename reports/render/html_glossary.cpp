@@ -27,7 +27,7 @@ statistics and assumes no distribution.</dd>
 the speed of a copy. A little more is possible: memory can be read faster than copied, which favours a path that reads more than it
 writes, and warm calls may be served by the cache. A time that would need more than the measured read bandwidth is called implausible,
 unless a cache can explain it.</dd>
-<dt>drift</dt><dd>The median of the first tenth of the samples is more than 3 % from that of the others, and their intervals do not
+<dt>drift</dt><dd>The median of the first tenth of the samples is more than 3 % from that of the last half, and their intervals do not
 meet: the time changed while it was taken, as that of a GPU that meets its power limit does.</dd>
 </dl>
 )html";

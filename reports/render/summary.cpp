@@ -116,8 +116,8 @@ std::optional<double> bytes_per_second(const Perf& perf) {
 
 std::string render_drift(const Perf& perf) {
   const std::optional<Drift> drift = drift_of(perf.samples_ns);
-  return drift ? fmt::format("the first {} calls took {}, the others {}", drift->count,
-                             format_time(drift->first), format_time(drift->rest))
+  return drift ? fmt::format("the first {} calls took {}, the last half {}", drift->count,
+                             format_time(drift->first), format_time(drift->last))
                : "";
 }
 

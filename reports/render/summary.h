@@ -45,7 +45,7 @@ std::string describe(const Tally& tally);
 
 // [bytes/s] at the median; nothing if the time is 0 or the problem empty.
 std::optional<double> bytes_per_second(const Perf& perf);
-// "the first 24 calls took 1.38 ms, the others 1.47 ms"; empty unless the samples drift.
+// "the first 24 calls took 1.38 ms, the last half 1.47 ms"; empty unless the samples drift.
 std::string render_drift(const Perf& perf);
 
 }  // namespace assay

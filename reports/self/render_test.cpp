@@ -186,7 +186,7 @@ TEST(Times, SayThatTheyDrift) {
     if (item.perf) item.perf->samples_ns = std::vector<double>(100, 2e3);
     if (item.perf) std::fill_n(item.perf->samples_ns.begin(), 10, 1e3);
   }
-  constexpr std::string_view kText = "drifts: the first 10 calls took 1.00 µs, the others 2.00 µs";
+  constexpr std::string_view kText = "drifts: the first 10 calls took 1.00 µs, the last half 2.00 µs";
   EXPECT_TRUE(has(render_markdown(record), kText));
   EXPECT_TRUE(has(render_html(record), kText));
 }
