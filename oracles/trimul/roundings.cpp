@@ -180,20 +180,21 @@ std::vector<Roundings::Weights> Roundings::weights_of(const std::vector<const Pr
     for (double value : w->values) magnitudes.push_back(std::abs(value));
   }
   const std::vector<double> counts = counts_of(magnitudes);
-  // Of all matrices, of each, and of each row.
+  // By what a row's limits grow: the largest of what it, its matrix and all matrices need.
   Alike of_all(units_);
-  std::vector<double> grown;
+  std::vector<std::vector<double>> grown;
   for (const Projection* w : all) {
     Alike of_matrix(units_);
-    double most = 1;
+    std::vector<double> rows;
     for (int64_t row = 0; row < w->rows; ++row) {
       Alike of_row(units_);
       for (int64_t c = 0; c < w->columns; ++c)
         of_row.add(w->values[static_cast<size_t>(row * w->columns + c)]);
-      most = std::max(most, growth(of_row.kappa()));
+      rows.push_back(growth(of_row.kappa()));
       of_matrix.add(of_row);
     }
-    grown.push_back(std::max(most, growth(of_matrix.kappa())));
+    for (double& row : rows) row = std::max(row, growth(of_matrix.kappa()));
+    grown.push_back(std::move(rows));
     of_all.add(of_matrix);
   }
   const double grown_all = growth(of_all.kappa());
@@ -202,11 +203,12 @@ std::vector<Roundings::Weights> Roundings::weights_of(const std::vector<const Pr
   for (const Projection* w : all) {
     Weights weights;
     const double lost = unit > 0 ? units_.lost_weight(w->largest) : 0;
-    for (double value : w->values) {
+    for (int64_t i = 0; i < w->rows * w->columns; ++i) {
+      const double value = w->values[static_cast<size_t>(i)];
       const double limit = lost + (has_bits(value, units_.factor_bits) ? 0 : unit * std::abs(value));
       weights.limits.push_back(limit);
-      const double counted = std::max({counts[at++], grown[result.size()], grown_all});
-      weights.squares.push_back(counted * square(limit));
+      const double of_row = grown[result.size()][static_cast<size_t>(i / w->columns)];
+      weights.squares.push_back(std::max({counts[at++], of_row, grown_all}) * square(limit));
     }
     result.push_back(std::move(weights));
   }
