@@ -108,6 +108,8 @@ void Roundings::Finished::measure_gates() {
   const double storage = units_.gate_storage > 0 ? of_.lost_.gate : 0;
   const double terms = static_cast<double>(channels_) * units_.products;
   Alike stored(units_.storage_bits);
+  double known = 0;
+  std::vector<double> limits(hidden_);  // of the rounding to the dtype between the steps
   for (size_t h = 0; h < hidden_; ++h) {
     const Value g = project(w, static_cast<int64_t>(h), edge_, units_);
     const Gate gate = gate_of(g, units_, units_.out_gate, units_.underflow_out_gate);
@@ -117,18 +119,28 @@ void Roundings::Finished::measure_gates() {
     gates_.steepest[h] = gate.slope;
     gates_.s[h] = g.s;
     gates_.weights[h] = g.weights;
-    stored.add(gate.value);
+    const double unit = units_.gate_storage * gate.value,
+                 error = gate.slope * error_of_projection(g) + std::sqrt(gate.s);
+    limits[h] = std::min(unit, distance_from(units_.storage_bits, gate.value) + error);
+    if (limits[h] < unit) {
+      ++known;
+    } else {
+      stored.add(gate.value);
+    }
     gates_.lost[h] = units_.is_truncated ? slope * std::sqrt(terms * g.sum) / 2 : 0;
-    gates_.own[h] = std::sqrt(gate.s) + units_.gate_storage * gate.value + storage + units_.tiny_out_gate +
-                    slope * std::sqrt(terms * g.sum);
+    gates_.own[h] =
+        std::sqrt(gate.s) + limits[h] + storage + units_.tiny_out_gate + slope * std::sqrt(terms * g.sum);
     double* slopes = &gates_.slopes[h * of_.columns_];
     for (size_t c = 0; c < channels_; ++c)
       slopes[c] = w.values[h * channels_ + c] * std::sqrt(edge_.repeats) * edge_.limits[c];
     slopes[channels_] = w.weighted[h] * edge_.shared;
     slopes[channels_ + 1] = (g.value - w.biased[h]) * edge_.rho;
   }
-  const double grown = std::sqrt(growth(stored.kappa())) - 1;
-  for (size_t h = 0; h < hidden_; ++h) gates_.own[h] += grown * units_.gate_storage * gates_.value[h];
+  const double grown = std::sqrt(growth(stored.kappa())), grown_known = std::sqrt(growth(known));
+  for (size_t h = 0; h < hidden_; ++h) {
+    const bool is_known = limits[h] < units_.gate_storage * gates_.value[h];
+    gates_.own[h] += ((is_known ? grown_known : grown) - 1) * limits[h];
+  }
 }
 
 void Roundings::Finished::measure_hidden() {

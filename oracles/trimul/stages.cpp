@@ -179,6 +179,12 @@ bool has_bits(double value, int bits) {
   return scaled == std::trunc(scaled);
 }
 
+double distance_from(int bits, double value) {
+  int exponent = 0;
+  const double scaled = std::ldexp(std::frexp(value, &exponent), bits);
+  return std::ldexp(std::abs(scaled - std::round(scaled)), exponent - bits);
+}
+
 double sigmoid(double g) {
   return g >= 0 ? 1 / (1 + std::exp(-g)) : std::exp(g) / (1 + std::exp(g));
 }
@@ -240,12 +246,16 @@ Value project(const Projection& w, int64_t h, const Edge& e, const Units& units)
   return result;
 }
 
+double error_of_projection(const Value& value) {
+  return kLambda * (std::sqrt(2 * value.s) + std::sqrt(value.weights));
+}
+
 Gate gate_of(const Value& g, const Units& units, double unit, double underflow) {
   const double value = sigmoid(g.value);
-  const double error = kLambda * (std::sqrt(2 * g.s) + std::sqrt(g.weights));
   const double relative = units.sigmoid * unit + (8 + 2 * std::abs(g.value)) * unit * (1 - value);
   const double own = std::isfinite(g.value) ? relative * value : 0;
-  return {value, std::isfinite(g.value) ? sigmoid_slope(g.value, error) : 0, square(own) + square(underflow)};
+  return {value, std::isfinite(g.value) ? sigmoid_slope(g.value, error_of_projection(g)) : 0,
+          square(own) + square(underflow)};
 }
 
 std::vector<double> vector_of(const ConstTensorView& view) {

@@ -105,6 +105,9 @@ struct Gate {
 };
 Gate gate_of(const Value& g, const Units& units, double unit, double underflow);
 
+// The limit of the error of what is projected: 7 sqrt(2 s) + 7 sqrt(s_w).
+double error_of_projection(const Value& value);
+
 // left or right of one first node: (H, N), the second node innermost.
 struct Row {
   std::once_flag once;
@@ -122,6 +125,8 @@ double repeats_of(const Row& left, const Row& right);
 bool has_bits(double value, int bits);
 
 double sigmoid(double g);
+// From a value to the nearest number of so many significant bits.
+double distance_from(int bits, double value);
 // An upper limit of |sigmoid'| in g +- error.
 double sigmoid_slope(double g, double error);
 

@@ -216,7 +216,7 @@ class TriMul {
     const double z = y * gate.value, size = std::abs(y) + error;
     // An infinity times what may underflow.
     to.is_open |= std::isinf(y) && gate.value < 0x1p-125;
-    const double inherited = gate.slope * kLambda * (std::sqrt(2 * g.s) + std::sqrt(g.weights));
+    const double inherited = gate.slope * error_of_projection(g);
     const double storage =
         units_.gate_storage * gate.value + (units_.gate_storage > 0 ? lost_.gate : 0) + units_.tiny_out_gate;
     const double gate_error = inherited + std::sqrt(gate.s) + storage;

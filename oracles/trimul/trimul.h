@@ -55,6 +55,9 @@
 //   left     f left and i left, with that of its channel, for all channels at once also with that of all of them
 //   weights  f W, with that of its row, its matrix, all of them: the larger one of this and r
 //   others   f z, i gate, i hidden, over h
+// A gate that is known better than to a unit, as one near 1 is, is rounded by no more than its distance from the nearest
+// number of the format and its own error; with all channels at once this stands for i gate where it is less, and n of them
+// may all be alike.
 // Numbers of the format and 0 have no error and no part in this. Of split factors a third of the limit is lo*lo, whose
 // position is that between numbers of 11 (8) bits, and two thirds are what is left of twice as many bits.
 //
