@@ -140,5 +140,23 @@ TEST(TriMulOracle, BoundsLastWeightsThatAreThoseOfAProjection) {
   EXPECT_GT(bounds_of(which, weights(true)).others, 1.05 * bounds_of(which, weights(false)).others);
 }
 
+// z is its gate, which is 1 but for e^-16 or less: storing it in bf16 is exact nearly, not wrong by half a unit.
+TEST(TriMulOracle, KnowsGatesNearOne) {
+  const auto change = [](Input input, int64_t e, float& value) {
+    if (input == kNormWeight) value *= 1e-3f;
+    if (input == kNormBias) value = 1;
+    if (input == kOutGate)
+      value = 1 + static_cast<float>(CounterRandom(1, 0).uniform(static_cast<uint64_t>(e)));
+    if (input == kToOutNormWeight) value = 0;
+    if (input == kToOutNormBias) value = 1;
+  };
+  const Case which = sized(6, 16, 32);
+  expect_bounded(Factor::kTF32, DType::kBF16, which, change);
+  const Problem problem = changed(which, change);
+  const std::vector<Expected> in_f32 = expected_of(problem, recipe_of(Factor::kTF32, DType::kF32), 16),
+                              in_bf16 = expected_of(problem, recipe_of(Factor::kTF32, DType::kBF16), 16);
+  for (size_t c = 0; c < in_f32.size(); ++c) EXPECT_LT(in_bf16[c].bound, 2 * in_f32[c].bound) << c;
+}
+
 }  // namespace
 }  // namespace assay::trimul
