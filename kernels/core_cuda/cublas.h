@@ -21,8 +21,8 @@ struct RowProduct {
   int64_t usual_batches = 1;          // for which the algorithm is chosen
   int64_t a_batch = 0, b_batch = 0, d_batch = 0;  // [elements] from a matrix of a batch to the next
   float alpha = 1, beta = 0;
-  bool tile_128 =
-      false;  // tiles of 128 x 128, if cuBLASLt has them: two fit on a multiprocessor, and take turns
+  // Tiles of 128 x 128, if cuBLASLt has them: two fit on a multiprocessor, and take turns.
+  bool tile_128 = false;
 };
 
 // Enqueues the product of up to `usual_rows` rows, once or for each matrix of a batch. The algorithm, and with it the

@@ -119,12 +119,12 @@ template <Factor kFactor>
 void finish(const Job<kFactor>& job);
 
 // 2^kExponent times the sigmoids of 32 values g in f32, from g * `exponent` = -g / ln 2. Each is right to
-// 4u + (4 + 2|g|) u (1 - sigmoid) of itself.
+// 4u + (4 + 2|g|) u (1 - sigmoid) of itself, in pairs 5u + ...
 //
-// In pairs 1 / (ab) serves both: 1/a = b / (ab), which the error of b leaves alone. That costs 2u, and saves one in four
-// of the instructions that a multiprocessor has the fewest units for. ab stays in range, since sigmoids are 2^-60 at least:
-// for factors of f16, which are 0 below 2^-39 of the largest. A NaN makes its neighbour in the pair one, of the same edge,
-// whose channels all are NaN after the next norm.
+// In pairs 1 / (ab) serves both: 1/a = b / (ab), which the error of b leaves alone. That costs two roundings more, and
+// saves one in four of the instructions that a multiprocessor has the fewest units for. ab stays in range, since sigmoids
+// are 2^-60 at least: for factors of f16, which are 0 below 2^-39 of the largest. A NaN makes its neighbour in the pair one,
+// of the same edge, whose channels all are NaN after the next norm.
 template <bool kInPairs, int kExponent = 0>
 __device__ void sigmoids(const float* g, float exponent, float (&results)[32]) {
   constexpr float kPart = 1.0f / (1 << kExponent);  // of the sum
