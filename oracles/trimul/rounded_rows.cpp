@@ -132,7 +132,7 @@ void Roundings::Finished::measure_gates() {
         std::sqrt(gate.s) + limits[h] + storage + units_.tiny_out_gate + slope * std::sqrt(terms * g.sum);
     double* slopes = &gates_.slopes[h * of_.columns_];
     for (size_t c = 0; c < channels_; ++c)
-      slopes[c] = w.values[h * channels_ + c] * std::sqrt(edge_.repeats) * edge_.limits[c];
+      slopes[c] = w.values[h * channels_ + c] * std::sqrt(edge_.repeats) * edge_.alike[c];
     slopes[channels_] = w.weighted[h] * edge_.shared;
     slopes[channels_ + 1] = (g.value - w.biased[h]) * edge_.rho;
   }

@@ -62,6 +62,15 @@ void Sides::measure() {
   lost_.hidden = 2 * kUnderflowF16 * static_cast<double>(nodes_) * factor(left_) * factor(right_);
 }
 
+template <class Grown>
+void Sides::grow(Edge& e, double by_itself, const Grown& grown) const {
+  for (size_t c = 0; c < e.xn.size(); ++c) {
+    const double factor = units_.projection_factor * std::abs(e.xn[c]), to = grown(c);
+    (is_fixed(c) ? e.fixed : e.own)[c] += (to - by_itself) * square(factor);
+    e.alike[c] += (std::sqrt(to) - std::sqrt(by_itself)) * factor;
+  }
+}
+
 Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
   const auto count = static_cast<size_t>(channels_);
   const double n = static_cast<double>(channels_);
@@ -109,6 +118,12 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
   e.norm = std::sqrt(sum);
   e.repeats = std::isfinite(sum) ? most_repeats(magnitudes) : 1;
   e.alike = e.limits;
+  if (units_.projection_factor > 0) {
+    Alike alike(units_);
+    for (double xn : e.xn) alike.add(xn);
+    e.kappa = alike.kappa();
+    grow(e, 1, [&](size_t) { return growth(e.kappa, e.repeats); });
+  }
   return e;
 }
 
@@ -117,13 +132,10 @@ Edge Sides::edge_of_row(int64_t b, int64_t i, int64_t k) const {
   if (units_.projection_factor == 0 || e.is_nan) return e;
   const Kappas& row = kappas(b, i);
   const double counted = e.repeats * row.repeats[static_cast<size_t>(k)];
-  for (size_t c = 0; c < e.xn.size(); ++c) {
-    if (is_fixed(c)) continue;
-    const double factor = units_.projection_factor * std::abs(e.xn[c]);
-    const double grown = growth(std::max(row.channels[c], row.all), counted);
-    e.own[c] += (grown - 1) * square(factor);
-    e.alike[c] += (std::sqrt(grown) - 1) * factor;
-  }
+  const double by_itself = growth(e.kappa, e.repeats);
+  grow(e, by_itself, [&](size_t c) {
+    return is_fixed(c) ? by_itself : std::max(by_itself, growth(std::max(row.channels[c], row.all), counted));
+  });
   return e;
 }
 

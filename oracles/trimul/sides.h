@@ -47,6 +47,9 @@ class Sides {
     std::vector<double> repeats;   // how many edges are equal to each one
   };
   const Kappas& kappas(int64_t b, int64_t i) const;
+  // Of the rounding of each channel as a factor: square limits grow by grown(c), of which by_itself already counts.
+  template <class Grown>
+  void grow(Edge& e, double by_itself, const Grown& grown) const;
   void fill(Kappas& to, int64_t b, int64_t i) const;
   void round_alike(Row& row, const std::vector<double>& repeats) const;
   void measure();

@@ -71,6 +71,7 @@ struct Edge {
   double shared = 0;            // m / sigma
   double rho = 0;
   double repeats = 1;    // r
+  double kappa = 0;      // of its own channels
   double norm = 0;       // of xn
   double signature = 0;  // equal for equal xn
 };

@@ -51,7 +51,8 @@
 // are sub-Gaussian with this variance, 7 sqrt(s) holds with max(1, 2 kappa / 3) l^2 in place of l^2, the 2 for the other
 // side, whose values may be alike as well. This grows the squared limits of
 //   xn       f xn, with the larger kappa of its channel in all edges of one first node, and of all their channels; divided
-//            by the r of equal edges and that of equal values of the edge, which count the same values already
+//            by the r of equal edges and that of equal values of the edge, which count the same values already. And with
+//            that of the edge's own channels, which is all that the gate of the output has
 //   left     f left and i left, with that of its channel, for all channels at once also with that of all of them
 //   weights  f W, with that of its row, its matrix, all of them: the larger one of this and r
 //   others   f z, i gate, i hidden, over h

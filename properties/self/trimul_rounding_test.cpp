@@ -62,6 +62,26 @@ TEST(TriMulOracle, BoundsValuesCloserThanAUnit) {
   }
 }
 
+// xn of one edge differs from channel to channel by less than a unit of the format, or by a few: the gate of the output
+// sums up what all channels of a kind round alike.
+TEST(TriMulOracle, BoundsChannelsCloserThanAUnit) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const auto change = [seed](Input input, int64_t e, float& value) {
+      const CounterRandom random(seed, 99);
+      if (input == kNormWeight) value = 1e-6f;
+      if (input == kNormBias)
+        value = static_cast<float>(1.2 + 0.1 * random.uniform(7) +
+                                   static_cast<double>(e % 2) * random.uniform(8) / 64);
+      if (input == kOutGate) value = e % 2 == 0 ? 0.25f : -0.25f;
+      if (input == kToOutNormWeight) value = 0;
+      if (input == kToOutNormBias) value = 1;
+      if (input == kToOut) value = static_cast<float>(rounded(8, value));
+    };
+    for (Factor factor : {Factor::kTF32, Factor::kBF16})
+      expect_bounded(factor, factor == Factor::kBF16 ? DType::kBF16 : DType::kF32, sized(2, 768, 4), change);
+  }
+}
+
 // Each addition loses up to a unit of the sum, toward zero: the first weight is large, the others take little from it. z is
 // its bias.
 TEST(TriMulOracle, BoundsTruncatedSums) {
