@@ -17,6 +17,13 @@ __device__ inline void fence_async_proxy() {
 #endif
 }
 
+// The same of what it put into global memory, too.
+__device__ inline void fence_async_proxy_everywhere() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async;" ::: "memory");
+#endif
+}
+
 // What a copy leaves in the L2 cache.
 enum class CacheUse { kAgain, kOnce };
 

@@ -55,6 +55,17 @@ __device__ inline void store_to_block(double* own, int rank, double value) {
 #endif
 }
 
+// Arrives at the barrier (mbarrier.cuh) of the block `rank` that lies where `own` lies in the calling one.
+__device__ inline void arrive_at_block(uint32_t own, int rank) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(own),
+      "r"(rank)
+      : "memory");
+#endif
+}
+
 // Host: how clusters of `size` blocks are launched.
 struct ClusterLaunch {
   std::string_view name;  // of the kernel

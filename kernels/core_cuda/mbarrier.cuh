@@ -12,6 +12,14 @@ __device__ inline void make_barrier(uint32_t barrier, int threads) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+// What make_barrier() of this thread made is there for the cluster and for the copy engine, once others have passed a
+// barrier of the cluster after it.
+__device__ inline void fence_barriers() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
 __device__ inline void arrive(uint32_t barrier) {
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA paths of trimul in three steps: all projections of x (cuda_project.cu), the pairwise product of each channel
-// by cuBLASLt, and what follows it (cuda_finish.cu). Batches go together as long as their intermediate tensors fit.
+// by cuBLASLt or by cuda_contract.cu, and what follows it (cuda_finish.cu). Batches go together as long as their
+// intermediate tensors fit.
 //
 // Split factors are multiplied in three products that are added up in f32, the small ones first.
 #include <algorithm>
@@ -59,7 +60,7 @@ void scale_sides(const ConstTensorView& view, const Scales* scales, SideScales* 
 
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel.
 template <Factor kFactor>
-void contract(const Job<kFactor>& job, Context& context) {
+void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
   using T = Stored<kFactor>;
   const Planes& p = job.planes;
   const int64_t rest = job.count * p.batch();
@@ -90,7 +91,16 @@ void contract(const Job<kFactor>& job, Context& context) {
 }
 
 template <Factor kFactor>
-void run_factor(const Tensors& t, const Run& run) {
+void contract(const Job<kFactor>& job, Product product, Context& context) {
+  if constexpr (kFactor == Factor::kTF32x3) {
+    const DeviceInfo& info = context.device().info();
+    if (product == Product::kOwn && info.compute_capability == 90) return contract_split(job, info.units);
+  }
+  contract_by_cublaslt(job, context);
+}
+
+template <Factor kFactor>
+void run_factor(const Tensors& t, Product product, const Run& run) {
   using T = Stored<kFactor>;
   const auto stream = static_cast<cudaStream_t>(run.stream);
   const int64_t batches = t.x.shape[0], nodes = t.x.shape[1];
@@ -133,7 +143,7 @@ void run_factor(const Tensors& t, const Run& run) {
         .stream = stream};
     if (planes.hidden > 0) {
       project(job);
-      contract(job, run.context);
+      contract(job, product, run.context);
     }
     finish(job);
   }
@@ -141,10 +151,10 @@ void run_factor(const Tensors& t, const Run& run) {
 
 }  // namespace
 
-void run_cuda(const Tensors& t, Factor factor, const Run& run) {
+void run_cuda(const Tensors& t, Factor factor, Product product, const Run& run) {
   require_valid(t);
   const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
-  if (const auto why = unsupported_on_cuda(channels, hidden, factor)) throw unsupported_error("{}", *why);
+  if (const auto why = unsupported_on_cuda(channels, hidden)) throw unsupported_error("{}", *why);
   if (t.out.size() == 0) return;
   const int capability = run.context.device().info().compute_capability;
   if ((factor == Factor::kF16 || factor == Factor::kBF16) && capability != 90) {
@@ -153,13 +163,13 @@ void run_cuda(const Tensors& t, Factor factor, const Run& run) {
   }
   switch (factor) {
     case Factor::kF16:
-      return run_factor<Factor::kF16>(t, run);
+      return run_factor<Factor::kF16>(t, product, run);
     case Factor::kBF16:
-      return run_factor<Factor::kBF16>(t, run);
+      return run_factor<Factor::kBF16>(t, product, run);
     case Factor::kTF32:
-      return run_factor<Factor::kTF32>(t, run);
+      return run_factor<Factor::kTF32>(t, product, run);
     case Factor::kTF32x3:
-      return run_factor<Factor::kTF32x3>(t, run);
+      return run_factor<Factor::kTF32x3>(t, product, run);
     case Factor::kStored:
     case Factor::kBF16x3:
       break;

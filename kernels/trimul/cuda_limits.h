@@ -16,8 +16,8 @@ template <Factor kFactor>
 using Stored = std::conditional_t<kFactor == Factor::kF16, f16,
                                   std::conditional_t<kFactor == Factor::kBF16, bf16, float>>;
 
-// Norms are packed for so many; and with factors of 16 and of 32 bits, a tile and a slot of weights fit into shared memory.
-inline constexpr int64_t kMostChannels = 768, kMostWideChannels = 736;
+// Norms are packed for so many; and a tile of 64 edges and a slot of weights fit into shared memory.
+inline constexpr int64_t kMostChannels = 768;
 inline constexpr int64_t kMostHidden = 256;
 
 }  // namespace assay::trimul

@@ -114,6 +114,8 @@ struct Job {
 // layer_norm(x), the five projections, gates and mask: left, right and the gate of the output.
 template <Factor kFactor>
 void project(const Job<kFactor>& job);
+// hidden[i,j] = sum_k left[i,k] right[j,k] for each channel, for compute capability 9.0.
+void contract_split(const Job<Factor::kTF32x3>& job, int multiprocessors);
 // layer_norm(hidden), the gate, and the projection to out.
 template <Factor kFactor>
 void finish(const Job<kFactor>& job);

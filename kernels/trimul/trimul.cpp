@@ -40,7 +40,7 @@ Cost cost(const Dims& dims, DType storage) {
           .flops = positions * (12 * c * h + 2 * n * h)};
 }
 
-template <Factor kFactor>
+template <Factor kFactor, Product kProduct = Product::kOwn>
 void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
   op.paths.push_back(
       {.name = name,
@@ -51,9 +51,8 @@ void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
            [](const Dims&, DType storage) {
              return Recipe{storage, DType::kF32, DType::kF32, kFactor, dtype_of<Stored<kFactor>>()};
            },
-       .unsupported = [](const Dims& dims,
-                         DType) { return unsupported_on_cuda(dims["c"], dims["h"], kFactor); },
-       .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
+       .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims["c"], dims["h"]); },
+       .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, kProduct, run_of(call)); },
        .summary = summary});
 }
 
@@ -96,21 +95,26 @@ Op trimul_op() {
                       .tunables = {&cpu_tunable()}});
   if constexpr (kHasCuda) {
     add_cuda_path<Factor::kF16>(
-        op, "cuda.f16", "three kernels; factors and tensors between them in f16, scaled by powers of two");
-    add_cuda_path<Factor::kBF16>(op, "cuda.bf16", "three kernels; factors and tensors between them in bf16");
-    add_cuda_path<Factor::kTF32>(op, "cuda.tf32", "three kernels; factors in tf32");
-    add_cuda_path<Factor::kTF32x3>(op, "cuda.f32",
-                                   "three kernels; factors in two parts of tf32, three products");
+        op, "cuda.f16",
+        "three kernels, the product by cuBLASLt; factors and tensors between them in f16, "
+        "scaled by powers of two");
+    add_cuda_path<Factor::kBF16>(
+        op, "cuda.bf16", "three kernels, the product by cuBLASLt; factors and tensors between them in bf16");
+    add_cuda_path<Factor::kTF32>(op, "cuda.tf32", "three kernels, the product by cuBLASLt; factors in tf32");
+    add_cuda_path<Factor::kTF32x3>(
+        op, "cuda.f32",
+        "three kernels; factors in two parts of tf32, three products, whose sums stay together");
+    add_cuda_path<Factor::kTF32x3, Product::kCublasLt>(
+        op, "cuda.f32_cublaslt",
+        "as cuda.f32, with three products by cuBLASLt one after the other, to compare with");
   }
   return op;
 }
 
 }  // namespace
 
-std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden, Factor factor) {
-  const bool is_short = factor == Factor::kF16 || factor == Factor::kBF16;
-  const int64_t most = is_short ? kMostChannels : kMostWideChannels;
-  if (channels > most) return fmt::format("c={} is more than {}", channels, most);
+std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden) {
+  if (channels > kMostChannels) return fmt::format("c={} is more than {}", channels, kMostChannels);
   if (hidden > kMostHidden) return fmt::format("h={} is more than {}", hidden, kMostHidden);
   return std::nullopt;
 }

@@ -105,12 +105,16 @@ enum Input : size_t {
 
 void run_cpu(const Tensors& tensors, const Run& run);
 
+// Who multiplies left and right on a GPU: our own kernel where there is one (split factors, compute capability 9.0), or
+// cuBLASLt.
+enum class Product : uint8_t { kOwn, kCublasLt };
+
 // Products of `factor`: kF16 or kBF16, which the tensors between the steps are stored in as well (compute capability 9.0),
 // kTF32 or kTF32x3, with f32 between the steps (8.0 and later).
-void run_cuda(const Tensors& tensors, Factor factor, const Run& run);
+void run_cuda(const Tensors& tensors, Factor factor, Product product, const Run& run);
 
 // Why the CUDA paths do not serve these sizes, or nothing.
-std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden, Factor factor);
+std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden);
 
 // Throws Error (usage) unless the tensors satisfy the contract above.
 void require_valid(const Tensors& tensors);

@@ -175,9 +175,7 @@ template <Factor kFactor, DType kBetween>
 Path stand_in() {
   Path path = registry().op("trimul").path("cpu");
   path.recipe = [](const Dims&, DType) { return recipe_of(kFactor, kBetween); };
-  path.unsupported = [](const Dims& dims, DType) {
-    return unsupported_on_cuda(dims["c"], dims["h"], kFactor);
-  };
+  path.unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims["c"], dims["h"]); };
   path.tunables = {};
   path.run = assay::test::untuned(path.run);
   return path;

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/core_cuda/tensor_map.h"
+
+#include <cudaTypedefs.h>
+#include <cuda_runtime.h>
+
+#include "kernels/core/error.h"
+#include "kernels/core_cuda/cuda_check.h"
+
+namespace assay {
+namespace {
+
+// Asked for at run time, so that programs also start where there is no driver.
+PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
+  static const auto function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+#if CUDART_VERSION >= 12050
+    cuda_check(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result),
+        "cudaGetDriverEntryPointByVersion");
+#else
+    cuda_check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result),
+               "cudaGetDriverEntryPoint");
+#endif
+    if (result != cudaDriverEntryPointSuccess || found == nullptr) {
+      throw device_error("cuda: the driver has no cuTensorMapEncodeTiled");
+    }
+    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found);
+  }();
+  return function;
+}
+
+CUtensorMapDataType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
+    case DType::kF32:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::kF16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::kBF16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  }
+  throw_bad_dtype(dtype);
+}
+
+}  // namespace
+
+CUtensorMap map_of(const Matrices& m, int box_rows) {
+  const auto size = static_cast<int64_t>(size_of(m.dtype));
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(m.columns), static_cast<cuuint64_t>(m.rows),
+                              static_cast<cuuint64_t>(m.count)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(m.row_stride * size),
+                                static_cast<cuuint64_t>(m.matrix_stride * size)};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(kBoxRowBytes / size), static_cast<cuuint32_t>(box_rows),
+                            1};
+  const cuuint32_t steps[] = {1, 1, 1};
+  CUtensorMap map;
+  const CUresult result = encode_function()(
+      &map, type_of(m.dtype), 3, m.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw device_error("cuda: cuTensorMapEncodeTiled of {} matrices ({}, {}) of {} failed with code {}",
+                       m.count, m.rows, m.columns, name_of(m.dtype), static_cast<int>(result));
+  }
+  return map;
+}
+
+}  // namespace assay
