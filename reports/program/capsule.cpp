@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/capsule.h"
 
+#include <span>
+
 #include "properties/core/judge.h"
 
 namespace assay {
@@ -43,6 +45,17 @@ Extents without_trailing_ones(const Extents& shape, int rank) {
   return result;
 }
 
+// The elements of `tensor`, booleans as numbers of `dtype`.
+std::vector<std::byte> elements_of(const StoredTensor& tensor, DType dtype) {
+  if (tensor.dtype) return tensor.bytes;
+  return visit(dtype, [&]<class T>(std::type_identity<T>) {
+    std::vector<T> numbers;
+    for (std::byte value : tensor.bytes) numbers.push_back(from_double<T>(std::to_integer<int>(value)));
+    const auto bytes = std::as_bytes(std::span(numbers));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  });
+}
+
 }  // namespace
 
 void write_capsule(const std::filesystem::path& directory, size_t number, const Subject& subject,
@@ -82,12 +95,13 @@ TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which)
     const StoredTensor& tensor = found->second;
     const Extents expected = shape_of(info, which.dims);
     const Extents shape = without_trailing_ones(tensor.shape, expected.rank());
-    const ConstTensorView view{tensor.bytes.data(), tensor.dtype, shape, dense_strides(shape)};
-    const ConstTensorView as_stored{tensor.bytes.data(), tensor.dtype, tensor.shape,
-                                    dense_strides(tensor.shape)};
+    const DType dtype = info.dtype.value_or(which.dtype);
+    const DType given = tensor.dtype.value_or(dtype);
+    const ConstTensorView view{tensor.bytes.data(), given, shape, dense_strides(shape)};
+    const ConstTensorView as_stored{tensor.bytes.data(), given, tensor.shape, dense_strides(tensor.shape)};
     require_shape(info.name, shape == expected ? view : as_stored, expected);
-    require_dtype(info.name, view, info.dtype.value_or(which.dtype));
-    inputs.push_back(tensor.bytes);
+    require_dtype(info.name, view, dtype);
+    inputs.push_back(elements_of(tensor, dtype));
   }
   return inputs;
 }

@@ -27,8 +27,8 @@ struct Capsule {
 bool is_capsule(const std::string& subject);  // a file's name rather than a case line
 Capsule read_capsule(const std::filesystem::path& path);
 
-// The inputs of an op from a file, checked against the case; axes of size 1 may follow those of the op's table. Throws
-// Error (usage) that names the tensor.
+// The inputs of an op from a file, checked against the case; axes of size 1 may follow those of the op's table,
+// and booleans are the numbers 0 and 1. Throws Error (usage) that names the tensor.
 TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which);
 // The outputs of a problem under the op's names.
 void add_outputs(TensorFile& file, const Problem& problem);

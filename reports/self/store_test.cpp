@@ -122,6 +122,7 @@ std::vector<std::byte> counted(size_t size) {
 
 TensorFile example() {
   return {.tensors = {{"a half", {DType::kF16, {3}, counted(6)}},
+                      {"a truth", {std::nullopt, {3}, {std::byte{1}, std::byte{0}, std::byte{1}}}},
                       {"bf", {DType::kBF16, {2, 1, 5}, counted(20)}},
                       {"double", {DType::kF64, {2}, counted(16)}},
                       {"empty", {DType::kF32, {4, 0}, {}}},
@@ -170,7 +171,11 @@ TEST_F(Store, RefusesToWriteInconsistentTensors) {
   TensorFile file = example();
   file.tensors["scalar"].bytes.resize(3);
   expect_error(error_of([&] { write_safetensors(directory_ / "a", file); }),
-               "'scalar' has 3 bytes, but f32 of shape () take 4");
+               "'scalar' has 3 bytes, but F32 of shape () take 4");
+  file = example();
+  file.tensors["a truth"].bytes[2] = std::byte{3};
+  expect_error(error_of([&] { write_safetensors(directory_ / "a", file); }),
+               "tensor 'a truth': element 2 of its BOOL is 3, expected 0 or 1");
   file = {.tensors = {{"__metadata__", {DType::kF32, {}, counted(4)}}}, .metadata = {}};
   expect_error(error_of([&] { write_safetensors(directory_ / "a", file); }), "cannot be named __metadata__");
   EXPECT_EQ(files(), 0u);
@@ -200,7 +205,8 @@ TEST(Safetensors, RefusesBadEntries) {
   };
   expect_refusal(with("7"), "tensor 'x': dtype is missing");
   expect_refusal(with(R"({"dtype":"F32","shape":[2]})"), "tensor 'x': data_offsets is missing");
-  expect_refusal(with(R"({"dtype":"I64","shape":[1],"data_offsets":[0,8]})"), "the dtype is 'I64'");
+  expect_refusal(with(R"({"dtype":"I64","shape":[1],"data_offsets":[0,8]})"),
+                 "the dtype is 'I64', expected F64, F32, F16, BF16 or BOOL");
   expect_refusal(with(R"({"dtype":3,"shape":[1],"data_offsets":[0,8]})"), "the dtype is '3'");
   expect_refusal(with(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})"), "shape is [-2], expected");
   expect_refusal(with(R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})"), "shape is [2.0], expected");
@@ -215,6 +221,17 @@ TEST(Safetensors, RefusesBadEntries) {
                  "more than 2^62 elements");
   expect_refusal(file_with(R"({"__metadata__":{"a":1}})", 0), "expected an object of strings");
   expect_refusal(file_with(R"({"__metadata__":null})", 0), "expected an object of strings");
+}
+
+TEST(Safetensors, BooleansAreBytesOf0And1) {
+  const std::string header = R"({"x":{"dtype":"BOOL","shape":[1,3],"data_offsets":[0,3]}})";
+  const std::string head = file_with(header, 0);
+  const StoredTensor x = parse_safetensors(head + std::string("\1\0\1", 3), "a").tensors.at("x");
+  EXPECT_EQ(x, (StoredTensor{std::nullopt, {1, 3}, {std::byte{1}, std::byte{0}, std::byte{1}}}));
+  expect_refusal(head + std::string("\1\0\2", 3), "tensor 'x': element 2 of its BOOL is 2, expected 0 or 1");
+  expect_refusal(head + std::string("\xff\0\1", 3), "tensor 'x': element 0 of its BOOL is 255, expected");
+  expect_refusal(file_with(R"({"x":{"dtype":"BOOL","shape":[3],"data_offsets":[0,12]}})", 12),
+                 "12 bytes of data, but BOOL of shape (3) take 3");
 }
 
 TEST(Safetensors, RefusesDataThatDoesNotFit) {

@@ -16,7 +16,7 @@ import numpy
 
 ASSAY = sys.argv.pop(1)
 # NumPy has no bf16: arrays of uint16 hold its bits.
-DTYPES = {"F32": numpy.float32, "F16": numpy.float16, "BF16": numpy.uint16}
+DTYPES = {"F32": numpy.float32, "F16": numpy.float16, "BF16": numpy.uint16, "BOOL": numpy.bool_}
 
 
 def write_tensors(path, tensors, **metadata):
@@ -74,6 +74,9 @@ def backward(dout, x, k):
     return dpadded[:, w - 1 :], dk
 
 
+TRIMUL = "trimul/cpu/f32/b=2/n=3/c=4/h=5/mask={}"
+
+
 class Exec(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -90,6 +93,13 @@ class Exec(unittest.TestCase):
         result = self.run_case(case, tensors)
         self.assertEqual(result.returncode, 0, result.stderr)
         return read_tensors(self.dir / "out.safetensors")
+
+    def refused(self, message, case, tensors):
+        result = self.run_case(case, tensors)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn(message, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertFalse((self.dir / "out.safetensors").exists())
 
     # Integers make every product and sum exact, so the right answer is equal, not near.
     def draw(self, dtype, *shape):
@@ -183,6 +193,40 @@ class Exec(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("repeats along its outermost dimension", result.stderr)
         self.assertFalse((self.dir / "out.safetensors").exists())
+
+    def test_booleans_are_0_and_1_in_the_dtype_of_the_tensor(self):
+        dims = "b=2/t=5/d=3/w=4"
+        x, k = self.random.random((2, 5, 3)) < 0.5, self.random.random((2, 5, 3, 4)) < 0.5
+        for name, load in (("f32", lambda stored: stored), ("f16", lambda stored: stored), ("bf16", from_bf16)):
+            with self.subTest(dtype=name):
+                got = self.outputs(f"dynamic_conv/cpu/{name}/{dims}", {"x": x, "k": k})
+                numpy.testing.assert_array_equal(load(got["out"]), forward(x, k))
+        mixed = self.draw(numpy.float32, 2, 5, 3, 4)
+        got = self.outputs(f"dynamic_conv/cpu/f32/{dims}", {"x": x, "k": mixed})
+        numpy.testing.assert_array_equal(got["out"], forward(x, mixed))
+
+    def trimul_tensors(self):
+        shapes = {"x": (2, 3, 3, 4), "norm.weight": (4,), "norm.bias": (4,)}
+        shapes |= {f"{name}.weight": (5, 4) for name in ("left_proj", "right_proj", "left_gate", "right_gate", "out_gate")}
+        shapes |= {"to_out_norm.weight": (5,), "to_out_norm.bias": (5,), "to_out.weight": (4, 5)}
+        return {name: self.random.standard_normal(shape).astype(numpy.float32) for name, shape in shapes.items()}
+
+    def test_a_boolean_mask_is_one_of_0_and_1(self):
+        tensors, mask = self.trimul_tensors(), self.random.random((2, 3, 3)) < 0.5
+        case = TRIMUL.format(1)
+        want = self.outputs(case, tensors | {"mask": mask.astype(numpy.float32)[..., None]})["out"]
+        numpy.testing.assert_array_equal(self.outputs(case, tensors | {"mask": mask[..., None]})["out"], want)
+        other = self.outputs(case, tensors | {"mask": ~mask[..., None]})["out"]
+        self.assertTrue((other != want).any())
+
+    def test_refuses_booleans_that_are_neither_0_nor_1(self):
+        bytes_of_mask = numpy.zeros(18, numpy.uint8)
+        for value in 2, 255:
+            with self.subTest(value=value):
+                bytes_of_mask[7] = value
+                mask = bytes_of_mask.view(numpy.bool_).reshape(2, 3, 3)
+                message = f"in.safetensors: tensor 'mask': element 7 of its BOOL is {value}, expected 0 or 1"
+                self.refused(message, TRIMUL.format(1), self.trimul_tensors() | {"mask": mask})
 
     def test_truncated_and_foreign_files(self):
         self.run_case("dynamic_conv/cpu/f32/b=1/t=1/d=1/w=1", {"x": self.draw(numpy.float32, 1, 1, 1)})

@@ -24,10 +24,13 @@ constexpr std::string_view kMetadata = "__metadata__";
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kHeaderAlignment = 8;
 
-constexpr std::array kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
+// Those of StoredTensor: nothing stands for booleans.
+constexpr std::array<std::optional<DType>, 5> kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16,
+                                                      std::nullopt};
 
-std::string_view stored_name(DType dtype) {
-  switch (dtype) {
+std::string_view stored_name(std::optional<DType> dtype) {
+  if (!dtype) return "BOOL";
+  switch (*dtype) {
     case DType::kF64:
       return "F64";
     case DType::kF32:
@@ -37,7 +40,20 @@ std::string_view stored_name(DType dtype) {
     case DType::kBF16:
       return "BF16";
   }
-  throw_bad_dtype(dtype);
+  throw_bad_dtype(*dtype);
+}
+
+int64_t stored_bytes(std::optional<DType> dtype, const Extents& shape) {
+  return element_count(shape) * static_cast<int64_t>(dtype ? size_of(*dtype) : 1);
+}
+
+// Throws if the elements are booleans of which one is neither 0 nor 1.
+void require_boolean(const StoredTensor& tensor, std::string_view where) {
+  if (tensor.dtype) return;
+  const auto wrong = std::ranges::find_if(tensor.bytes, [](std::byte value) { return value > std::byte{1}; });
+  if (wrong == tensor.bytes.end()) return;
+  throw usage_error("{}: element {} of its BOOL is {}, expected 0 or 1", where, wrong - tensor.bytes.begin(),
+                    std::to_integer<int>(*wrong));
 }
 
 // ---- reading
@@ -45,18 +61,18 @@ std::string_view stored_name(DType dtype) {
 // Where a tensor lies in the data, as the header says.
 struct Placement {
   std::string name;
-  DType dtype;
+  std::optional<DType> dtype;
   Extents shape;
   int64_t begin;  // [bytes] from the start of the data
   int64_t end;
 };
 
-DType parse_stored_dtype(const Json& json, std::string_view where) {
+std::optional<DType> parse_stored_dtype(const Json& json, std::string_view where) {
   const std::string text = json.is_string() ? json.get<std::string>() : json.dump();
-  for (DType dtype : kDTypes) {
+  for (const std::optional<DType> dtype : kDTypes) {
     if (stored_name(dtype) == text) return dtype;
   }
-  throw usage_error("{}: the dtype is '{}', expected F64, F32, F16 or BF16", where, text);
+  throw usage_error("{}: the dtype is '{}', expected F64, F32, F16, BF16 or BOOL", where, text);
 }
 
 std::vector<int64_t> parse_sizes(const Json& entry, const char* key, std::string_view where) {
@@ -72,7 +88,7 @@ std::vector<int64_t> parse_sizes(const Json& entry, const char* key, std::string
 
 int64_t bytes_of(const Placement& placement, std::string_view where) {
   try {
-    return element_count(placement.shape) * static_cast<int64_t>(size_of(placement.dtype));
+    return stored_bytes(placement.dtype, placement.shape);
   } catch (const Error& error) {
     throw usage_error("{}: {}", where, error.what());
   }
@@ -161,11 +177,12 @@ std::map<std::string, std::string> parse_metadata(const Json& json, std::string_
 // ---- writing
 
 void require_consistent(const std::string& name, const StoredTensor& tensor) {
-  const int64_t bytes = element_count(tensor.shape) * static_cast<int64_t>(size_of(tensor.dtype));
+  const int64_t bytes = stored_bytes(tensor.dtype, tensor.shape);
   if (static_cast<int64_t>(tensor.bytes.size()) != bytes) {
     throw Error("tensor '{}' has {} bytes, but {} of shape {} take {}", name, tensor.bytes.size(),
-                name_of(tensor.dtype), tensor.shape.to_string(), bytes);
+                stored_name(tensor.dtype), tensor.shape.to_string(), bytes);
   }
+  require_boolean(tensor, fmt::format("tensor '{}'", name));
   if (name == kMetadata) throw usage_error("a tensor cannot be named {}", kMetadata);
 }
 
@@ -218,8 +235,9 @@ TensorFile parse_safetensors(std::string_view content, std::string_view source) 
   require_tiling(placements, static_cast<int64_t>(data.size()), source);
   for (const Placement& placement : placements) {
     const auto* bytes = reinterpret_cast<const std::byte*>(data.data());
-    file.tensors[placement.name] = {
-        placement.dtype, placement.shape, {bytes + placement.begin, bytes + placement.end}};
+    StoredTensor& tensor = file.tensors[placement.name];
+    tensor = {placement.dtype, placement.shape, {bytes + placement.begin, bytes + placement.end}};
+    require_boolean(tensor, fmt::format("{}: tensor '{}'", source, placement.name));
   }
   return file;
 }
@@ -236,7 +254,7 @@ void write_safetensors(const std::filesystem::path& path, const TensorFile& file
   }
   // Wider elements first keeps every tensor aligned to its element.
   std::ranges::stable_sort(order, std::greater(),
-                           [](const auto* entry) { return size_of(entry->second.dtype); });
+                           [](const auto* entry) { return stored_bytes(entry->second.dtype, {}); });
 
   const std::string header = header_text(order, file.metadata);
   const auto length = std::bit_cast<std::array<char, kLengthBytes>>(uint64_t{header.size()});

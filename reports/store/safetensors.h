@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +23,9 @@
 namespace assay {
 
 struct StoredTensor {
-  DType dtype = DType::kF32;
+  std::optional<DType> dtype = DType::kF32;  // absent: boolean, each element a byte that holds 0 or 1
   Extents shape;
-  std::vector<std::byte> bytes;  // row-major; element_count(shape) * size_of(dtype) of them
+  std::vector<std::byte> bytes;  // row-major; of all elements and nothing else
 
   bool operator==(const StoredTensor&) const = default;
 };
