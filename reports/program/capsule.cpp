@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/capsule.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <span>
 
 #include "properties/core/judge.h"
@@ -36,10 +39,10 @@ void add_outputs_if_any(TensorFile& file, const Subject& subject, const Case& wh
   }
 }
 
-// Without the axes of size 1 that `shape` has at its end beyond `rank` axes: the same elements in the same order.
-Extents without_trailing_ones(const Extents& shape, int rank) {
+// Without the axes of size 1 at the end of `shape`: the same elements in the same order.
+Extents without_trailing_ones(const Extents& shape) {
   int kept = shape.rank();
-  while (kept > rank && shape[kept - 1] == 1) --kept;
+  while (kept > 0 && shape[kept - 1] == 1) --kept;
   Extents result;
   for (int axis = 0; axis < kept; ++axis) result.push_back(shape[axis]);
   return result;
@@ -54,6 +57,18 @@ std::vector<std::byte> elements_of(const StoredTensor& tensor, DType dtype) {
     const auto bytes = std::as_bytes(std::span(numbers));
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   });
+}
+
+// A name that the op does not have would be a misspelt one of a tensor that may be absent.
+void require_known_names(const TensorFile& file, const Op& op) {
+  std::vector<std::string_view> taken;
+  for (const TensorInfo& info : op.inputs) taken.push_back(info.name);
+  std::vector<std::string_view> known = taken;
+  for (const TensorInfo& info : op.outputs) known.push_back(info.name);
+  for (const auto& [name, tensor] : file.tensors) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    throw usage_error("'{}' is no tensor of {}, which takes {}", name, op.name, fmt::join(taken, ", "));
+  }
 }
 
 }  // namespace
@@ -88,18 +103,22 @@ Capsule read_capsule(const std::filesystem::path& path) {
 }
 
 TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which) {
+  require_known_names(file, op);
   TensorBytes inputs;
   for (const TensorInfo& info : op.inputs) {
+    const Extents expected = shape_of(info, which.dims);
     const auto found = file.tensors.find(std::string(info.name));
+    if (found == file.tensors.end() && element_count(expected) == 0) {
+      inputs.emplace_back();
+      continue;
+    }
     if (found == file.tensors.end()) throw usage_error("the tensor {} of {} is missing", info.name, op.name);
     const StoredTensor& tensor = found->second;
-    const Extents expected = shape_of(info, which.dims);
-    const Extents shape = without_trailing_ones(tensor.shape, expected.rank());
     const DType dtype = info.dtype.value_or(which.dtype);
-    const DType given = tensor.dtype.value_or(dtype);
-    const ConstTensorView view{tensor.bytes.data(), given, shape, dense_strides(shape)};
-    const ConstTensorView as_stored{tensor.bytes.data(), given, tensor.shape, dense_strides(tensor.shape)};
-    require_shape(info.name, shape == expected ? view : as_stored, expected);
+    const ConstTensorView view{tensor.bytes.data(), tensor.dtype.value_or(dtype), tensor.shape,
+                               dense_strides(tensor.shape)};
+    const bool same_elements = without_trailing_ones(tensor.shape) == without_trailing_ones(expected);
+    if (!same_elements) require_shape(info.name, view, expected);
     require_dtype(info.name, view, dtype);
     inputs.push_back(elements_of(tensor, dtype));
   }

@@ -27,8 +27,9 @@ struct Capsule {
 bool is_capsule(const std::string& subject);  // a file's name rather than a case line
 Capsule read_capsule(const std::filesystem::path& path);
 
-// The inputs of an op from a file, checked against the case; axes of size 1 may follow those of the op's table,
-// and booleans are the numbers 0 and 1. Throws Error (usage) that names the tensor.
+// The inputs of an op from a file, checked against the case. The file may have more or fewer axes of size 1 at
+// the end of a shape, booleans for numbers (0 and 1), and the op's outputs, which are not read; it may lack
+// tensors that have no elements. Throws Error (usage) that names the tensor, also one that the op does not have.
 TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which);
 // The outputs of a problem under the op's names.
 void add_outputs(TensorFile& file, const Problem& problem);

@@ -118,7 +118,7 @@ class CommandLine {
 
     auto& exec = add(Command::kExec, "exec", "Run one case on tensors from a .safetensors file");
     exec.add_option("CASE", options_.subject, "A case line: op/path/dtype/dim=size/...")->required();
-    exec.add_option("--in", options_.in, "File with the inputs under the op's names")
+    exec.add_option("--in", options_.in, "File with the inputs as `list` names them; booleans are 0 and 1")
         ->required()
         ->envname("ASSAY_IN");
     exec.add_option("--out", options_.out, "File for the outputs")->required()->envname("ASSAY_OUT");

@@ -214,10 +214,21 @@ class Exec(unittest.TestCase):
     def test_a_boolean_mask_is_one_of_0_and_1(self):
         tensors, mask = self.trimul_tensors(), self.random.random((2, 3, 3)) < 0.5
         case = TRIMUL.format(1)
-        want = self.outputs(case, tensors | {"mask": mask.astype(numpy.float32)[..., None]})["out"]
-        numpy.testing.assert_array_equal(self.outputs(case, tensors | {"mask": mask[..., None]})["out"], want)
-        other = self.outputs(case, tensors | {"mask": ~mask[..., None]})["out"]
+        want = self.outputs(case, tensors | {"mask": mask.astype(numpy.float32)})["out"]
+        for shape in (2, 3, 3), (2, 3, 3, 1):
+            with self.subTest(shape=shape):
+                numpy.testing.assert_array_equal(self.outputs(case, tensors | {"mask": mask.reshape(shape)})["out"], want)
+        other = self.outputs(case, tensors | {"mask": ~mask})["out"]
         self.assertTrue((other != want).any())
+
+    def test_axes_of_size_1_may_be_missing_at_the_end(self):
+        x, k = self.draw(numpy.float32, 2, 5, 3), self.draw(numpy.float32, 2, 5, 3, 1)
+        case = "dynamic_conv/cpu/f32/b=2/t=5/d=3/w=1"
+        got = self.outputs(case, {"x": x, "k": k.reshape(2, 5, 3)})
+        numpy.testing.assert_array_equal(got["out"], forward(x, k))
+        (self.dir / "out.safetensors").unlink()
+        for shape in (5, 2, 3), (1, 2, 5, 3), (30,):
+            self.refused(f"k has shape {shape},".replace(",)", ")"), case, {"x": x, "k": k.reshape(shape)})
 
     def test_refuses_booleans_that_are_neither_0_nor_1(self):
         bytes_of_mask = numpy.zeros(18, numpy.uint8)
@@ -227,6 +238,37 @@ class Exec(unittest.TestCase):
                 mask = bytes_of_mask.view(numpy.bool_).reshape(2, 3, 3)
                 message = f"in.safetensors: tensor 'mask': element 7 of its BOOL is {value}, expected 0 or 1"
                 self.refused(message, TRIMUL.format(1), self.trimul_tensors() | {"mask": mask})
+
+    def test_a_tensor_without_elements_may_be_absent(self):
+        tensors = self.trimul_tensors()
+        ones = numpy.ones((2, 3, 3), numpy.float32)
+        want = self.outputs(TRIMUL.format(1), tensors | {"mask": ones})["out"]
+        numpy.testing.assert_array_equal(self.outputs(TRIMUL.format(0), tensors)["out"], want)
+        for dtype in numpy.float32, numpy.bool_:
+            empty = numpy.ones((2, 3, 3, 0), dtype)
+            numpy.testing.assert_array_equal(self.outputs(TRIMUL.format(0), tensors | {"mask": empty})["out"], want)
+        self.assertEqual(self.outputs("dynamic_conv/cpu/f32/b=0/t=4/d=3/w=2", {})["out"].shape, (0, 4, 3))
+        (self.dir / "out.safetensors").unlink()
+        self.refused("the tensor mask of trimul is missing", TRIMUL.format(1), tensors)
+        self.refused("mask has shape (2, 3, 3), expected (2, 3, 3, 0)", TRIMUL.format(0), tensors | {"mask": ones})
+
+    def test_refuses_tensors_that_the_op_does_not_have(self):
+        tensors = self.trimul_tensors()
+        mask = numpy.zeros((2, 3, 3), numpy.float32)
+        takes = (
+            "which takes x, mask, norm.weight, norm.bias, left_proj.weight, right_proj.weight, left_gate.weight, "
+            "right_gate.weight, out_gate.weight, to_out_norm.weight, to_out_norm.bias, to_out.weight"
+        )
+        for name, case in (("maks", TRIMUL.format(0)), ("extra", TRIMUL.format(1)), ("Mask", TRIMUL.format(1))):
+            with self.subTest(name=name):
+                given = tensors | {name: mask} | ({"mask": mask} if name == "extra" else {})
+                self.refused(f"'{name}' is no tensor of trimul, {takes}\n", case, given)
+
+    def test_takes_the_outputs_of_a_capsule_without_reading_them(self):
+        x, k = self.draw(numpy.float32, 1, 4, 3), self.draw(numpy.float32, 1, 4, 3, 2)
+        capsule = {"x": x, "k": k, "out": numpy.zeros_like(x)}
+        got = self.outputs("dynamic_conv/cpu/f32/b=1/t=4/d=3/w=2", capsule)
+        numpy.testing.assert_array_equal(got["out"], forward(x, k))
 
     def test_truncated_and_foreign_files(self):
         self.run_case("dynamic_conv/cpu/f32/b=1/t=1/d=1/w=1", {"x": self.draw(numpy.float32, 1, 1, 1)})
