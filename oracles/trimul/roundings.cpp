@@ -17,9 +17,6 @@ namespace assay::trimul::oracle {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kMostWork = 0x1p33;  // multiplications
-constexpr double kMostSlopes = 0x1p25;
-constexpr double kMostGrams = 0x1p25;  // of one node
 
 // Equal for rows with equal weights, or, if it may, with opposite ones.
 double signature_of(const Projection& w, size_t h, bool is_odd) {
@@ -90,20 +87,6 @@ std::vector<double> magnitudes_of(std::vector<double> values) {
   return values;
 }
 
-Roundings::Extent Roundings::affordable(const Dims& dims) {
-  const auto size = [&](const char* key) { return static_cast<double>(dims[key]); };
-  const double edges = size("b") * size("n") * size("n"), slopes = size("h") * (size("c") + 2);
-  if (edges * slopes <= kMostSlopes && edges * size("n") * slopes * (size("c") + 4) * 2 <= kMostWork)
-    return Extent::kAll;
-  const double grams = size("n") * size("h") * size("h") / 2;
-  return grams <= kMostGrams && grams * (size("c") + 2) <= kMostWork ? Extent::kCorners : Extent::kNothing;
-}
-
-bool Roundings::covers(int64_t b, int64_t i, int64_t j) const {
-  const auto is_corner = [&](int64_t node) { return node == 0 || node + 1 == static_cast<int64_t>(nodes_); };
-  return is_small_ || (!has_fixed_ && b == 0 && is_corner(i) && is_corner(j));
-}
-
 Roundings::Roundings(const Question& question, const Units& units, const Sides& sides,
                      const Projection& out_gate, const Projection& to_out,
                      const std::vector<double>& out_norm_weight, const Lost& lost)
@@ -119,6 +102,7 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
       hidden_(static_cast<size_t>(question.dims["h"])),
       columns_((channels_ + 2 + kLanes - 1) / kLanes * kLanes),
       is_small_(affordable(question.dims) == Extent::kAll),
+      is_covered_(covered_nodes(question.dims)),
       weights_(weights_of(
           {&sides.proj(false), &sides.gates(false), &sides.proj(true), &sides.gates(true), &out_gate},
           units.projection_weight)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What independent roundings do to whole rows of out, by the derivatives of out by each of them: for all of a small
-// problem, and for the corners of a large one. The derivation stands in oracles/trimul/trimul.h, "All channels at once".
+// problem, and for the edges between some nodes of a large one. The derivation stands in oracles/trimul/trimul.h, "All channels at once".
 #pragma once
 
 #include <cstdint>
@@ -54,12 +54,12 @@ struct Finish {
 
 class Roundings {
  public:
-  enum class Extent : uint8_t { kNothing, kCorners, kAll };
+  enum class Extent : uint8_t { kNothing, kSome, kAll };
   static Extent affordable(const Dims& dims);
   Roundings(const Question& question, const Units& units, const Sides& sides, const Projection& out_gate,
             const Projection& to_out, const std::vector<double>& out_norm_weight, const Lost& lost);
 
-  // Whether there is an answer for an edge: for the first and last nodes of the first batch, unless for all.
+  // Whether there is an answer for an edge: for those between some nodes of the first and the last batch, unless for all.
   bool covers(int64_t b, int64_t i, int64_t j) const;
 
   // Of all roundings but those of the last sum: (C). Infinite where they may be as large as what hidden's norm divides
@@ -106,6 +106,7 @@ class Roundings {
     std::vector<double> second, second_own;  // limits, of all channels in common and of each alone
   };
 
+  static std::vector<char> covered_nodes(const Dims& dims);  // (B, N), of a large problem
   double limit_of(const Projection& w, size_t h, const Value& value, const Edge& e) const;
   const Node& node(bool is_right, int64_t b, int64_t i) const;
   void fill(Node& node, bool is_right, int64_t b, int64_t i) const;
@@ -125,6 +126,7 @@ class Roundings {
   const Lost& lost_;
   size_t nodes_, channels_, hidden_, columns_;
   bool is_small_;
+  std::vector<char> is_covered_;  // (B, N): nodes of a large problem
   std::vector<Weights> weights_;  // of left, its gate, right, its gate, the output's gate
   Weights gate_weights_, out_weights_;
   std::vector<char> is_fixed_;  // (columns): channels of xn

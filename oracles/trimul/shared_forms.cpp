@@ -42,18 +42,26 @@ ASSAY_VECTORS void multiply(const double* forms, size_t count, const double* fac
 
 ASSAY_VECTORS void gram(const double* slopes, size_t hidden, size_t n, double* to) {
   constexpr size_t kRows = 4;
+  // Transposed, (n, H), with as many rows as fill lanes: then sums of neighbouring channels stand in the lanes.
+  const size_t wide = (hidden + kLanes - 1) / kLanes * kLanes;
+  std::vector<double> columns(n * wide);
   for (size_t h = 0; h < hidden; ++h) {
-    const double* row = &slopes[h * n];
-    for (size_t first = 0; first <= h; first += kRows) {
-      const size_t rows = std::min(kRows, h + 1 - first);
+    for (size_t c = 0; c < n; ++c) columns[c * wide + h] = slopes[h * n + c];
+  }
+  for (size_t h = 0; h < hidden; h += kRows) {
+    const size_t end = std::min(h + kRows, hidden);
+    for (size_t other = 0; other < end; other += kLanes) {
       Lanes sums[kRows] = {};
-      for (size_t column = 0; column < n; column += kLanes) {
-        for (size_t other = 0; other < kRows; ++other) {
-          const double* with = &slopes[std::min(first + other, h) * n + column];
-          for (size_t lane = 0; lane < kLanes; ++lane) sums[other][lane] += row[column + lane] * with[lane];
+      for (size_t c = 0; c < n; ++c) {
+        const double *by = &columns[c * wide + h], *with = &columns[c * wide + other];
+        for (size_t row = 0; row < kRows; ++row) {
+          for (size_t lane = 0; lane < kLanes; ++lane) sums[row][lane] += by[row] * with[lane];
         }
       }
-      for (size_t other = 0; other < rows; ++other) *to++ = total(sums[other]);
+      for (size_t row = h; row < end; ++row) {
+        for (size_t lane = 0; lane < kLanes && other + lane <= row; ++lane)
+          to[row * (row + 1) / 2 + other + lane] = sums[row - h][lane];
+      }
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/compare.h"
@@ -116,10 +117,10 @@ TEST(TriMulOracle, BoundsOfIntegersAreLessThanValues) {
   EXPECT_GT(known, std::ssize(expected) / 10);
 }
 
-// A problem whose bounds come from all channels at once at its corners only.
-Case large_problem() {
+// A problem whose bounds come from all channels at once between some nodes only.
+Case large_problem(int64_t batches = 1) {
   Case which = problem_of(48, 3);
-  which.dims = {{"b", 1}, {"n", 48}, {"c", 128}, {"h", 128}, {"mask", 1}};
+  which.dims = {{"b", batches}, {"n", 48}, {"c", 128}, {"h", 128}, {"mask", 1}};
   return which;
 }
 
@@ -249,6 +250,44 @@ TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
   expect_large_trusted<Factor::kBF16, DType::kBF16>();
   expect_large_trusted<Factor::kTF32, DType::kF32>();
   expect_large_trusted<Factor::kTF32x3, DType::kF32>();
+}
+
+// Of a result that is right but for the edges of one first node, which are 0: between which nodes it shows.
+TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
+  const Case which = large_problem(2);
+  const Path right = stand_in<Factor::kBF16, DType::kBF16>();
+  Path wrong = right;
+  wrong.run = [&](const Call& call) {
+    right.run(call);
+    const TensorView& to = call.outputs[0];
+    for (int64_t e = 94 * 48 * 128; e < 95 * 48 * 128; ++e)
+      to.as<float>()[offset_of(index_of(e, to.shape), to.strides)] = 0;
+  };
+  EXPECT_EQ(judge(subject_of(right), which, cpu()).kind, VerdictKind::kPass);
+  EXPECT_EQ(judge(subject_of(wrong), which, cpu()).kind, VerdictKind::kFail);
+
+  const std::vector<Expected> expected =
+      expected_of(changed(which, {}), recipe_of(Factor::kBF16, DType::kBF16));
+  for (int64_t first : {0, 19, 46, 47, 48, 67, 94, 95}) {
+    const std::span row = std::span(expected).subspan(static_cast<size_t>(first * 48 * 128), 48 * 128);
+    EXPECT_TRUE(std::ranges::any_of(row, [](const Expected& e) { return std::abs(e.value) > 2 * e.bound; }))
+        << first;
+  }
+}
+// The edges whose bounds come from all channels at once are part of any sample.
+TEST(TriMulOracle, SamplesOfLargeProblemsHaveTheirSharpestBounds) {
+  const std::vector<int64_t> sample = compared_elements({2, 256, 256, 128}, 1, true);
+  const auto channels_of = [&](int64_t b, int64_t i, int64_t j) {
+    const int64_t first = ((b * 256 + i) * 256 + j) * 128;
+    return std::ranges::lower_bound(sample, first + 128) - std::ranges::lower_bound(sample, first);
+  };
+  for (int64_t b : {0, 1}) {
+    for (int64_t i : {0, 254, 255}) {
+      for (int64_t j : {0, 254, 255}) EXPECT_EQ(channels_of(b, i, j), 128);
+      EXPECT_GE(channels_of(b, i, 102), 6);
+      EXPECT_GE(channels_of(b, 102, i), 6);
+    }
+  }
 }
 TEST(TriMulOracle, BoundsOfBF16MeanSomething) {
   expect_trusted<Factor::kBF16, DType::kBF16>();
