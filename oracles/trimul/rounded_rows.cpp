@@ -309,18 +309,18 @@ void Roundings::Finished::add_products(size_t c, Element& to) const {
   to.products += kChaos * std::sqrt(of_channels);
 }
 
-// For noise, roundings are 1/sqrt(3) as large.
+// For noise, roundings are 1/sqrt(3) as large, and their products count twice.
 double Roundings::Finished::error_of(size_t c, const Element& element, bool is_noise) const {
-  const double scale2 = is_noise ? 1 / 3.0 : 1, lambda = kLambda * std::sqrt(scale2);
+  const double lambda = kLambda * (is_noise ? std::sqrt(1 / 3.0) : 1), second = is_noise ? 2 / 3.0 : 1;
   const double tau = is_noise ? lambda * std::sqrt(tau_.s) : tau_.bound();
   const double linear = is_noise ? lambda * std::sqrt(element.linear.s) : element.linear.bound();
-  const double certain = 1 - scale2 * second_tau_ - 2 * u_ * range_ / sigma_, least = certain - tau;
+  const double certain = 1 - second * second_tau_ - 2 * u_ * range_ / sigma_, least = certain - tau;
   if (!(least > 0)) return HUGE_VAL;
-  const double others = scale2 * element.products + std::abs(sums_[c]) * shift_ / sigma_;
+  const double others = second * element.products + std::abs(sums_[c]) * shift_ / sigma_;
   const double moved = std::min((linear + others) / least,
                                 quotient(certain, others, lambda, element.linear.s, element.common, tau_.s));
   const double of_scale = (roundings(n_) + 7) * u_;
-  const double curved = scale2 * mean_square_ / square(sigma_ * least) / 2;
+  const double curved = second * mean_square_ / square(sigma_ * least) / 2;
   return moved * (1 + of_scale) + std::abs(products_[c]) * (std::min(curved, 1.0) + of_scale);
 }
 

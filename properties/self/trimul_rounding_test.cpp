@@ -178,5 +178,14 @@ TEST(TriMulOracle, KnowsGatesNearOne) {
   for (size_t c = 0; c < in_f32.size(); ++c) EXPECT_LT(in_bf16[c].bound, 2 * in_f32[c].bound) << c;
 }
 
+// Where few errors add up, what their products may reach is noise like the errors themselves: no bound is closer.
+TEST(TriMulOracle, BoundsFewErrorsByNoMoreThanTwiceTheNoise) {
+  for (int64_t n : {1, 2}) {
+    const Problem problem = changed(sized(n, 16, 15), [](Input, int64_t, float&) {});
+    for (const Expected& e : expected_of(problem, recipe_of(Factor::kBF16, DType::kBF16)))
+      EXPECT_LE(e.bound, 2 * e.noise) << n;
+  }
+}
+
 }  // namespace
 }  // namespace assay::trimul
