@@ -25,7 +25,7 @@
 //          2^-126 loses up to 2^-134 there (bf16) or 2^-137 (tf32, and so does the rest of a split)
 //            xn      sqrt(C) * max|norm.weight| + max|norm.bias|             weights  their largest magnitude
 //            left    max_h |left_proj.weight[h]| * (sqrt(C) * max|norm.weight| + |norm.bias|) * max|mask|   |.|: norm;
-//                    everywhere finite values count
+//                    max|mask| is that of its batch; everywhere finite values count
 //            hidden  N * A(left) * A(right)                                  z        as xn, of to_out_norm and H
 // aliasing out may overlap no other tensor
 // empty    B, N or C = 0: out is empty. H = 0: out = 0

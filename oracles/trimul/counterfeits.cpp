@@ -79,10 +79,12 @@ class Faulty {
   // Masks that are alike change little but the scale of hidden, which its norm takes away.
   bool mask_matters() const {
     double least = HUGE_VAL, most = 0;
-    for_mask(question_, [&](double m) {
-      least = std::min(least, std::abs(m));
-      most = std::max(most, std::abs(m));
-    });
+    for (int64_t b = 0; b < question_.dims["b"]; ++b) {
+      for_mask(question_, b, [&](double m) {
+        least = std::min(least, std::abs(m));
+        most = std::max(most, std::abs(m));
+      });
+    }
     return nodes_ > 1 && most >= 2 * least;
   }
 

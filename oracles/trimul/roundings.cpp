@@ -224,7 +224,8 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   if (!is_small_) node.grams.resize(nodes_ * grams);
   const Projection &proj = sides_.proj(is_right), &gates = sides_.gates(is_right);
   const Row& row = is_right ? sides_.right(b, i) : sides_.left(b, i);
-  const double lost = units_.contraction_factor > 0 ? (is_right ? lost_.right : lost_.left) : 0;
+  const Lost of_batch = sides_.lost(b);
+  const double lost = units_.contraction_factor > 0 ? (is_right ? of_batch.right : of_batch.left) : 0;
   const double terms = std::sqrt(static_cast<double>(channels_) * units_.products);
   const double factor = units_.contraction_factor + units_.left_storage + units_.projection_weight;
   std::vector<double> values;
@@ -349,8 +350,7 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     own.s += sum;
     own.limit += std::sqrt(terms * sum);
     if (f.terms[h] > 0) own.add(units_.tiny_hidden);
-    if (units_.hidden_storage > 0)
-      own.add(storage * (std::abs(f.hidden[h]) + f.hidden_error[h]) + lost_.hidden);
+    if (units_.hidden_storage > 0) own.add(storage * (std::abs(f.hidden[h]) + f.hidden_error[h]) + f.lost);
   }
   std::vector<double> met(hidden_ * channels_);
   for (size_t matrix = 0; matrix < 4 && has_weights; ++matrix) {

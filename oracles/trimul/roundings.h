@@ -49,6 +49,7 @@ struct Finish {
   const double* terms;                  // (H): sum_k left^2 right^2
   Statistics statistics;                // of hidden
   const double *y, *z, *z_error;        // (H)
+  double lost;                          // of hidden, as in Lost
   bool is_uniform;                      // y is exact
 };
 

@@ -24,6 +24,7 @@ Sides::Sides(const Question& question, const Units& units)
       left_gate_(question.inputs[kLeftGate], units.factor_bits, norm_weight_, norm_bias_),
       right_(question.inputs[kRightProj], units.factor_bits, norm_weight_, norm_bias_),
       right_gate_(question.inputs[kRightGate], units.factor_bits, norm_weight_, norm_bias_),
+      masks_(static_cast<size_t>(question.dims["b"]), 1),
       lefts_(static_cast<size_t>(question.dims["b"] * nodes_)),
       rights_(static_cast<size_t>(question.dims["b"] * nodes_)),
       kappas_(lefts_.size()) {
@@ -49,17 +50,28 @@ bool Sides::is_uniform() const {
 // The largest magnitudes that the inputs permit, as the contract says, and with them what f16 loses to underflow.
 void Sides::measure() {
   const double c = std::sqrt(static_cast<double>(channels_));
-  double most = 0;
-  for_mask(question_, [&](double m) {
-    if (std::isfinite(m)) most = std::max(most, std::abs(m));
-  });
+  for (size_t b = 0; b < masks_.size(); ++b) {
+    masks_[b] = 0;
+    for_mask(question_, static_cast<int64_t>(b), [&](double m) {
+      if (std::isfinite(m)) masks_[b] = std::max(masks_[b], std::abs(m));
+    });
+  }
   const auto factor = [&](const Projection& p) {
-    return largest_of(p.norms) * (c * largest_of(norm_weight_) + norm_of(norm_bias_)) * most;
+    return largest_of(p.norms) * (c * largest_of(norm_weight_) + norm_of(norm_bias_));
   };
   lost_.xn = kUnderflowF16 * (c * largest_of(norm_weight_) + largest_of(norm_bias_));
   lost_.left = kUnderflowF16 * factor(left_);
   lost_.right = kUnderflowF16 * factor(right_);
   lost_.hidden = 2 * kUnderflowF16 * static_cast<double>(nodes_) * factor(left_) * factor(right_);
+}
+
+Lost Sides::lost(int64_t b) const {
+  const double mask = masks_[static_cast<size_t>(b)];
+  Lost lost = lost_;
+  lost.left *= mask;
+  lost.right *= mask;
+  lost.hidden *= mask * mask;
+  return lost;
 }
 
 template <class Grown>

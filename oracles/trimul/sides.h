@@ -27,16 +27,17 @@ class Sides {
   bool is_fixed(size_t c) const { return units_.projection_factor > 0 && norm_weight_[c] == 0; }
   bool has_fixed() const;
   // left, or right, of one first node, computed when it is first asked for.
-  const Row& left(int64_t b, int64_t i) const { return row(lefts_, b, i, left_, left_gate_, lost_.left); }
+  const Row& left(int64_t b, int64_t i) const { return row(lefts_, b, i, left_, left_gate_, lost(b).left); }
   const Row& right(int64_t b, int64_t j) const {
-    return row(rights_, b, j, right_, right_gate_, lost_.right);
+    return row(rights_, b, j, right_, right_gate_, lost(b).right);
   }
   // Hidden channels have equal weights.
   bool is_uniform() const;
   const Projection& proj(bool is_right) const { return is_right ? right_ : left_; }
   const Projection& gates(bool is_right) const { return is_right ? right_gate_ : left_gate_; }
-  // Up to hidden.
+  // Up to hidden: with masks of 1, and of a batch.
   const Lost& lost() const { return lost_; }
+  Lost lost(int64_t b) const;
 
  private:
   // What the edges of one first node round alike.
@@ -64,6 +65,7 @@ class Sides {
   std::vector<double> norm_weight_, norm_bias_;
   Projection left_, left_gate_, right_, right_gate_;
   Lost lost_;
+  std::vector<double> masks_;  // (B): largest finite magnitudes, or 1 where nothing is scaled by them
   mutable std::vector<Row> lefts_, rights_;
   mutable std::vector<Kappas> kappas_;
 };

@@ -148,13 +148,12 @@ double norm_of(const std::vector<double>& values);
 std::vector<double> edge_of(const Question& question, int64_t b, int64_t i, int64_t k);
 double mask_of(const Question& question, int64_t b, int64_t i, int64_t k);
 
+// Of one batch.
 template <class Visit>
-void for_mask(const Question& question, const Visit& visit_one) {
+void for_mask(const Question& question, int64_t b, const Visit& visit_one) {
   const int64_t nodes = question.dims["n"];
-  for (int64_t b = 0; b < question.dims["b"]; ++b) {
-    for (int64_t i = 0; i < nodes; ++i) {
-      for (int64_t k = 0; k < nodes; ++k) visit_one(mask_of(question, b, i, k));
-    }
+  for (int64_t i = 0; i < nodes; ++i) {
+    for (int64_t k = 0; k < nodes; ++k) visit_one(mask_of(question, b, i, k));
   }
 }
 

@@ -105,7 +105,7 @@ class TriMul {
     double terms = 0;  // sum of squares
     bool is_open = false;
   };
-  Hidden contract(const Row& left, const Row& right, int64_t h, double repeats) const {
+  Hidden contract(const Row& left, const Row& right, int64_t h, double repeats, double lost) const {
     const auto n = static_cast<size_t>(nodes_), at = static_cast<size_t>(h) * n;
     const auto [value, own, magnitude] =
         contraction_sums({&left.value[at], &left.s[at]}, {&right.value[at], &right.s[at]}, n);
@@ -119,8 +119,8 @@ class TriMul {
     const double truncated = units_.is_truncated ? terms * units_.contraction_sum * partial : 0;
     if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * (value * value + magnitude);
     if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);
-    const double storage = units_.hidden_storage * std::abs(value) +
-                           (units_.hidden_storage > 0 && magnitude > 0 ? lost_.hidden : 0);
+    const double storage =
+        units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && magnitude > 0 ? lost : 0);
     return {.value = value,
             .error = kLambda * (std::sqrt(2 * s) + weights) + truncated + storage,
             .variance = (s + weights * weights + truncated * truncated + storage * storage) / 3,
@@ -142,9 +142,9 @@ class TriMul {
     if (result.is_nan || result.is_open) return result;
     std::vector<Hidden> hidden;
     std::vector<double> values;
-    const double repeats = repeats_of(left, right);
+    const double repeats = repeats_of(left, right), lost = sides_.lost(b).hidden;
     for (int64_t h = 0; h < hidden_; ++h) {
-      hidden.push_back(contract(left, right, h, repeats));
+      hidden.push_back(contract(left, right, h, repeats, lost));
       values.push_back(hidden.back().value);
       result.is_open |= hidden.back().is_open;
     }
@@ -203,6 +203,7 @@ class TriMul {
                                     .y = normalised_y.data(),
                                     .z = result.z.data(),
                                     .z_error = result.error.data(),
+                                    .lost = lost,
                                     .is_uniform = is_uniform_});
     }
     return result;
@@ -275,7 +276,7 @@ class TriMul {
   std::vector<double> out_norm_weight_, out_norm_bias_;
   Projection out_gate_, to_out_;
   bool is_uniform_;              // hidden channels have equal weights
-  Lost lost_;                    // in f16
+  Lost lost_;                    // with masks of 1
   bool is_meaningless_ = false;  // the scales of f16
   std::optional<Roundings> roundings_;
 };

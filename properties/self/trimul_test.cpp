@@ -106,6 +106,22 @@ TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
   }
 }
 
+// f16 scales each batch by its own mask.
+TEST(TriMulOracle, BoundsDoNotDependOnMasksOfOtherBatches) {
+  Case which = problem_of(8, 0);
+  which.dims = {{"b", 2}, {"n", 8}, {"c", 32}, {"h", 32}, {"mask", 1}};
+  const auto second_batch = [&](float factor) {
+    const auto change = [factor](Input input, int64_t e, float& value) {
+      if (input == kMask && e < 8 * 8) value *= factor;
+    };
+    std::vector<Expected> all = expected_of(changed(which, change), recipe_of(Factor::kF16, DType::kF16));
+    all.erase(all.begin(), all.begin() + std::ssize(all) / 2);
+    return all;
+  };
+  const std::vector<Expected> expected = second_batch(1), beside_large = second_batch(1e6f);
+  for (size_t e = 0; e < expected.size(); ++e) EXPECT_EQ(expected[e].bound, beside_large[e].bound);
+}
+
 // Integers are numbers of the format: as weights they are not rounded, also where gates are saturated.
 TEST(TriMulOracle, BoundsOfIntegersAreLessThanValues) {
   Case which = problem_of(9, 483067);
