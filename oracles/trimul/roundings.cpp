@@ -343,9 +343,8 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     // Channels of left that are those of right are rounded alike where their edges are equal.
     own.s = is_shared_[h] ? std::max({repeats, left.repeats, right.repeats}) * (own_left + own_right)
                           : left.repeats * own_left + right.repeats * own_right;
-    const double partial = square(f.hidden[h]) + f.terms[h];
-    if (units_.is_truncated) result.second[h] += terms * units_.contraction_sum * std::sqrt(partial);
-    const double sum = (units_.is_truncated ? 0 : terms * square(units_.contraction_sum) * partial) +
+    if (units_.is_truncated) result.second[h] += terms * units_.contraction_sum * std::sqrt(f.partial[h]);
+    const double sum = (units_.is_truncated ? 0 : terms * square(units_.contraction_sum) * f.partial[h]) +
                        (f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0);
     own.s += sum;
     own.limit += std::sqrt(terms * sum);

@@ -46,6 +46,29 @@ ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n
   return {total(values), total(errors), total(magnitudes)};
 }
 
+// The mean square of the partial sums over k, ascending or descending, whichever is more; of eight terms at a time.
+ASSAY_VECTORS double mean_square_of_partial_sums(const double* left, const double* right, size_t n) {
+  double sum = 0, sums = 0, squares = 0;
+  size_t k = 0;
+  for (; k + kLanes <= n; k += kLanes) {
+    Lanes products;
+    for (size_t lane = 0; lane < kLanes; ++lane) products[lane] = left[k + lane] * right[k + lane];
+    for (size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (size_t lane = 0; lane < half; ++lane) products[lane] += products[lane + half];
+    }
+    sum += products[0];
+    sums += sum * kLanes;
+    squares += sum * sum * kLanes;
+  }
+  for (; k < n; ++k) {
+    sum += left[k] * right[k];
+    sums += sum;
+    squares += sum * sum;
+  }
+  const auto count = static_cast<double>(n);
+  return std::max(squares, squares + sum * (count * sum - 2 * sums)) / count;
+}
+
 // What the errors of weights make of hidden.
 ASSAY_VECTORS double weight_sums(const double* left, const double* left_root, const double* right,
                                  const double* right_root, size_t n) {
@@ -101,8 +124,9 @@ class TriMul {
   // hidden of one edge and channel: value, limit and variance of its error.
   struct Hidden {
     double value = 0, error = 0, variance = 0;
-    double size = 0;   // of the value, or of its terms if they cancel
-    double terms = 0;  // sum of squares
+    double size = 0;     // of the value, or of its terms if they cancel
+    double terms = 0;    // sum of squares
+    double partial = 0;  // mean square of partial sums
     bool is_open = false;
   };
   Hidden contract(const Row& left, const Row& right, int64_t h, double repeats, double lost) const {
@@ -115,9 +139,10 @@ class TriMul {
                                              &right.root_weights[at], n);
     const double terms = static_cast<double>(nodes_) * units_.products;
     double s = repeats * own;
-    const double partial = std::sqrt(value * value + magnitude);
-    const double truncated = units_.is_truncated ? terms * units_.contraction_sum * partial : 0;
-    if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * (value * value + magnitude);
+    const double partial = std::max(value * value + magnitude,
+                                    mean_square_of_partial_sums(&left.value[at], &right.value[at], n));
+    const double truncated = units_.is_truncated ? terms * units_.contraction_sum * std::sqrt(partial) : 0;
+    if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * partial;
     if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);
     const double storage =
         units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && magnitude > 0 ? lost : 0);
@@ -126,6 +151,7 @@ class TriMul {
             .variance = (s + weights * weights + truncated * truncated + storage * storage) / 3,
             .size = std::max(std::abs(value), std::sqrt(magnitude)),
             .terms = magnitude,
+            .partial = partial,
             .is_open = left.norms[static_cast<size_t>(h)] * right.norms[static_cast<size_t>(h)] >= kOverflow};
   }
 
@@ -190,15 +216,17 @@ class TriMul {
       normalised_y.push_back(y);
     }
     if (roundings_ && roundings_->covers(b, i, j) && !result.is_open) {
-      std::vector<double> errors, terms;
+      std::vector<double> errors, terms, partial;
       for (const Hidden& one : hidden) {
         errors.push_back(one.error);
         terms.push_back(one.terms);
+        partial.push_back(one.partial);
       }
       result.rows = roundings_->of(b, i, j,
                                    {.hidden = values.data(),
                                     .hidden_error = errors.data(),
                                     .terms = terms.data(),
+                                    .partial = partial.data(),
                                     .statistics = s,
                                     .y = normalised_y.data(),
                                     .z = result.z.data(),
