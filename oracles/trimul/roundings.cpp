@@ -282,13 +282,10 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   const std::vector<double> repeats = counts_of(values);
   std::erase_if(values, [](double value) { return std::isnan(value); });
   node.repeats = most_repeats(values);
-  // Factors of the contraction, and what is stored of them.
-  const double unit = square(units_.contraction_factor) + square(units_.left_storage);
   for (size_t h = 0; h < hidden_ && !row.kappas.empty(); ++h) {
-    for (size_t k = 0; k < nodes_; ++k) {
-      const double grown = growth(std::max(row.kappas[h], row.kappas[hidden_] / twins_[h]), repeats[k]);
-      node.own[k * hidden_ + h] += (grown - 1) * unit * square(row.value[h * nodes_ + k]);
-    }
+    const double kappa = std::max(row.kappas[h], row.kappas[hidden_] / twins_[h]);
+    for (size_t k = 0; k < nodes_; ++k)
+      node.own[k * hidden_ + h] += sides_.grown_by(row, h * nodes_ + k, kappa, repeats[k]);
   }
 }
 

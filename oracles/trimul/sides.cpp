@@ -175,10 +175,12 @@ const Sides::Kappas& Sides::kappas(int64_t b, int64_t i) const {
   return wanted;
 }
 
-// Factors of the contraction, and what is stored of them.
-void Sides::round_alike(Row& row, const std::vector<double>& repeats) const {
+double Sides::grown_by(const Row& row, size_t at, double kappa, double counted) const {
   const double unit = square(units_.contraction_factor) + square(units_.left_storage);
-  if (unit == 0) return;
+  return (growth(kappa, counted) - 1) * unit * square(row.value[at]);
+}
+
+void Sides::round_alike(Row& row, const std::vector<double>& repeats) const {
   const Alike none =
       units_.left_storage > 0 ? Alike(std::min(units_.storage_bits, units_.factor_bits)) : Alike(units_);
   Alike all = none;
@@ -188,10 +190,8 @@ void Sides::round_alike(Row& row, const std::vector<double>& repeats) const {
     for (size_t k = 0; k < nodes; ++k) channel.add(row.value[h * nodes + k]);
     row.kappas.push_back(channel.kappa());
     all.add(channel);
-    for (size_t k = 0; k < nodes; ++k) {
-      const size_t at = h * nodes + k;
-      row.s[at] += (growth(row.kappas[h], repeats[k]) - 1) * unit * square(row.value[at]);
-    }
+    for (size_t k = 0; k < nodes; ++k)
+      row.s[h * nodes + k] += grown_by(row, h * nodes + k, row.kappas[h], repeats[k]);
   }
   row.kappas.push_back(all.kappa());
 }

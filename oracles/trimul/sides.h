@@ -35,6 +35,9 @@ class Sides {
   bool is_uniform() const;
   const Projection& proj(bool is_right) const { return is_right ? right_ : left_; }
   const Projection& gates(bool is_right) const { return is_right ? right_gate_ : left_gate_; }
+  // What s of a factor of the contraction, value number `at` of a row, and of what is stored of it, grows by where they
+  // are rounded alike.
+  double grown_by(const Row& row, size_t at, double kappa, double counted) const;
   // Up to hidden: with masks of 1, and of a batch.
   const Lost& lost() const { return lost_; }
   Lost lost(int64_t b) const;
