@@ -29,7 +29,6 @@ constexpr int kGroups = 2;  // warpgroups that multiply
 constexpr int kTileRows = kGroups * kGroupRows;
 constexpr int kThreads = kGroups * kGroupThreads + 32;
 constexpr int kDepth = kBoxRowBytes / int{sizeof(float)};  // of the summed dimension, in a slot
-constexpr int kProducts = 3;
 
 template <int kColumns_>
 struct Plan {
@@ -98,6 +97,8 @@ __device__ void for_each_tile(const Arguments& a, Visit visit) {
 }
 
 #if ASSAY_HAS_WGMMA
+
+constexpr int kProducts = 3;
 
 // One thread: boxes of all tiles, as slots become free in both blocks.
 template <class Plan>
@@ -229,6 +230,7 @@ __device__ void multiply_tiles(const Arguments& a, Ring<Plan> ring, int group) {
       sum.y += kept.y;
     });
     multiply(sums, a.steps, true, group, ring);
+    if (copies) wait_for_boxes_out<0>();  // an odd number of boxes has left the last one in the first place
 #pragma unroll
     for (int box = 0; box < Plan::kColumns / kDepth; ++box) {
       if (tile.column + box * kDepth >= a.nodes) break;
@@ -306,7 +308,7 @@ void launch(const Job<Factor::kTF32x3>& job, int multiprocessors) {
               .rest = static_cast<int>(planes)};
   a.tiles = planes * a.rows_of_tiles * a.columns_of_tiles;
   const int64_t clusters =
-      std::min<int64_t>((a.tiles + kCluster - 1) / kCluster, Plan::kBlocks * multiprocessors / kCluster);
+      std::clamp<int64_t>(Plan::kBlocks * multiprocessors / kCluster, 1, (a.tiles + kCluster - 1) / kCluster);
   launch_clusters({.name = "contract_kernel",
                    .compute_capability = 90,
                    .size = kCluster,

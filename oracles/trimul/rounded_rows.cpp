@@ -309,9 +309,10 @@ void Roundings::Finished::add_products(size_t c, Element& to) const {
   to.products += kChaos * std::sqrt(of_channels);
 }
 
-// For noise, roundings are 1/sqrt(3) as large, and their products count twice.
+// For noise, roundings are 1/sqrt(3) as large, and their products count 3 * 65 / 62 / 2 times (trimul.h).
 double Roundings::Finished::error_of(size_t c, const Element& element, bool is_noise) const {
-  const double lambda = kLambda * (is_noise ? std::sqrt(1 / 3.0) : 1), second = is_noise ? 2 / 3.0 : 1;
+  const double lambda = kLambda * (is_noise ? std::sqrt(1 / 3.0) : 1),
+               second = is_noise ? 65 / kChaos / 2 : 1;
   const double tau = is_noise ? lambda * std::sqrt(tau_.s) : tau_.bound();
   const double linear = is_noise ? lambda * std::sqrt(element.linear.s) : element.linear.bound();
   const double certain = 1 - second * second_tau_ - 2 * u_ * range_ / sigma_, least = certain - tau;

@@ -48,7 +48,14 @@ ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n
 
 // The mean square of the partial sums over k, ascending or descending, whichever is more; of eight terms at a time.
 ASSAY_VECTORS double mean_square_of_partial_sums(const double* left, const double* right, size_t n) {
-  double sum = 0, sums = 0, squares = 0;
+  // Of the sums of the first terms, and of what is left of the whole sum for the last ones.
+  double sum = 0, ascending = 0, before = 0, squares_before = 0;
+  const auto add = [&](double product, double count) {
+    before += count * sum;
+    squares_before += count * sum * sum;
+    sum += product;
+    ascending += count * sum * sum;
+  };
   size_t k = 0;
   for (; k + kLanes <= n; k += kLanes) {
     Lanes products;
@@ -56,17 +63,11 @@ ASSAY_VECTORS double mean_square_of_partial_sums(const double* left, const doubl
     for (size_t half = kLanes / 2; half > 0; half /= 2) {
       for (size_t lane = 0; lane < half; ++lane) products[lane] += products[lane + half];
     }
-    sum += products[0];
-    sums += sum * kLanes;
-    squares += sum * sum * kLanes;
+    add(products[0], kLanes);
   }
-  for (; k < n; ++k) {
-    sum += left[k] * right[k];
-    sums += sum;
-    squares += sum * sum;
-  }
+  for (; k < n; ++k) add(left[k] * right[k], 1);
   const auto count = static_cast<double>(n);
-  return std::max(squares, squares + sum * (count * sum - 2 * sums)) / count;
+  return std::max(ascending, squares_before + sum * (count * sum - 2 * before)) / count;
 }
 
 // What the errors of weights make of hidden.

@@ -119,9 +119,9 @@
 // Bounds contain 2^-20 of themselves for the oracle's own error and terms of higher order.
 //
 // Variance: as said, s/3 up to hidden; y and out add the squares, and y once more what all hidden channels share.
-// Noise: 7 standard deviations; with all channels at once that bound, with roundings 1/sqrt(3) as large, and what is of
-// second order twice. For the certificate no bound is closer than one of twice the noise, since 65 equal errors go so far
-// beyond it; their products go four times as far.
+// Noise: 7 standard deviations; with all channels at once that bound, with roundings 1/sqrt(3) as large and 3 * 65 / 62 / 2
+// of the third that is then left of second order. For the certificate no bound is closer than one of twice the noise,
+// since 65 equal errors reach sqrt(3 * 65) / 7 = 2 times theirs; products of two such sums reach 3 * 65 / 62 times.
 // Where hidden and its norm cancel six bits or more (a value, or the root of the sum of its squared terms, is 64
 // times the standard deviation), all errors inside the bound: hidden channels that are nearly equal leave little
 // but rounding.
