@@ -44,7 +44,8 @@ ASSAY_VECTORS void gram(const double* slopes, size_t hidden, size_t n, double* t
   constexpr size_t kRows = 4;
   // Transposed, (n, H), with as many rows as fill lanes: then sums of neighbouring channels stand in the lanes.
   const size_t wide = (hidden + kLanes - 1) / kLanes * kLanes;
-  std::vector<double> columns(n * wide);
+  // And with a column more: in vectors of AVX-512, GCC 12 loads a part of the next one with each.
+  std::vector<double> columns((n + 1) * wide);
   for (size_t h = 0; h < hidden; ++h) {
     for (size_t c = 0; c < n; ++c) columns[c * wide + h] = slopes[h * n + c];
   }
