@@ -124,10 +124,10 @@ double repeats_of(const Row& left, const Row& right);
 
 // A number of so many significant bits.
 bool has_bits(double value, int bits);
-
-double sigmoid(double g);
 // From a value to the nearest number of so many significant bits.
 double distance_from(int bits, double value);
+
+double sigmoid(double g);
 // An upper limit of |sigmoid'| in g +- error.
 double sigmoid_slope(double g, double error);
 

@@ -290,6 +290,7 @@ TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
         << first;
   }
 }
+
 // The edges whose bounds come from all channels at once are part of any sample.
 TEST(TriMulOracle, SamplesOfLargeProblemsHaveTheirSharpestBounds) {
   const std::vector<int64_t> sample = compared_elements({2, 256, 256, 128}, 1, true);
