@@ -110,8 +110,9 @@ void Roundings::Finished::measure_gates() {
   Alike stored(units_.storage_bits);
   double known = 0;
   std::vector<double> limits(hidden_);  // of the rounding to the dtype between the steps
+  const std::vector<Value> gates = project(w, edge_, units_);
   for (size_t h = 0; h < hidden_; ++h) {
-    const Value g = project(w, static_cast<int64_t>(h), edge_, units_);
+    const Value& g = gates[h];
     const Gate gate = gate_of(g, units_, units_.out_gate, units_.underflow_out_gate);
     const double slope = sigmoid_slope(g.value, 0);
     gates_.value[h] = gate.value;

@@ -235,9 +235,9 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
     node.xn.insert(node.xn.end(), e.xn.begin(), e.xn.end());
     node.signatures.push_back(e.signature);
     values.push_back(m == 0 ? kNan : std::abs(e.signature * m));
+    const std::vector<Value> projected = project(proj, e, units_), gated = project(gates, e, units_);
     for (size_t h = 0; h < hidden_; ++h) {
-      const auto row_of = static_cast<int64_t>(h);
-      const Value p = project(proj, row_of, e, units_), g = project(gates, row_of, e, units_);
+      const Value &p = projected[h], &g = gated[h];
       const Gate gate = gate_of(g, units_, units_.gate, units_.underflow_gate);
       const size_t at = k * hidden_ + h;
       const double a = m * gate.value, slope = m * p.value * sigmoid_slope(g.value, 0);
@@ -364,12 +364,14 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     const double lost = static_cast<double>(channels_) * units_.products * units_.projection_sum / 2;
     for (size_t h = 0; h < hidden_; ++h) {
       double sum = 0, squares = 0;
+      PartialSums partial;
       for (size_t at = h * channels_; at < (h + 1) * channels_; ++at) {
         const double term = w.values[at] * met[at];
         sum += term;
         squares += term * term;
+        partial.add(term);
       }
-      result.second[h] += lost * std::sqrt(sum * sum + squares);
+      result.second[h] += lost * std::sqrt(std::max(sum * sum + squares, partial.mean_square()));
     }
   }
   return result;

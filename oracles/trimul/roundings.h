@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What independent roundings do to whole rows of out, by the derivatives of out by each of them: for all of a small
-// problem, and for the edges between some nodes of a large one. The derivation stands in oracles/trimul/trimul.h, "All channels at once".
+// problem, and for the edges between some nodes of a large one. The derivation stands in oracles/trimul/trimul.h, "All
+// channels at once".
 #pragma once
 
 #include <cstdint>

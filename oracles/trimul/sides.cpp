@@ -210,8 +210,9 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
     row.is_open |= e.is_open;
     if (row.is_nan) return;
     if (m != 0) row.signatures.push_back(std::abs(e.signature));
+    const std::vector<Value> projected = project(proj, e, units_), gated = project(gates, e, units_);
     for (int64_t h = 0; h < hidden_; ++h) {
-      const Value p = project(proj, h, e, units_), g = project(gates, h, e, units_);
+      const Value &p = projected[static_cast<size_t>(h)], &g = gated[static_cast<size_t>(h)];
       if (!std::isfinite(p.value) || std::isnan(g.value)) {
         row.is_nan = true;
         continue;

@@ -124,24 +124,31 @@ Statistics statistics_of(const double* values, int64_t count) {
 
 Projection::Projection(const ConstTensorView& view, int factor_bits)
     : rows(view.shape[0]), columns(view.shape[1]) {
+  const auto channels = static_cast<size_t>(columns);
+  const size_t groups = (static_cast<size_t>(rows) + kLanes - 1) / kLanes;
+  for (auto* all : {&grouped, &squares, &rounded}) all->assign(groups * channels * kLanes, 0);
   for (int64_t h = 0; h < rows; ++h) {
+    const size_t first =
+        static_cast<size_t>(h) / kLanes * channels * kLanes + static_cast<size_t>(h) % kLanes;
     double sum = 0;
     std::vector<double> magnitudes;  // of those that are rounded
     Alike alike(factor_bits);
     for (int64_t c = 0; c < columns; ++c) {
       const double value = static_cast<const float*>(view.data)[h * view.strides[0] + c * view.strides[1]];
       const bool is_rounded = !std::isnan(value) && !has_bits(value, factor_bits);
+      const size_t at = first + static_cast<size_t>(c) * kLanes;
       if (is_rounded) magnitudes.push_back(std::abs(value));
       alike.add(value);
-      rounded.push_back(is_rounded ? value * value : 0);
       values.push_back(value);
-      squares.push_back(value * value);
+      grouped[at] = value;
+      squares[at] = value * value;
+      rounded[at] = is_rounded ? value * value : 0;
       sum += value * value;
       largest = std::max(largest, std::abs(value));
     }
     norms.push_back(std::sqrt(sum));
     const double repeats = std::max(most_repeats(magnitudes), growth(alike.kappa()));
-    for (auto at = rounded.end() - columns; at != rounded.end(); ++at) *at *= repeats;
+    for (size_t c = 0; c < channels; ++c) rounded[first + c * kLanes] *= repeats;
   }
 }
 
@@ -196,54 +203,69 @@ double sigmoid_slope(double g, double error) {
 
 namespace {
 
+// Of a group of rows of weights, over c.
 struct ProjectionSums {
-  double value, own, magnitude;
+  Lanes value{}, own{}, magnitude{};
+  Lanes partial{}, partial_squares{};  // of the sums of the first terms
 };
-ASSAY_VECTORS ProjectionSums projection_sums(const double* weights, const double* weight_squares,
-                                             const Edge& e) {
-  Lanes values{}, own{}, magnitudes{};
-  const double *xn = e.xn.data(), *owns = e.own.data(), *squares = e.squares.data();
-  for_lanes(e.xn.size(), [&](size_t c, size_t lane) {
-    values[lane] += weights[c] * xn[c];
-    own[lane] += weight_squares[c] * owns[c];
-    magnitudes[lane] += weight_squares[c] * squares[c];
-  });
-  return {total(values), total(own), total(magnitudes)};
+ASSAY_VECTORS ProjectionSums projection_sums(const double* weights, const Edge& e) {
+  ProjectionSums sums;
+  const double *xn = e.xn.data(), *own = e.own.data(), *squares = e.squares.data();
+  for (size_t c = 0; c < e.xn.size(); ++c, weights += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const double weight = weights[lane], weight_square = weight * weight;
+      sums.value[lane] += weight * xn[c];
+      sums.partial[lane] += sums.value[lane];
+      sums.partial_squares[lane] += sums.value[lane] * sums.value[lane];
+      sums.own[lane] += weight_square * own[c];
+      sums.magnitude[lane] += weight_square * squares[c];
+    }
+  }
+  return sums;
 }
 
-// s_w, but for the units.
-ASSAY_VECTORS double rounded_sums(const double* rounded, const double* squares, size_t count) {
+ASSAY_VECTORS Lanes weighted_sums(const double* weights, const std::vector<double>& values) {
   Lanes sums{};
-  for_lanes(count, [&](size_t c, size_t lane) { sums[lane] += rounded[c] * squares[c]; });
-  return total(sums);
+  for (size_t c = 0; c < values.size(); ++c, weights += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += weights[lane] * values[c];
+  }
+  return sums;
 }
 
 }  // namespace
 
-Value project(const Projection& w, int64_t h, const Edge& e, const Units& units) {
-  const double* weights = &w.values[static_cast<size_t>(h * w.columns)];
-  const double* weight_squares = &w.squares[static_cast<size_t>(h * w.columns)];
-  const auto [p, own, magnitude] = projection_sums(weights, weight_squares, e);
-  const auto at = static_cast<size_t>(h);
-  const double terms = static_cast<double>(w.columns) * units.products;
-  Value result{.value = p};
-  result.is_open = w.norms[at] * e.norm >= kOverflow && std::isfinite(w.norms[at] * e.norm);
-  result.sum = terms * square(units.projection_sum) * (p * p + magnitude);
-  if (magnitude > 0) result.sum += terms * square(units.tiny_projection);
-  result.s =
-      e.repeats * own + square(e.shared * w.weighted[at]) + square((p - w.biased[at]) * e.rho) + result.sum;
-  if (units.projection_weight > 0) {
-    const size_t row = at * static_cast<size_t>(w.columns);
-    result.weights =
-        square(units.projection_weight) * rounded_sums(&w.rounded[row], e.squares.data(), e.squares.size()) +
-        square(units.lost_weight(w.largest) * e.norm);
-    // What sums lose on average, so that 7 roots are half of all that they may lose.
-    if (units.is_truncated)
-      result.weights += square(terms * units.projection_sum / (2 * kLambda)) * (p * p + magnitude);
-    if (!e.fixed.empty())
-      result.weights += e.repeats * rounded_sums(weight_squares, e.fixed.data(), e.fixed.size());
+std::vector<Value> project(const Projection& w, const Edge& e, const Units& units) {
+  const double n = static_cast<double>(w.columns), terms = n * units.products;
+  const bool has_weights = units.projection_weight > 0;
+  std::vector<Value> values(static_cast<size_t>(w.rows));
+  for (size_t first = 0; first < values.size(); first += kLanes) {
+    const size_t at = first * e.xn.size();
+    const ProjectionSums sums = projection_sums(&w.grouped[at], e);
+    Lanes rounded{}, fixed{};
+    if (has_weights) rounded = weighted_sums(&w.rounded[at], e.squares);
+    if (!e.fixed.empty()) fixed = weighted_sums(&w.squares[at], e.fixed);
+    for (size_t lane = 0; lane < kLanes && first + lane < values.size(); ++lane) {
+      const size_t h = first + lane;
+      const double p = sums.value[lane], magnitude = sums.magnitude[lane],
+                   squares = sums.partial_squares[lane];
+      // As those of PartialSums: each sum of the last terms is p without one of the first terms.
+      const double last = squares + p * ((n + 1) * p - 2 * sums.partial[lane]);
+      const double partial = std::max(p * p + magnitude, std::max(squares, last) / std::max(n, 1.0));
+      Value& to = values[h];
+      to.value = p;
+      to.is_open = w.norms[h] * e.norm >= kOverflow && std::isfinite(w.norms[h] * e.norm);
+      to.sum = terms * square(units.projection_sum) * partial;
+      if (magnitude > 0) to.sum += terms * square(units.tiny_projection);
+      to.s = e.repeats * sums.own[lane] + square(e.shared * w.weighted[h]) +
+             square((p - w.biased[h]) * e.rho) + to.sum;
+      if (!has_weights) continue;
+      to.weights = square(units.projection_weight) * rounded[lane] +
+                   square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[lane];
+      // What sums lose on average, so that 7 roots are half of all that they may lose.
+      if (units.is_truncated) to.weights += square(terms * units.projection_sum / (2 * kLambda)) * partial;
+    }
   }
-  return result;
+  return values;
 }
 
 double error_of_projection(const Value& value) {

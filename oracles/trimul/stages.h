@@ -85,20 +85,22 @@ struct Projection {
   bool has_equal_rows() const;
 
   int64_t rows, columns;
-  std::vector<double> values, squares;   // (H, C)
-  std::vector<double> rounded;           // (H, C): squares of weights that are rounded, times r of their row
+  std::vector<double> values;  // (H, C)
+  // By groups of rows, (H / kLanes rounded up, C, kLanes): values, their squares, and the squares of those that are
+  // rounded, times r of their row.
+  std::vector<double> grouped, squares, rounded;
   std::vector<double> weighted, biased;  // sums over c with norm.weight, with norm.bias; empty without them
   std::vector<double> norms;             // of the rows
   double largest = 0;                    // magnitude
 };
 
-// A projection of one edge.
+// A projection of one edge, one row of it.
 struct Value {
   double value = 0, s = 0, weights = 0;  // weights: s_w, of what errs alike at all edges
   double sum = 0;                        // what s has of the products' sum
   bool is_open = false;
 };
-Value project(const Projection& w, int64_t h, const Edge& e, const Units& units);
+std::vector<Value> project(const Projection& w, const Edge& e, const Units& units);
 
 // The sigmoid of g: value, its greatest slope, and what its evaluation adds to s.
 struct Gate {
@@ -134,6 +136,27 @@ double sigmoid_slope(double g, double error);
 inline double square(double value) {
   return value * value;
 }
+
+// The mean square of the partial sums of terms, from the first one on or from the last one, whichever is more.
+class PartialSums {
+ public:
+  // So many terms at once, between which the sums are taken for what they are at the end.
+  void add(double terms, double count = 1) {
+    before_ += count * sum_;
+    squares_before_ += count * square(sum_);
+    sum_ += terms;
+    squares_ += count * square(sum_);
+    count_ += count;
+  }
+  double mean_square() const {
+    const double descending = squares_before_ + sum_ * (count_ * sum_ - 2 * before_);
+    return count_ == 0 ? 0 : std::max(squares_, descending) / count_;
+  }
+
+ private:
+  double count_ = 0, sum_ = 0, squares_ = 0;  // the last one of partial sums
+  double before_ = 0, squares_before_ = 0;    // of those that lack a term
+};
 
 // How many of n roundings of partial sums count.
 inline double roundings(double n) {

@@ -46,28 +46,24 @@ ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n
   return {total(values), total(errors), total(magnitudes)};
 }
 
-// The mean square of the partial sums over k, ascending or descending, whichever is more; of eight terms at a time.
-ASSAY_VECTORS double mean_square_of_partial_sums(const double* left, const double* right, size_t n) {
-  // Of the sums of the first terms, and of what is left of the whole sum for the last ones.
-  double sum = 0, ascending = 0, before = 0, squares_before = 0;
-  const auto add = [&](double product, double count) {
-    before += count * sum;
-    squares_before += count * sum * sum;
-    sum += product;
-    ascending += count * sum * sum;
-  };
+// The root of the mean square of the partial sums over k. Of many terms these are known after each eighth one. Between, up
+// to seven terms lie before the next known one: the mean of the squares of their sums is at most 28/n of the sum of squares.
+ASSAY_VECTORS double root_of_partial_sums(const double* left, const double* right, size_t n,
+                                          double sum_of_squares) {
+  constexpr size_t kMany = 256;
+  PartialSums sums;
   size_t k = 0;
-  for (; k + kLanes <= n; k += kLanes) {
+  for (; n >= kMany && k + kLanes <= n; k += kLanes) {
     Lanes products;
     for (size_t lane = 0; lane < kLanes; ++lane) products[lane] = left[k + lane] * right[k + lane];
     for (size_t half = kLanes / 2; half > 0; half /= 2) {
       for (size_t lane = 0; lane < half; ++lane) products[lane] += products[lane + half];
     }
-    add(products[0], kLanes);
+    sums.add(products[0], kLanes);
   }
-  for (; k < n; ++k) add(left[k] * right[k], 1);
-  const auto count = static_cast<double>(n);
-  return std::max(ascending, squares_before + sum * (count * sum - 2 * before)) / count;
+  for (; k < n; ++k) sums.add(left[k] * right[k]);
+  const double between = n >= kMany ? 28 * sum_of_squares / static_cast<double>(n) : 0;
+  return std::sqrt(sums.mean_square()) + std::sqrt(between);
 }
 
 // What the errors of weights make of hidden.
@@ -140,8 +136,9 @@ class TriMul {
                                              &right.root_weights[at], n);
     const double terms = static_cast<double>(nodes_) * units_.products;
     double s = repeats * own;
-    const double partial = std::max(value * value + magnitude,
-                                    mean_square_of_partial_sums(&left.value[at], &right.value[at], n));
+    const double partial =
+        std::max(value * value + magnitude,
+                 square(root_of_partial_sums(&left.value[at], &right.value[at], n, magnitude)));
     const double truncated = units_.is_truncated ? terms * units_.contraction_sum * std::sqrt(partial) : 0;
     if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * partial;
     if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);
@@ -198,6 +195,7 @@ class TriMul {
     const double rho = range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
     const double rho_deviation = product_deviation / (s.sigma * s.sigma);
     std::vector<double> normalised_y;
+    const std::vector<Value> gates = project(out_gate_, e, units_);
     for (size_t h = 0; h < count; ++h) {
       const Hidden& one = hidden[h];
       const double weight = out_norm_weight_[h], magnitude = std::abs(weight);
@@ -213,7 +211,7 @@ class TriMul {
       }
       error += 3 * u * (std::abs(scaled) + error) + u * (std::abs(y) + error) + units_.tiny_norm_out;
       variance += square(u) * (square(scaled) + square(y) / 3);
-      gate(e, static_cast<int64_t>(h), y, error, variance, result);
+      gate(e, gates[h], h, y, error, variance, result);
       normalised_y.push_back(y);
     }
     if (roundings_ && roundings_->covers(b, i, j) && !result.is_open) {
@@ -238,9 +236,9 @@ class TriMul {
     return result;
   }
 
-  // y becomes z.
-  void gate(const Edge& e, int64_t h, double y, double error, double variance, Finished& to) const {
-    const Value g = project(out_gate_, h, e, units_);
+  // y becomes z, by the gate that g goes into.
+  void gate(const Edge& e, const Value& g, size_t h, double y, double error, double variance,
+            Finished& to) const {
     to.is_open |= g.is_open || (std::isinf(g.value) && !std::isnan(y)) || e.is_open;
     const Gate gate = gate_of(g, units_, units_.out_gate, units_.underflow_out_gate);
     const double z = y * gate.value, size = std::abs(y) + error;
@@ -252,11 +250,10 @@ class TriMul {
     const double gate_error = inherited + std::sqrt(gate.s) + storage;
     const double lost = units_.out_factor > 0 ? lost_.z : 0;
     const double rounding = (units_.out_gate + units_.out_factor) * std::abs(z) + lost;
-    const auto at = static_cast<size_t>(h);
-    to.z[at] = z;
-    to.error[at] = std::isfinite(z) ? (gate.value + gate_error) * error + size * gate_error + rounding : 0;
+    to.z[h] = z;
+    to.error[h] = std::isfinite(z) ? (gate.value + gate_error) * error + size * gate_error + rounding : 0;
     const double gate_variance = square(gate.slope) * (g.s + g.weights) + gate.s + square(storage);
-    to.variance[at] = square(gate.value) * variance + (square(y) * gate_variance + square(rounding)) / 3;
+    to.variance[h] = square(gate.value) * variance + (square(y) * gate_variance + square(rounding)) / 3;
   }
 
   Expected out(const Finished& f, int64_t c) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // trimul on a GPU at sizes that no fuzzed case has: planes of several tiles of 128 rows, odd numbers of them, of their
-// halves and of the boxes that they leave as, in clusters whose tiles share columns and in others.
+// halves and of the boxes that they leave as, in clusters whose tiles share columns and in others; and so many planes that
+// a block takes several tiles, after odd and even numbers of boxes.
 #include "properties/core/judge.h"
 #include "properties/self/gpu.h"
 #include "properties/self/spoiled.h"
@@ -12,16 +13,21 @@ TEST(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
   const test::Gpu gpu = test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
   const Op& op = registry().op("trimul");
-  for (const int64_t n : {127, 128, 129, 160, 192, 193, 255, 256, 257, 320, 385, 400, 513, 1025, 1152}) {
+  const auto expect_pass = [&](int64_t b, int64_t n, int64_t h) {
     for (const std::string_view name : {"cuda.f32", "cuda.f32_cublaslt"}) {
       const Case which{.op = "trimul",
                        .path = std::string(name),
                        .dtype = DType::kF32,
-                       .dims = {{"b", n < 300 ? 2 : 1}, {"n", n}, {"c", 4}, {"h", 3 + n % 2}, {"mask", 1}}};
+                       .dims = {{"b", b}, {"n", n}, {"c", 4}, {"h", h}, {"mask", 1}}};
       const Verdict verdict = test::judge_path(op.path(name), which, nullptr, *gpu.device);
       EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
     }
-  }
+  };
+  for (const int64_t n : {127, 128, 129, 160, 192, 193, 255, 256, 257, 320, 385, 400, 513, 1025, 1152})
+    expect_pass(n < 300 ? 2 : 1, n, 3 + n % 2);
+  // 500 tiles or more, beside 132 blocks with tiles of 256 columns, 264 with tiles of 128.
+  for (const int64_t n : {160, 193, 256}) expect_pass(2, n, 140);
+  for (const int64_t n : {32, 65, 96, 128}) expect_pass(4, n, 140);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -21,17 +22,26 @@ inline Recipe recipe_of(Factor factor, DType intermediate) {
   return {DType::kF32, DType::kF32, DType::kF32, factor, intermediate};
 }
 
-// To so many significant bits, fewer of a subnormal number; f16 has none, since it is scaled.
-inline double rounded(int bits, double value, bool has_subnormals = false) {
+// To so many significant bits, to nearest or toward zero.
+inline double rounded(int bits, double value) {
   if (!std::isfinite(value)) return value;
-  int exponent = 0;
-  const double fraction = std::frexp(value, &exponent);
-  if (has_subnormals) bits = std::min(bits, bits + exponent + 125);
-  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+  const uint64_t all = std::bit_cast<uint64_t>(value), unit = uint64_t{1} << (53 - bits);
+  return std::bit_cast<double>((all + unit / 2 - 1 + (all & unit ? 1 : 0)) & ~(unit - 1));
+}
+inline double truncated(int bits, double value) {
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(value) & ~((uint64_t{1} << (53 - bits)) - 1));
+}
+// To nearest in a format of f32's range, whose subnormal numbers have fewer bits.
+inline double rounded_in_range(int bits, double value) {
+  if (!std::isfinite(value) || value == 0) return value;
+  const int available = std::min(bits, bits + std::ilogb(value) + 126);
+  const int last = std::ilogb(value) + 1 - available;
+  return available >= bits ? rounded(bits, value)
+                           : std::ldexp(std::nearbyint(std::ldexp(value, -last)), last);
 }
 
-// How a loop adds up products: without an error, or to 24 bits toward zero, three of them for each if factors are split.
-enum class Sums : uint8_t { kExact, kTruncated };
+// How a loop adds up products: without an error, to f32, or to 24 bits toward zero. Split factors have three each.
+enum class Sums : uint8_t { kExact, kRounded, kTruncated };
 
 // Rounds factors to 11 or 8 bits, and what lies between the steps if that is no f32; of sums what `sums` says.
 class Loop {
@@ -43,7 +53,7 @@ class Loop {
         h_(dims["h"]),
         sums_(sums),
         is_split_(recipe.factor == Factor::kTF32x3) {
-    bits_ = recipe.factor == Factor::kBF16 ? 8 : is_split_ ? 24 : 11;
+    bits_ = recipe.factor == Factor::kBF16 ? 8 : is_split_ || recipe.factor == Factor::kStored ? 24 : 11;
     bits_between_ = recipe.intermediate == DType::kF32 ? 24 : bits_;
     has_subnormals_ = recipe.factor != Factor::kF16;
     for (const ConstTensorView& view : inputs) inputs_.push_back(dense(view));
@@ -95,19 +105,17 @@ class Loop {
     return values;
   }
   double at(Input input, int64_t element) const { return inputs_[input][static_cast<size_t>(element)]; }
-  double round_to(int bits, double value) const { return rounded(bits, value, has_subnormals_); }
+  double round_to(int bits, double value) const {
+    return has_subnormals_ ? rounded_in_range(bits, value) : rounded(bits, value);
+  }
   double add(double sum, double a, double b) const {
     if (sums_ == Sums::kExact) return sum + a * b;
-    const auto truncated = [](double value) {
-      int exponent = 0;
-      const double fraction = std::frexp(value, &exponent);
-      return std::ldexp(std::trunc(std::ldexp(fraction, 24)), exponent - 24);
-    };
-    if (!is_split_) return truncated(sum + a * b);
+    if (sums_ == Sums::kRounded) return static_cast<float>(sum + a * b);
+    if (!is_split_) return truncated(24, sum + a * b);
     const double high_a = rounded(11, a), high_b = rounded(11, b);
-    sum = truncated(sum + rounded(11, a - high_a) * high_b);
-    sum = truncated(sum + high_a * rounded(11, b - high_b));
-    return truncated(sum + high_a * high_b);
+    sum = truncated(24, sum + rounded(11, a - high_a) * high_b);
+    sum = truncated(24, sum + high_a * rounded(11, b - high_b));
+    return truncated(24, sum + high_a * high_b);
   }
   static double sigmoid(double g) { return 1 / (1 + std::exp(-g)); }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/compare.h"
+#include "oracles/trimul/stages.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
 #include "properties/self/trimul_loop.h"
@@ -94,17 +95,68 @@ TEST(TriMulOracle, BoundsTruncatedSums) {
   expect_bounded(Factor::kTF32x3, DType::kF32, sized(2, 4, 256), last, Sums::kTruncated);
 }
 
+// Terms of the projections of left and right are positive in one half of the channels, and their opposites in the other:
+// partial sums grow with the number of terms. The smaller the spread of xn, the more of p cancels.
+TEST(TriMulOracle, BoundsProjectionsOfSortedTerms) {
+  struct Sorted {
+    Factor factor;
+    Sums sums;
+    int64_t channels;
+    float spread;
+  };
+  for (const Sorted& of : {Sorted{Factor::kStored, Sums::kRounded, 16384, 1e-4f},
+                           Sorted{Factor::kTF32x3, Sums::kTruncated, 768, 1e-4f},
+                           Sorted{Factor::kTF32x3, Sums::kTruncated, 4096, 1}}) {
+    const auto change = [&](Input input, int64_t e, float& value) {
+      const int64_t c = e % of.channels, half = of.channels / 2;
+      const auto pair = static_cast<uint64_t>(e / of.channels * half + c % half);
+      const double uniform = CounterRandom(3, input).uniform(pair);
+      if (input == kNormWeight) value *= of.spread;
+      if (input == kNormBias) value = static_cast<float>(1 + 0.3 * uniform);
+      if (input == kLeftGate || input == kRightGate) value = 0;
+      if (input == kLeftProj || input == kRightProj)
+        value = static_cast<float>((0.5 + uniform) * (c < half ? 1 : -1));
+    };
+    const Recipe recipe = recipe_of(of.factor, DType::kF32);
+    const Comparison c = compare_loop(recipe, recipe, sized(2, of.channels, 8), change, INT64_MAX, of.sums);
+    EXPECT_EQ(c.wrong, 0) << recipe.to_string() << ", " << of.channels << ": " << c.max_error_over_bound;
+  }
+}
+
+// Of terms that go to -X early and to X late the last partial sums are 2X; in the opposite order the first ones are.
+TEST(TriMulOracle, KnowsPartialSumsOfProjectionsInBothDirections) {
+  constexpr size_t kTerms = 48;
+  std::vector<float> weights(2 * kTerms);
+  for (size_t c = 0; c < kTerms; ++c)
+    weights[c] = weights[2 * kTerms - 1 - c] = c < 8 ? -1.0f : c < 32 ? 0.0f : 1.0f;
+  const ConstTensorView view{weights.data(), DType::kF32, {2, kTerms}, {kTerms, 1}};
+  const std::vector<double> ones(kTerms, 1);
+  oracle::Edge edge;
+  edge.xn = edge.own = edge.squares = ones;
+  const oracle::Units units(recipe_of(Factor::kStored, DType::kF32), {});
+  double squares = 0;
+  for (int last = 1; last <= 48; ++last) {  // from the last one on
+    const double sum = last <= 16 ? last : last <= 40 ? 16 : 56 - last;
+    squares += sum * sum;
+  }
+  for (const oracle::Value& value : oracle::project({view, 53, ones, ones}, edge, units)) {
+    EXPECT_EQ(value.value, 8);
+    EXPECT_NEAR(value.sum, 0x1p-48 * squares, 1e-12 * value.sum);
+  }
+}
+
 // Terms of hidden whose first half has the other sign than the second one have partial sums as large as the sums of
-// magnitudes, which lose more than those of terms whose signs alternate. All terms of a channel have one sign but for the
-// mask's.
+// magnitudes, which lose more than those of terms whose signs alternate. So do, if less, terms that go to -X early and to X
+// late, whose last partial sums are 2X, and the same in the opposite order, whose first ones are. All terms of a channel
+// have one sign but for the mask's.
 TEST(TriMulOracle, BoundsTruncatedSumsOfSortedTerms) {
   Case which = sized(256, 16, 8);
   which.dims = {{"b", 1}, {"n", 256}, {"c", 16}, {"h", 8}, {"mask", 1}};
   for (Factor factor : {Factor::kTF32x3, Factor::kStored}) {
-    const auto bounds_of_row = [&](bool is_sorted) {
-      const auto change = [is_sorted](Input input, int64_t e, float& value) {
+    const auto bounds_of_row = [&](const std::function<float(int64_t)>& sign) {
+      const auto change = [&](Input input, int64_t e, float& value) {
         if (input == kNormWeight) value *= 0.05f;
-        if (input == kMask) value = e >= 256 || (is_sorted ? e < 128 : e % 2 == 0) ? 1 : -1;
+        if (input == kMask) value = e >= 256 ? 1 : sign(e);
       };
       double sum = 0;
       for (const Expected& e :
@@ -112,7 +164,17 @@ TEST(TriMulOracle, BoundsTruncatedSumsOfSortedTerms) {
         sum += e.bound;
       return sum;
     };
-    EXPECT_GT(bounds_of_row(true), 1.5 * bounds_of_row(false)) << static_cast<int>(factor);
+    const auto halves = [](int64_t k) { return k < 128 ? 1.0f : -1.0f; };
+    const auto alternating = [](int64_t k) { return k % 2 == 0 ? 1.0f : -1.0f; };
+    EXPECT_GT(bounds_of_row(halves), 1.5 * bounds_of_row(alternating)) << static_cast<int>(factor);
+    const auto late = [](int64_t k) { return k < 16 ? -1.0f : k < 224 ? 0.0f : 1.0f; };
+    const auto early = [&](int64_t k) { return late(255 - k); };
+    const auto mixed = [](int64_t k) {
+      return k % 16 == 0 ? -1.0f : k % 16 == 5 || k % 16 == 11 ? 1.0f : 0.0f;
+    };
+    const double of_mixed = bounds_of_row(mixed);
+    EXPECT_GT(bounds_of_row(late), 1.2 * of_mixed) << static_cast<int>(factor);
+    EXPECT_GT(bounds_of_row(early), 1.2 * of_mixed) << static_cast<int>(factor);
   }
 }
 
@@ -200,13 +262,18 @@ TEST(TriMulOracle, KnowsGatesNearOne) {
   for (size_t c = 0; c < in_f32.size(); ++c) EXPECT_LT(in_bf16[c].bound, 2 * in_f32[c].bound) << c;
 }
 
-// Where few errors add up, what their products may reach is noise like the errors themselves: no bound is closer.
+// Where few errors add up, what their products may reach is noise like the errors themselves: no bound is closer than twice
+// the noise, and some are nearly as close.
 TEST(TriMulOracle, BoundsFewErrorsByNoMoreThanTwiceTheNoise) {
+  double closest = 0;
   for (int64_t n : {1, 2}) {
     const Problem problem = changed(sized(n, 16, 15), [](Input, int64_t, float&) {});
-    for (const Expected& e : expected_of(problem, recipe_of(Factor::kBF16, DType::kBF16)))
+    for (const Expected& e : expected_of(problem, recipe_of(Factor::kBF16, DType::kBF16))) {
       EXPECT_LE(e.bound, 2 * e.noise) << n;
+      closest = std::max(closest, e.bound / e.noise);
+    }
   }
+  EXPECT_GT(closest, 1.85);
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ using test::Loop;
 using test::problem_of;
 using test::recipe_of;
 using test::rounded;
+using test::Sums;
 
 // A path that rounds to 16 bits as its recipe says is right, and not ten times better than its recipe.
 TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
@@ -211,11 +212,11 @@ void for_cases(const Path& path, const FuzzOptions& options,
 }
 
 // A path that does round its factors, on data of all kinds.
-template <Factor kFactor, DType kBetween>
+template <Factor kFactor, DType kBetween, Sums kSums = Sums::kExact>
 void expect_right() {
   Path path = stand_in<kFactor, kBetween>();
   path.run = [](const Call& call) {
-    const std::vector<double> out = Loop(call.dims, call.inputs, recipe_of(kFactor, kBetween)).out();
+    const std::vector<double> out = Loop(call.dims, call.inputs, recipe_of(kFactor, kBetween), kSums).out();
     const TensorView& to = call.outputs[0];
     for (int64_t e = 0; e < to.size(); ++e)
       to.as<float>()[offset_of(index_of(e, to.shape), to.strides)] =
@@ -242,6 +243,9 @@ TEST(TriMulOracle, PathsOfBF16AreRight) {
 }
 TEST(TriMulOracle, PathsOfTF32AreRight) {
   expect_right<Factor::kTF32, DType::kF32>();
+}
+TEST(TriMulOracle, PathsOfSplitTF32AreRight) {
+  expect_right<Factor::kTF32x3, DType::kF32, Sums::kTruncated>();
 }
 
 // Without CUDA there are no paths with these recipes: the CPU path stands in, as in FuzzEveryOp.
