@@ -2,6 +2,7 @@
 #include "oracles/trimul/stages.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
@@ -125,18 +126,18 @@ Statistics statistics_of(const double* values, int64_t count) {
 Projection::Projection(const ConstTensorView& view, int factor_bits)
     : rows(view.shape[0]), columns(view.shape[1]) {
   const auto channels = static_cast<size_t>(columns);
-  const size_t groups = (static_cast<size_t>(rows) + kLanes - 1) / kLanes;
-  for (auto* all : {&grouped, &squares, &rounded}) all->assign(groups * channels * kLanes, 0);
+  const size_t groups = (static_cast<size_t>(rows) + kGroupRows - 1) / kGroupRows;
+  for (auto* all : {&grouped, &squares, &rounded}) all->assign(groups * channels * kGroupRows, 0);
   for (int64_t h = 0; h < rows; ++h) {
-    const size_t first =
-        static_cast<size_t>(h) / kLanes * channels * kLanes + static_cast<size_t>(h) % kLanes;
+    const size_t row = static_cast<size_t>(h),
+                 first = row / kGroupRows * channels * kGroupRows + row % kGroupRows;
     double sum = 0;
     std::vector<double> magnitudes;  // of those that are rounded
     Alike alike(factor_bits);
     for (int64_t c = 0; c < columns; ++c) {
       const double value = static_cast<const float*>(view.data)[h * view.strides[0] + c * view.strides[1]];
       const bool is_rounded = !std::isnan(value) && !has_bits(value, factor_bits);
-      const size_t at = first + static_cast<size_t>(c) * kLanes;
+      const size_t at = first + static_cast<size_t>(c) * kGroupRows;
       if (is_rounded) magnitudes.push_back(std::abs(value));
       alike.add(value);
       values.push_back(value);
@@ -148,7 +149,7 @@ Projection::Projection(const ConstTensorView& view, int factor_bits)
     }
     norms.push_back(std::sqrt(sum));
     const double repeats = std::max(most_repeats(magnitudes), growth(alike.kappa()));
-    for (size_t c = 0; c < channels; ++c) rounded[first + c * kLanes] *= repeats;
+    for (size_t c = 0; c < channels; ++c) rounded[first + c * kGroupRows] *= repeats;
   }
 }
 
@@ -203,33 +204,41 @@ double sigmoid_slope(double g, double error) {
 
 namespace {
 
-// Of a group of rows of weights, over c.
-struct ProjectionSums {
-  Lanes value{}, own{}, magnitude{};
-  Lanes partial{}, partial_squares{};  // of the sums of the first terms
-};
-ASSAY_VECTORS ProjectionSums projection_sums(const double* weights, const Edge& e) {
-  ProjectionSums sums;
-  const double *xn = e.xn.data(), *own = e.own.data(), *squares = e.squares.data();
-  for (size_t c = 0; c < e.xn.size(); ++c, weights += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double weight = weights[lane], weight_square = weight * weight;
-      sums.value[lane] += weight * xn[c];
-      sums.partial[lane] += sums.value[lane];
-      sums.partial_squares[lane] += sums.value[lane] * sums.value[lane];
-      sums.own[lane] += weight_square * own[c];
-      sums.magnitude[lane] += weight_square * squares[c];
-    }
-  }
-  return sums;
+// Of a group of rows, in a vector that GCC does not find itself where sums hang on each other.
+using Vector [[gnu::vector_size(kGroupRows * sizeof(double))]] = double;
+
+[[gnu::always_inline]] inline void load(Vector& vector, const double* weights) {
+  std::memcpy(&vector, weights, sizeof vector);
 }
 
-ASSAY_VECTORS Lanes weighted_sums(const double* weights, const std::vector<double>& values) {
-  Lanes sums{};
-  for (size_t c = 0; c < values.size(); ++c, weights += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += weights[lane] * values[c];
+// Of the weights of a group, over c.
+struct ProjectionSums {
+  Vector value{}, own{}, magnitude{};
+  Vector partial{}, partial_squares{};  // of the sums of the first terms
+};
+ASSAY_VECTORS void projection_sums(const double* weights, const Edge& e, ProjectionSums& to) {
+  ProjectionSums sums;
+  for (size_t c = 0; c < e.xn.size(); ++c) {
+    Vector weight;
+    load(weight, weights + c * kGroupRows);
+    const Vector weight_square = weight * weight;
+    sums.value += weight * e.xn[c];
+    sums.partial += sums.value;
+    sums.partial_squares += sums.value * sums.value;
+    sums.own += weight_square * e.own[c];
+    sums.magnitude += weight_square * e.squares[c];
   }
-  return sums;
+  to = sums;
+}
+
+ASSAY_VECTORS void weighted_sums(const double* weights, const std::vector<double>& values, Vector& to) {
+  Vector sums{};
+  for (size_t c = 0; c < values.size(); ++c) {
+    Vector weight;
+    load(weight, weights + c * kGroupRows);
+    sums += weight * values[c];
+  }
+  to = sums;
 }
 
 }  // namespace
@@ -238,29 +247,29 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
   const double n = static_cast<double>(w.columns), terms = n * units.products;
   const bool has_weights = units.projection_weight > 0;
   std::vector<Value> values(static_cast<size_t>(w.rows));
-  for (size_t first = 0; first < values.size(); first += kLanes) {
+  for (size_t first = 0; first < values.size(); first += kGroupRows) {
     const size_t at = first * e.xn.size();
-    const ProjectionSums sums = projection_sums(&w.grouped[at], e);
-    Lanes rounded{}, fixed{};
-    if (has_weights) rounded = weighted_sums(&w.rounded[at], e.squares);
-    if (!e.fixed.empty()) fixed = weighted_sums(&w.squares[at], e.fixed);
-    for (size_t lane = 0; lane < kLanes && first + lane < values.size(); ++lane) {
-      const size_t h = first + lane;
-      const double p = sums.value[lane], magnitude = sums.magnitude[lane],
-                   squares = sums.partial_squares[lane];
+    ProjectionSums sums;
+    Vector rounded{}, fixed{};
+    projection_sums(&w.grouped[at], e, sums);
+    if (has_weights) weighted_sums(&w.rounded[at], e.squares, rounded);
+    if (!e.fixed.empty()) weighted_sums(&w.squares[at], e.fixed, fixed);
+    for (size_t row = 0; row < kGroupRows && first + row < values.size(); ++row) {
+      const size_t h = first + row;
+      const double p = sums.value[row], magnitude = sums.magnitude[row], squares = sums.partial_squares[row];
       // As those of PartialSums: each sum of the last terms is p without one of the first terms.
-      const double last = squares + p * ((n + 1) * p - 2 * sums.partial[lane]);
+      const double last = squares + p * ((n + 1) * p - 2 * sums.partial[row]);
       const double partial = std::max(p * p + magnitude, std::max(squares, last) / std::max(n, 1.0));
       Value& to = values[h];
       to.value = p;
       to.is_open = w.norms[h] * e.norm >= kOverflow && std::isfinite(w.norms[h] * e.norm);
       to.sum = terms * square(units.projection_sum) * partial;
       if (magnitude > 0) to.sum += terms * square(units.tiny_projection);
-      to.s = e.repeats * sums.own[lane] + square(e.shared * w.weighted[h]) +
+      to.s = e.repeats * sums.own[row] + square(e.shared * w.weighted[h]) +
              square((p - w.biased[h]) * e.rho) + to.sum;
       if (!has_weights) continue;
-      to.weights = square(units.projection_weight) * rounded[lane] +
-                   square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[lane];
+      to.weights = square(units.projection_weight) * rounded[row] +
+                   square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[row];
       // What sums lose on average, so that 7 roots are half of all that they may lose.
       if (units.is_truncated) to.weights += square(terms * units.projection_sum / (2 * kLambda)) * partial;
     }

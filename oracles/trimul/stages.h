@@ -76,6 +76,8 @@ struct Edge {
   double signature = 0;  // equal for equal xn
 };
 
+inline constexpr size_t kGroupRows = 4;  // of weights, projected at once
+
 struct Projection {
   // Its factors have so many bits.
   explicit Projection(const ConstTensorView& view, int factor_bits = 53);
@@ -86,7 +88,7 @@ struct Projection {
 
   int64_t rows, columns;
   std::vector<double> values;  // (H, C)
-  // By groups of rows, (H / kLanes rounded up, C, kLanes): values, their squares, and the squares of those that are
+  // By groups of rows, (H / kGroupRows rounded up, C, kGroupRows): values, their squares, and the squares of those that are
   // rounded, times r of their row.
   std::vector<double> grouped, squares, rounded;
   std::vector<double> weighted, biased;  // sums over c with norm.weight, with norm.bias; empty without them
