@@ -53,10 +53,18 @@ struct Counterfeit {
   Solve solve;
 };
 
+// A stage of the op by itself: the same values, with bounds and variances as if all other stages were exact.
+struct StageOracle {
+  std::string_view stage;  // "projections"
+  Solve solve;
+};
+
 struct Oracle {
   std::string_view op;
   Solve solve;
   std::vector<Counterfeit> counterfeits;
+  std::vector<StageOracle> stages =
+      {};  // in the order of the op's formula; empty where the bound is not divided
   // Elements that differ in their last index alone cost little more than one of them: they are sampled together.
   bool shares_rows = false;
 };

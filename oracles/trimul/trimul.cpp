@@ -341,35 +341,18 @@ std::string_view name_of(Stage stage) {
   throw Error("Stage({}) is not a stage", static_cast<int>(stage));
 }
 
-std::vector<Share> shares(const Question& question, std::span<const int64_t> elements) {
-  std::vector<Share> all;
-  std::vector<Expected> expected(elements.size());
-  for (Stage stage : kStages) {
-    oracle::solve(stage)(question, 0)(elements, expected);
-    Share share{.stage = stage, .bound = 0, .variance = 0};
-    double finite = 0;
-    for (const Expected& e : expected) {
-      if (e.is_open || !std::isfinite(e.value)) continue;
-      ++finite;
-      share.bound += e.bound;
-      share.variance += e.variance;
-    }
-    share.bound /= std::max(finite, 1.0);
-    share.variance /= std::max(finite, 1.0);
-    all.push_back(share);
-  }
-  return all;
-}
-
 std::vector<Oracle> oracles() {
   using oracle::counterfeit;
   using oracle::Fault;
+  std::vector<StageOracle> stages;
+  for (Stage stage : kStages) stages.push_back({name_of(stage), oracle::solve(stage)});
   return {{.op = "trimul",
            .solve = oracle::solve(),
            .counterfeits = {{"the mask is ignored", counterfeit(Fault::kMaskIgnored)},
                             {"right is read transposed", counterfeit(Fault::kRightTransposed)},
                             {"projections and gates are swapped",
                              counterfeit(Fault::kProjectionsAndGatesSwapped)}},
+           .stages = std::move(stages),
            .shares_rows = true}};
 }
 

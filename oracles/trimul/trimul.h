@@ -135,7 +135,6 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -159,17 +158,8 @@ inline constexpr std::array kStages{Stage::kNormIn,      Stage::kProjections,   
                                     Stage::kOutGate,     Stage::kOutProjection};
 std::string_view name_of(Stage stage);  // "norm_in"
 
-// What a stage adds to the error of the outputs, if all others were exact.
-struct Share {
-  Stage stage;
-  double bound;     // mean of the bounds over the elements
-  double variance;  // mean of the variances
-};
-
-// One share for each stage, over the finite ones of these elements. The shares of the variance sum up to nearly that of
-// all stages; bounds contain terms of the oracle's own and of higher order.
-std::vector<Share> shares(const Question& question, std::span<const int64_t> elements);
-
+// The variances of the stages alone sum up to nearly that of all stages; bounds contain terms of the oracle's own and of
+// higher order.
 std::vector<Oracle> oracles();
 
 }  // namespace assay::trimul

@@ -70,27 +70,41 @@ struct Answered {
   Comparison comparison;
 };
 
-Answered compare(const Oracle& oracle, const Question& question, int output, std::vector<int64_t> elements,
-                 DType dtype, std::span<const std::byte> got) {
-  Answered answered{.elements = std::move(elements), .expected = {}, .comparison = {}};
-  answered.expected.resize(answered.elements.size());
-  constexpr int64_t kGrain = 2048;
-  const auto count = static_cast<int64_t>(answered.elements.size());
-  if (count == 0) return answered;
-  const Answer answer = oracle.solve(question, output);
-  // Merged in order, so that sums do not depend on the number of threads.
-  std::vector<Comparison> parts(static_cast<size_t>((count + kGrain - 1) / kGrain));
-  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+// In ranges of so many elements, in parallel: visit(number of the range, its first element, how many).
+constexpr int64_t kGrain = 2048;
+template <class Visit>
+void for_ranges(size_t count, const Visit& visit) {
+  const auto all = static_cast<int64_t>(count);
+  parallel_for(all, kGrain, [&](int64_t begin, int64_t end) {
     for (; begin < end; begin += kGrain) {
       const auto first = static_cast<size_t>(begin);
-      const auto length = static_cast<size_t>(std::min(end, begin + kGrain) - begin);
-      const std::span elements_here = std::span(answered.elements).subspan(first, length);
-      const std::span expected_here = std::span(answered.expected).subspan(first, length);
-      answer(elements_here, expected_here);
-      Comparison& part = parts[static_cast<size_t>(begin / kGrain)];
-      for (size_t i = 0; i < length; ++i) {
-        part.add(expected_here[i], read_element(got, dtype, elements_here[i]), elements_here[i], dtype);
-      }
+      visit(static_cast<size_t>(begin / kGrain), first,
+            static_cast<size_t>(std::min(end, begin + kGrain)) - first);
+    }
+  });
+}
+
+std::vector<Expected> expected_of(const Solve& solve, const Question& question, size_t output,
+                                  std::span<const int64_t> elements) {
+  std::vector<Expected> expected(elements.size());
+  if (elements.empty()) return expected;
+  const Answer answer = solve(question, static_cast<int>(output));
+  for_ranges(elements.size(), [&](size_t, size_t first, size_t count) {
+    answer(elements.subspan(first, count), std::span(expected).subspan(first, count));
+  });
+  return expected;
+}
+
+Answered compare(const Oracle& oracle, const Question& question, size_t output, std::vector<int64_t> elements,
+                 DType dtype, std::span<const std::byte> got) {
+  Answered answered{.elements = std::move(elements), .expected = {}, .comparison = {}};
+  answered.expected = expected_of(oracle.solve, question, output, answered.elements);
+  // Merged in order, so that sums do not depend on the number of threads.
+  std::vector<Comparison> parts((answered.elements.size() + kGrain - 1) / kGrain);
+  for_ranges(answered.elements.size(), [&](size_t range, size_t first, size_t count) {
+    for (size_t i = first; i < first + count; ++i) {
+      const int64_t element = answered.elements[i];
+      parts[range].add(answered.expected[i], read_element(got, dtype, element), element, dtype);
     }
   });
   for (const Comparison& part : parts) answered.comparison.merge(part);
@@ -230,7 +244,7 @@ void judge_output(const Subject& subject, Problem& problem, const Runs& runs, si
     return fail(*difference);
   }
   const Question question = problem.question();
-  const Answered answered = compare(*subject.oracle, question, static_cast<int>(output),
+  const Answered answered = compare(*subject.oracle, question, output,
                                     compared_elements(view.shape, which.seed, subject.oracle->shares_rows),
                                     view.dtype, runs.got[output]);
   OutputNumerics numerics{
@@ -348,6 +362,26 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool
   const auto repeated = std::ranges::unique(elements);
   elements.erase(repeated.begin(), repeated.end());
   return elements;
+}
+
+std::vector<Share> shares_of(const Subject& subject, Problem& problem, size_t output) {
+  const Extents shape = problem.output_tensors()[output].host_view().shape;
+  const std::vector<int64_t> elements =
+      compared_elements(shape, problem.which().seed, subject.oracle->shares_rows);
+  const Question question = problem.question();
+  std::vector<Share> shares;
+  for (const auto& [stage, solve] : subject.oracle->stages) {
+    double finite = 0, bound = 0, variance = 0;
+    for (const Expected& e : expected_of(solve, question, output, elements)) {
+      if (e.is_open || !std::isfinite(e.value)) continue;
+      ++finite;
+      bound += e.bound;
+      variance += e.variance;
+    }
+    finite = std::max(finite, 1.0);
+    shares.push_back({std::string(stage), bound / finite, std::sqrt(variance / finite)});
+  }
+  return shares;
 }
 
 }  // namespace assay

@@ -45,6 +45,10 @@ Verdict judge(const Subject& subject, const Case& which, Device& device);
 // the given ones; afterwards they are intact, and the outputs hold no result.
 Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs = nullptr);
 
+// What each stage of the op adds to the bound of an output, over the elements that are compared; nothing where the oracle
+// does not divide it. Takes as long as the oracle for each stage.
+std::vector<Share> shares_of(const Subject& subject, Problem& problem, size_t output);
+
 // The row-major positions that are compared, ascending.
 std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);
 

@@ -25,11 +25,19 @@ enum class VerdictKind : uint8_t {
 std::string_view name_of(VerdictKind kind);
 bool is_failure(VerdictKind kind);  // not a pass, and not a matter outside what the path promises
 
+// What a stage of the op adds to the error of an output if all others are exact: means over its finite elements.
+struct Share {
+  std::string stage;
+  double bound;  // mean
+  double rms;    // root of the mean variance
+};
+
 struct OutputNumerics {
   std::string name;
   Comparison comparison;
   std::optional<double> allowed_rms;  // absent where the rms law does not apply
   int64_t elements = 0;               // in all, compared or not
+  std::vector<Share> shares = {};     // where asked for: shares_of() in judge.h
 };
 
 struct Verdict {

@@ -154,40 +154,6 @@ TEST(TriMulOracle, RejectsFactorsOf16BitsInPathsOfF32) {
   EXPECT_GT(c.wrong, 0);
 }
 
-TEST(TriMulOracle, SharesOfItsStagesAddUp) {
-  const Op& op = registry().op("trimul");
-  Problem problem(op, op.path("cpu"), problem_of(16, 1), cpu());
-  problem.draw_inputs(1);
-  Question question = problem.question();
-  std::vector<int64_t> elements(static_cast<size_t>(16 * 16 * 32));
-  std::iota(elements.begin(), elements.end(), 0);
-  for (const Recipe& recipe :
-       {recipe_of(Factor::kStored, DType::kF32), recipe_of(Factor::kF16, DType::kF16),
-        recipe_of(Factor::kTF32, DType::kF32), recipe_of(Factor::kBF16x3, DType::kF32)}) {
-    question.recipe = recipe;
-    std::vector<Expected> expected(elements.size());
-    registry().oracle("trimul").solve(question, 0)(elements, expected);
-    double bound = 0, variance = 0;
-    for (const Expected& e : expected) {
-      bound += e.bound / static_cast<double>(elements.size());
-      variance += e.variance / static_cast<double>(elements.size());
-    }
-    double shared_bound = 0, shared_variance = 0;
-    for (const Share& share : shares(question, elements)) {
-      const bool is_nothing = share.stage == Stage::kHiddenStorage && recipe.intermediate == DType::kF32;
-      EXPECT_EQ(share.variance <= variance / 0x1p40, is_nothing)
-          << name_of(share.stage) << recipe.to_string();
-      EXPECT_LE(share.bound, bound) << name_of(share.stage) << " of " << recipe.to_string();
-      shared_bound += share.bound;
-      shared_variance += share.variance;
-    }
-    // Square roots of sums are less than the sums of the roots; the rest is of second order.
-    EXPECT_GE(shared_bound, bound / 2) << recipe.to_string();
-    EXPECT_GE(shared_variance, variance / 2) << recipe.to_string();
-    EXPECT_LE(shared_variance, variance * 2) << recipe.to_string();
-  }
-}
-
 // A path that the loop stands in for: what it is judged by is the recipe.
 template <Factor kFactor, DType kBetween>
 Path stand_in() {
@@ -201,6 +167,39 @@ Path stand_in() {
 
 Subject subject_of(const Path& path) {
   return {.op = &registry().op("trimul"), .path = &path, .oracle = &registry().oracle("trimul")};
+}
+
+template <Factor kFactor, DType kBetween>
+void expect_shares_to_add_up() {
+  const Path path = stand_in<kFactor, kBetween>();
+  Problem problem(registry().op("trimul"), path, problem_of(16, 1), cpu());
+  problem.draw_inputs(1);
+  const Recipe recipe = recipe_of(kFactor, kBetween);
+  double bound = 0, variance = 0;
+  const std::vector<Expected> expected = expected_of(problem, recipe);
+  for (const Expected& e : expected) {
+    bound += e.bound / static_cast<double>(expected.size());
+    variance += e.variance / static_cast<double>(expected.size());
+  }
+  double shared_bound = 0, shared_variance = 0;
+  for (const Share& share : shares_of(subject_of(path), problem, 0)) {
+    const double share_variance = share.rms * share.rms;
+    const bool is_nothing = share.stage == name_of(Stage::kHiddenStorage) && kBetween == DType::kF32;
+    EXPECT_EQ(share_variance <= variance / 0x1p40, is_nothing) << share.stage << recipe.to_string();
+    EXPECT_LE(share.bound, bound) << share.stage << " of " << recipe.to_string();
+    shared_bound += share.bound;
+    shared_variance += share_variance;
+  }
+  // Square roots of sums are less than the sums of the roots; the rest is of second order.
+  EXPECT_GE(shared_bound, bound / 2) << recipe.to_string();
+  EXPECT_GE(shared_variance, variance / 2) << recipe.to_string();
+  EXPECT_LE(shared_variance, variance * 2) << recipe.to_string();
+}
+TEST(TriMulOracle, SharesOfItsStagesAddUp) {
+  expect_shares_to_add_up<Factor::kStored, DType::kF32>();
+  expect_shares_to_add_up<Factor::kF16, DType::kF16>();
+  expect_shares_to_add_up<Factor::kTF32, DType::kF32>();
+  expect_shares_to_add_up<Factor::kBF16x3, DType::kF32>();
 }
 
 void for_cases(const Path& path, const FuzzOptions& options,

@@ -115,6 +115,10 @@ class CommandLine {
     add_device(replay);
     add_out(replay, "Directory for the record, the reports and, of a failure, the capsule");
     add_json(replay);
+    replay
+        .add_flag("--shares", options_.shares,
+                  "Also say what each stage of the op adds to the bound, where its oracle knows")
+        ->envname("ASSAY_SHARES");
 
     auto& exec = add(Command::kExec, "exec", "Run one case on tensors from a .safetensors file");
     exec.add_option("CASE", options_.subject, "A case line: op/path/dtype/dim=size/...")->required();

@@ -26,6 +26,7 @@ struct Options {
   int64_t shard = 0;   // of `--shard i/n`: i - 1
   int64_t shards = 1;  // n
   bool specimens = false;
+  bool shares = false;
   bool json = false;
   bool strict_env = false;
   bool quiet = false;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // replay and exec: one case.
+#include <algorithm>
+#include <limits>
+
 #include "properties/core/judge.h"
 #include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
@@ -20,6 +23,13 @@ void print_numerics(const Verdict& verdict) {
         "{:.3g}\n",
         output.name, c.count, output.elements, c.wrong, c.max_error_over_bound, c.max_ulp,
         format_number(c.rel_l2()), c.max_abs);
+    double bounds = 0;
+    for (const Share& share : output.shares) bounds += share.bound;
+    for (const Share& share : output.shares) {
+      fmt::print("    {:<16} alone: mean bound {:.3g} ({:.1f} % of all stages), rms {:.3g}\n", share.stage,
+                 share.bound, 100 * share.bound / std::max(bounds, std::numeric_limits<double>::min()),
+                 share.rms);
+    }
   }
 }
 
@@ -35,10 +45,13 @@ int run_replay(const Registry& registry, const Options& options) {
   Judged judged{.which = which, .verdict = {}, .shrunk_from = {}};
   if (const auto refused = precheck(subject, which)) {
     judged.verdict = *refused;
-  } else if (capsule) {
-    const TensorBytes inputs = inputs_from(capsule->file, *subject.op, which);
+  } else if (capsule || options.shares) {
+    std::optional<TensorBytes> inputs;
+    if (capsule) inputs = inputs_from(capsule->file, *subject.op, which);
     Problem problem(*subject.op, *subject.path, which, *device);
-    judged.verdict = judge(subject, problem, &inputs);
+    judged.verdict = judge(subject, problem, inputs ? &*inputs : nullptr);
+    for (size_t i = 0; i < judged.verdict.outputs.size() && options.shares; ++i)
+      judged.verdict.outputs[i].shares = shares_of(subject, problem, i);
   } else {
     judged.verdict = judge(subject, which, *device);
   }

@@ -129,6 +129,11 @@ Json to_json(const OutputNumerics& output) {
   put_number(sums, "variance", seen.sum_variance);
   put_number(sums, "square_variance", seen.sum_square_variance);
   put_number(sums, "max_bound", seen.max_bound);
+  for (const Share& share : output.shares) {
+    Json& to = json["shares"].emplace_back(Json{{"stage", share.stage}});
+    put_number(to, "bound", share.bound);
+    put_number(to, "rms", share.rms);
+  }
   return json;
 }
 
@@ -160,6 +165,10 @@ OutputNumerics read_output(const JsonFields& fields) {
   seen.sum_variance = sums.number("variance");
   seen.sum_square_variance = sums.number("square_variance");
   seen.max_bound = sums.number("max_bound");
+  if (fields.has("shares")) {
+    for (const JsonFields& share : fields.objects("shares"))
+      output.shares.push_back({share.text("stage"), share.number("bound"), share.number("rms")});
+  }
   return output;
 }
 

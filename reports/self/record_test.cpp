@@ -37,9 +37,11 @@ static auto fields(const Comparison& seen) {
 }
 
 static auto fields(const OutputNumerics& output) {
-  const auto& [name, comparison, allowed_rms, elements] = output;
+  const auto& [name, comparison, allowed_rms, elements, shares] = output;
+  std::vector<std::tuple<std::string, uint64_t, uint64_t>> shared;
+  for (const auto& [stage, bound, rms] : shares) shared.emplace_back(stage, bits(bound), bits(rms));
   return std::tuple(name, fields(comparison), allowed_rms ? std::optional(bits(*allowed_rms)) : std::nullopt,
-                    elements);
+                    elements, shared);
 }
 
 static auto fields(const std::optional<Perf>& perf) {

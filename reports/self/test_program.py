@@ -138,6 +138,20 @@ class Failures(ProgramTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("expected", result.stdout)
 
+    def test_replay_says_what_each_stage_adds_to_the_bound(self):
+        case = "trimul/cpu/f32/b=1/n=5/c=8/h=4/mask=0"
+        result = assay("replay", case, "--shares")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        (output,) = json.loads(assay("replay", case, "--shares", "--json").stdout)["cases"][0]["numerics"]["outputs"]
+        stages = [share["stage"] for share in output["shares"]]
+        self.assertEqual((stages[0], stages[-1], len(stages)), ("norm_in", "out_projection", 8))
+        for share in output["shares"]:
+            self.assertIn(f"{share['stage']} ", result.stdout)
+        # No other oracle divides its bound.
+        self.assertEqual(assay("replay", CASE, "--shares").stdout, assay("replay", CASE).stdout)
+        (output,) = json.loads(assay("replay", CASE, "--shares", "--json").stdout)["cases"][0]["numerics"]["outputs"]
+        self.assertNotIn("shares", output)
+
     def test_a_state_is_a_sequence_of_steps(self):
         case = "cheri_conv_norm/cpu/f32/n=2/l=9/c=5/dilation=2/state="
         for state in ("second_call", "retuned+after:f16,n=2,l=9,c=5,dilation=3+cache_loaded", "dirty_workspace+warm"):
