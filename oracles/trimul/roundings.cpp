@@ -363,15 +363,13 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     const Projection& w = matrix % 2 == 0 ? sides_.proj(matrix > 1) : sides_.gates(matrix > 1);
     const double lost = static_cast<double>(channels_) * units_.products * units_.projection_sum / 2;
     for (size_t h = 0; h < hidden_; ++h) {
-      double sum = 0, squares = 0;
-      PartialSums partial;
+      PartialSums<double> sums;
       for (size_t at = h * channels_; at < (h + 1) * channels_; ++at) {
         const double term = w.values[at] * met[at];
-        sum += term;
-        squares += term * term;
-        partial.add(term);
+        sums.add(term);
+        sums.squares += term * term;
       }
-      result.second[h] += lost * std::sqrt(std::max(sum * sum + squares, partial.mean_square()));
+      result.second[h] += lost * std::sqrt(mean_square(sums, static_cast<double>(channels_)));
     }
   }
   return result;

@@ -213,8 +213,11 @@ using Vector [[gnu::vector_size(kGroupRows * sizeof(double))]] = double;
 
 // Of the weights of a group, over c.
 struct ProjectionSums {
-  Vector value{}, own{}, magnitude{};
-  Vector partial{}, partial_squares{};  // of the sums of the first terms
+  PartialSums<Vector> p;
+  Vector own{};
+  PartialSums<double> of_row(size_t row) const {
+    return {p.value[row], p.squares[row], p.all[row], p.all_squares[row]};
+  }
 };
 ASSAY_VECTORS void projection_sums(const double* weights, const Edge& e, ProjectionSums& to) {
   ProjectionSums sums;
@@ -222,11 +225,9 @@ ASSAY_VECTORS void projection_sums(const double* weights, const Edge& e, Project
     Vector weight;
     load(weight, weights + c * kGroupRows);
     const Vector weight_square = weight * weight;
-    sums.value += weight * e.xn[c];
-    sums.partial += sums.value;
-    sums.partial_squares += sums.value * sums.value;
+    sums.p.add(weight * e.xn[c]);
+    sums.p.squares += weight_square * e.squares[c];
     sums.own += weight_square * e.own[c];
-    sums.magnitude += weight_square * e.squares[c];
   }
   to = sums;
 }
@@ -256,15 +257,13 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
     if (!e.fixed.empty()) weighted_sums(&w.squares[at], e.fixed, fixed);
     for (size_t row = 0; row < kGroupRows && first + row < values.size(); ++row) {
       const size_t h = first + row;
-      const double p = sums.value[row], magnitude = sums.magnitude[row], squares = sums.partial_squares[row];
-      // As those of PartialSums: each sum of the last terms is p without one of the first terms.
-      const double last = squares + p * ((n + 1) * p - 2 * sums.partial[row]);
-      const double partial = std::max(p * p + magnitude, std::max(squares, last) / std::max(n, 1.0));
+      const PartialSums<double> of_row = sums.of_row(row);
+      const double p = of_row.value, partial = mean_square(of_row, n);
       Value& to = values[h];
       to.value = p;
       to.is_open = w.norms[h] * e.norm >= kOverflow && std::isfinite(w.norms[h] * e.norm);
       to.sum = terms * square(units.projection_sum) * partial;
-      if (magnitude > 0) to.sum += terms * square(units.tiny_projection);
+      if (of_row.squares > 0) to.sum += terms * square(units.tiny_projection);
       to.s = e.repeats * sums.own[row] + square(e.shared * w.weighted[h]) +
              square((p - w.biased[h]) * e.rho) + to.sum;
       if (!has_weights) continue;

@@ -139,26 +139,26 @@ inline double square(double value) {
   return value * value;
 }
 
-// The mean square of the partial sums of terms, from the first one on or from the last one, whichever is more.
-class PartialSums {
- public:
-  // So many terms at once, between which the sums are taken for what they are at the end.
-  void add(double terms, double count = 1) {
-    before_ += count * sum_;
-    squares_before_ += count * square(sum_);
-    sum_ += terms;
-    squares_ += count * square(sum_);
-    count_ += count;
-  }
-  double mean_square() const {
-    const double descending = squares_before_ + sum_ * (count_ * sum_ - 2 * before_);
-    return count_ == 0 ? 0 : std::max(squares_, descending) / count_;
-  }
+// M^2 of a sum: the largest of p^2 + its squared terms and the mean squares of its partial sums, from the first term on and
+// from the last one on.
+template <class T>
+struct PartialSums {
+  T value{};               // p
+  T squares{};             // of the terms, as its owner says
+  T all{}, all_squares{};  // of the partial sums from the first term on
 
- private:
-  double count_ = 0, sum_ = 0, squares_ = 0;  // the last one of partial sums
-  double before_ = 0, squares_before_ = 0;    // of those that lack a term
+  void add(const T& term) {
+    value += term;
+    all += value;
+    all_squares += value * value;
+  }
 };
+// Of `count` additions.
+inline double mean_square(const PartialSums<double>& sums, double count) {
+  // Each sum of the last terms is p without one of the first terms.
+  const double p = sums.value, from_last = sums.all_squares + p * ((count + 1) * p - 2 * sums.all);
+  return std::max(p * p + sums.squares, std::max(sums.all_squares, from_last) / std::max(count, 1.0));
+}
 
 // How many of n roundings of partial sums count.
 inline double roundings(double n) {

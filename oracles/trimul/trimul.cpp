@@ -46,24 +46,34 @@ ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n
   return {total(values), total(errors), total(magnitudes)};
 }
 
-// The root of the mean square of the partial sums over k. Of many terms these are known after each eighth one. Between, up
-// to seven terms lie before the next known one: the mean of the squares of their sums is at most 28/n of the sum of squares.
-ASSAY_VECTORS double root_of_partial_sums(const double* left, const double* right, size_t n,
-                                          double sum_of_squares) {
+// M^2 of the sum over k, whose squared terms add up to `squares`. Of many terms the partial sums are known after each eighth
+// one. Between, up to seven terms lie before the next known one: the mean of the squares of their sums is at most 28/n of
+// `squares`.
+ASSAY_VECTORS double mean_square_of_products(const double* left, const double* right, size_t n,
+                                             double squares) {
   constexpr size_t kMany = 256;
-  PartialSums sums;
+  PartialSums<double> sums{.squares = squares};
+  const double terms = static_cast<double>(n);
+  if (n < kMany) {
+    for (size_t k = 0; k < n; ++k) sums.add(left[k] * right[k]);
+    return mean_square(sums, terms);
+  }
   size_t k = 0;
-  for (; n >= kMany && k + kLanes <= n; k += kLanes) {
+  for (; k + kLanes <= n; k += kLanes) {
     Lanes products;
     for (size_t lane = 0; lane < kLanes; ++lane) products[lane] = left[k + lane] * right[k + lane];
     for (size_t half = kLanes / 2; half > 0; half /= 2) {
       for (size_t lane = 0; lane < half; ++lane) products[lane] += products[lane + half];
     }
-    sums.add(products[0], kLanes);
+    sums.add(products[0]);
   }
-  for (; k < n; ++k) sums.add(left[k] * right[k]);
-  const double between = n >= kMany ? 28 * sum_of_squares / static_cast<double>(n) : 0;
-  return std::sqrt(sums.mean_square()) + std::sqrt(between);
+  double rest = 0;
+  for (; k < n; ++k) rest += left[k] * right[k];
+  if (n % kLanes > 0) sums.add(rest);
+  // The last of them counts as much as one of eight terms.
+  const auto known = static_cast<double>((n + kLanes - 1) / kLanes);
+  const double mean = mean_square(sums, known) * known * static_cast<double>(kLanes) / terms;
+  return square(std::sqrt(mean) + std::sqrt(28 * squares / terms));
 }
 
 // What the errors of weights make of hidden.
@@ -136,9 +146,7 @@ class TriMul {
                                              &right.root_weights[at], n);
     const double terms = static_cast<double>(nodes_) * units_.products;
     double s = repeats * own;
-    const double partial =
-        std::max(value * value + magnitude,
-                 square(root_of_partial_sums(&left.value[at], &right.value[at], n, magnitude)));
+    const double partial = mean_square_of_products(&left.value[at], &right.value[at], n, magnitude);
     const double truncated = units_.is_truncated ? terms * units_.contraction_sum * std::sqrt(partial) : 0;
     if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * partial;
     if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);

@@ -147,7 +147,7 @@ std::optional<std::string> find_numerical_error(const OutputNumerics& output, co
 
 }  // namespace
 
-Verdict judge(const Subject& subject, const Case& which, Device& device) {
+Verdict judge(const Subject& subject, const Case& which, Device& device, const JudgeOptions& options) {
   if (auto refused = precheck(subject, which)) return *std::move(refused);
   std::optional<Problem> problem;
   try {
@@ -156,7 +156,7 @@ Verdict judge(const Subject& subject, const Case& which, Device& device) {
     if (error.kind() != Error::Kind::kDevice) throw;
     return verdict(VerdictKind::kSkipped, error.what());
   }
-  return judge(subject, *problem);
+  return judge(subject, *problem, options);
 }
 
 namespace {
@@ -228,9 +228,26 @@ Runs run_twice(Problem& problem, const TensorBytes* inputs) {
   return runs;
 }
 
+std::vector<Share> shares_of(const Oracle& oracle, const Question& question, size_t output,
+                             std::span<const int64_t> elements) {
+  std::vector<Share> shares;
+  for (const auto& [stage, solve] : oracle.stages) {
+    double finite = 0, bound = 0, variance = 0;
+    for (const Expected& e : expected_of(solve, question, output, elements)) {
+      if (e.is_open || !std::isfinite(e.value)) continue;
+      ++finite;
+      bound += e.bound;
+      variance += e.variance;
+    }
+    finite = std::max(finite, 1.0);
+    shares.push_back({std::string(stage), bound / finite, std::sqrt(variance / finite)});
+  }
+  return shares;
+}
+
 // Rules 5 and 8 to 10 for one output. Adds its numerics to the verdict.
 void judge_output(const Subject& subject, Problem& problem, const Runs& runs, size_t output,
-                  Verdict& verdict) {
+                  const JudgeOptions& options, Verdict& verdict) {
   const Case& which = problem.which();
   const TensorView view = problem.output_tensors()[output].host_view();
   const std::string name(subject.op->outputs[output].name);
@@ -252,6 +269,7 @@ void judge_output(const Subject& subject, Problem& problem, const Runs& runs, si
   if (is_continuous(which.data) && which.layout != Layout::kBroadcast) {
     numerics.allowed_rms = largest_allowed_rms(numerics.comparison);
   }
+  if (options.shares) numerics.shares = shares_of(*subject.oracle, question, output, answered.elements);
   verdict.outputs.push_back(numerics);
   if (const auto error = find_numerical_error(numerics, view.shape)) return fail(*error);
 
@@ -290,10 +308,10 @@ Verdict verdict_of(const Error& error) {
 
 }  // namespace
 
-Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs) {
+Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& options) {
   Runs runs;
   try {
-    runs = run_twice(problem, inputs);
+    runs = run_twice(problem, options.inputs);
   } catch (const StepIsImpossible& error) {
     return verdict(VerdictKind::kSkipped, error.what());
   } catch (const Error& error) {
@@ -303,7 +321,8 @@ Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* input
   }
   if (runs.broken) return verdict(VerdictKind::kFail, *runs.broken);
   Verdict result;
-  for (size_t i = 0; i < subject.op->outputs.size(); ++i) judge_output(subject, problem, runs, i, result);
+  for (size_t i = 0; i < subject.op->outputs.size(); ++i)
+    judge_output(subject, problem, runs, i, options, result);
   if (result.kind != VerdictKind::kPass) return result;
   const bool is_empty =
       std::ranges::all_of(result.outputs, [](const auto& output) { return output.elements == 0; });
@@ -362,26 +381,6 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool
   const auto repeated = std::ranges::unique(elements);
   elements.erase(repeated.begin(), repeated.end());
   return elements;
-}
-
-std::vector<Share> shares_of(const Subject& subject, Problem& problem, size_t output) {
-  const Extents shape = problem.output_tensors()[output].host_view().shape;
-  const std::vector<int64_t> elements =
-      compared_elements(shape, problem.which().seed, subject.oracle->shares_rows);
-  const Question question = problem.question();
-  std::vector<Share> shares;
-  for (const auto& [stage, solve] : subject.oracle->stages) {
-    double finite = 0, bound = 0, variance = 0;
-    for (const Expected& e : expected_of(solve, question, output, elements)) {
-      if (e.is_open || !std::isfinite(e.value)) continue;
-      ++finite;
-      bound += e.bound;
-      variance += e.variance;
-    }
-    finite = std::max(finite, 1.0);
-    shares.push_back({std::string(stage), bound / finite, std::sqrt(variance / finite)});
-  }
-  return shares;
 }
 
 }  // namespace assay

@@ -39,15 +39,18 @@ inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
 inline constexpr int64_t kTileEdge = 64;
 
-Verdict judge(const Subject& subject, const Case& which, Device& device);
+struct JudgeOptions {
+  const TensorBytes* inputs = nullptr;  // in place of those drawn from the case
+  // Also what each stage of the op adds to the bound of each output, over the elements that are compared; nothing where
+  // the oracle does not divide it. Takes as long as the oracle for each stage.
+  bool shares = false;
+};
 
-// The same on tensors that the caller keeps, to time them next. The inputs are drawn from the case, or are
-// the given ones; afterwards they are intact, and the outputs hold no result.
-Verdict judge(const Subject& subject, Problem& problem, const TensorBytes* inputs = nullptr);
+Verdict judge(const Subject& subject, const Case& which, Device& device, const JudgeOptions& options = {});
 
-// What each stage of the op adds to the bound of an output, over the elements that are compared; nothing where the oracle
-// does not divide it. Takes as long as the oracle for each stage.
-std::vector<Share> shares_of(const Subject& subject, Problem& problem, size_t output);
+// The same on tensors that the caller keeps, to time them next. Afterwards the inputs are intact, and the outputs hold no
+// result.
+Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& options = {});
 
 // The row-major positions that are compared, ascending.
 std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);

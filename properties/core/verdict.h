@@ -37,7 +37,7 @@ struct OutputNumerics {
   Comparison comparison;
   std::optional<double> allowed_rms;  // absent where the rms law does not apply
   int64_t elements = 0;               // in all, compared or not
-  std::vector<Share> shares = {};     // where asked for: shares_of() in judge.h
+  std::vector<Share> shares = {};     // where asked for: JudgeOptions
 };
 
 struct Verdict {

@@ -181,8 +181,10 @@ void expect_shares_to_add_up() {
     bound += e.bound / static_cast<double>(expected.size());
     variance += e.variance / static_cast<double>(expected.size());
   }
+  const Verdict verdict = judge(subject_of(path), problem, {.shares = true});
+  ASSERT_EQ(verdict.outputs.size(), 1U) << verdict.reason;
   double shared_bound = 0, shared_variance = 0;
-  for (const Share& share : shares_of(subject_of(path), problem, 0)) {
+  for (const Share& share : verdict.outputs[0].shares) {
     const double share_variance = share.rms * share.rms;
     const bool is_nothing = share.stage == name_of(Stage::kHiddenStorage) && kBetween == DType::kF32;
     EXPECT_EQ(share_variance <= variance / 0x1p40, is_nothing) << share.stage << recipe.to_string();

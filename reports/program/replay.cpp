@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // replay and exec: one case.
-#include <algorithm>
-#include <limits>
-
 #include "properties/core/judge.h"
 #include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
@@ -10,6 +7,7 @@
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
+#include "reports/render/summary.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -23,12 +21,11 @@ void print_numerics(const Verdict& verdict) {
         "{:.3g}\n",
         output.name, c.count, output.elements, c.wrong, c.max_error_over_bound, c.max_ulp,
         format_number(c.rel_l2()), c.max_abs);
-    double bounds = 0;
-    for (const Share& share : output.shares) bounds += share.bound;
-    for (const Share& share : output.shares) {
-      fmt::print("    {:<16} alone: mean bound {:.3g} ({:.1f} % of all stages), rms {:.3g}\n", share.stage,
-                 share.bound, 100 * share.bound / std::max(bounds, std::numeric_limits<double>::min()),
-                 share.rms);
+    const std::vector<double> parts = parts_of_bound(output.shares);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto& [stage, bound, rms] = output.shares[i];
+      fmt::print("    {:<16} alone: mean bound {:.3g} ({} of all stages), rms {:.3g}\n", stage, bound,
+                 format_percent(parts[i]), rms);
     }
   }
 }
@@ -42,24 +39,18 @@ int run_replay(const Registry& registry, const Options& options) {
   const Subject subject = registry.subject(given.op, given.path);
   const Case which = in_order(*subject.op, given);
   const auto device = open_device_for(*subject.path, options.device);
-  Judged judged{.which = which, .verdict = {}, .shrunk_from = {}};
-  if (const auto refused = precheck(subject, which)) {
-    judged.verdict = *refused;
-  } else if (capsule || options.shares) {
-    std::optional<TensorBytes> inputs;
-    if (capsule) inputs = inputs_from(capsule->file, *subject.op, which);
-    Problem problem(*subject.op, *subject.path, which, *device);
-    judged.verdict = judge(subject, problem, inputs ? &*inputs : nullptr);
-    for (size_t i = 0; i < judged.verdict.outputs.size() && options.shares; ++i)
-      judged.verdict.outputs[i].shares = shares_of(subject, problem, i);
-  } else {
-    judged.verdict = judge(subject, which, *device);
-  }
-  if (options.json || !options.out.empty()) {
-    Session session(options);
-    session.add_device(*device);
-    session.add(subject, *device, judged);
-    return session.finish();
+  std::optional<Session> session;  // where the verdict is recorded
+  if (options.json || !options.out.empty()) session.emplace(options);
+  std::optional<TensorBytes> inputs;
+  if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
+  const Judged judged{.which = which,
+                      .verdict = judge(subject, which, *device,
+                                       {.inputs = inputs ? &*inputs : nullptr, .shares = options.shares}),
+                      .shrunk_from = {}};
+  if (session) {
+    session->add_device(*device);
+    session->add(subject, *device, judged);
+    return session->finish();
   }
   fmt::print("{}: {}\n", name_of(judged.verdict.kind), judged.verdict.reason);
   print_numerics(judged.verdict);

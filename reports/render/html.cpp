@@ -228,6 +228,39 @@ std::string histograms(const std::vector<PathSummary>& paths) {
          cards + "</div>\n";
 }
 
+// ---- stages
+
+std::string stages_card(const CaseRecord& item, const OutputNumerics& output, const std::string& anchor) {
+  std::string rows;
+  const std::vector<double> parts = parts_of_bound(output.shares);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto& [stage, bound, rms] = output.shares[i];
+    rows += fmt::format(
+        "<tr><td>{}<td><span class=\"bar\"><i style=\"width:{:.0f}%\"></i></span><td class=\"number\">{}<td "
+        "class=\"number\">{}<td class=\"number\">{}\n",
+        escape_markup(stage), 100 * parts[i], format_percent(parts[i]), format_number(bound),
+        format_number(rms));
+  }
+  return fmt::format(
+      "<div class=\"card\"><h3><a href=\"#{}\">{}/{}</a> {}: {}</h3><div class=\"small muted\">{}</div>"
+      "<table><tr class=\"muted\"><td><td><td class=\"number\">of all<td class=\"number\">mean bound<td "
+      "class=\"number\">rms\n{}</table></div>\n",
+      anchor, escape_markup(item.which.op), escape_markup(item.which.path), name_of(item.which.dtype),
+      escape_markup(output.name), escape_markup(format_dims(item.which.dims)), rows);
+}
+
+std::string stages_section(const Record& record, const std::vector<std::string>& anchors) {
+  std::string cards;
+  for (size_t i = 0; i < record.cases.size(); ++i) {
+    for (const OutputNumerics& output : record.cases[i].verdict.outputs)
+      if (!output.shares.empty()) cards += stages_card(record.cases[i], output, anchors[i]);
+  }
+  if (cards.empty()) return "";
+  return "<p class=\"muted\">What a stage of the op may do to the output if all others are exact: its mean "
+         "bound, and the rms that its recipe predicts.</p>\n<div class=\"cards\">" +
+         cards + "</div>\n";
+}
+
 // ---- times
 
 std::string perf_row(const Perf& perf) {
@@ -333,6 +366,7 @@ std::string render_html(const Record& record) {
   const std::vector<Section> sections{
       {"failures", "Failures", failures_section(record, anchors)},
       {"paths", "How wrong", matrix_section(paths) + histograms(paths)},
+      {"stages", "What each stage adds", stages_section(record, anchors)},
       {"times", "How fast", times_section(record, anchors)},
       {"not-run", "Not run", not_run_section(record)},
       {"machine", "Machine", machine_section(record.machine)},

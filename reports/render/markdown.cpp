@@ -10,7 +10,8 @@ namespace {
 
 // The sections' shares of kMarkdownLimit; the rest is for what stands before them. [bytes]
 constexpr size_t kPathsShare = 14'000;
-constexpr size_t kFailuresShare = 20'000;
+constexpr size_t kFailuresShare = 18'000;
+constexpr size_t kStagesShare = 4'000;
 constexpr size_t kTimesShare = 14'000;
 constexpr size_t kNotRunShare = 4'000;
 constexpr size_t kTextLimit = 600;  // of one reason or name
@@ -109,6 +110,26 @@ std::string failures_section(const Record& record) {
   return rows.empty() ? "" : "## Failures\n\n" + rows_within(rows, kFailuresShare) + "\n";
 }
 
+std::string stages_section(const Record& record) {
+  std::vector<std::string> rows;
+  for (const CaseRecord& item : record.cases) {
+    for (const OutputNumerics& output : item.verdict.outputs) {
+      const std::vector<double> parts = parts_of_bound(output.shares);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const auto& [stage, bound, rms] = output.shares[i];
+        rows.push_back(fmt::format("| {} | {} | {} | {} | {} | {} |\n", code(item.which.to_string()),
+                                   escape(output.name), escape(stage), format_number(bound),
+                                   format_percent(parts[i]), format_number(rms)));
+      }
+    }
+  }
+  if (rows.empty()) return "";
+  return "## What each stage adds\n\n| case | output | stage | mean bound, alone | of all stages | rms, "
+         "alone "
+         "|\n|---|---|---|--:|--:|--:|\n" +
+         rows_within(rows, kStagesShare) + "\n";
+}
+
 std::string time_row(const Case& which, const Perf& perf) {
   const std::optional<double> rate = bytes_per_second(perf);
   const std::string drift = render_drift(perf);
@@ -150,7 +171,7 @@ std::string not_run_section(const Record& record) {
 std::string render_markdown(const Record& record) {
   return "# Assay\n\n**" + escape(render_headline(record)) + "**\n\n" + run_lines(record) +
          machine_section(record.machine) + paths_section(record) + failures_section(record) +
-         times_section(record) + not_run_section(record);
+         stages_section(record) + times_section(record) + not_run_section(record);
 }
 
 }  // namespace assay

@@ -55,6 +55,14 @@ std::optional<Numbers> numbers_of(const CaseRecord& item) {
   return worst;
 }
 
+std::vector<double> parts_of_bound(const std::vector<Share>& shares) {
+  double all = 0;
+  for (const Share& share : shares) all += share.bound;
+  std::vector<double> parts;
+  for (const Share& share : shares) parts.push_back(all > 0 ? share.bound / all : 0);
+  return parts;
+}
+
 std::vector<PathSummary> summarize(const Record& record) {
   std::map<std::tuple<std::string, std::string, std::string, DType>, PathSummary> sorted;
   for (const CaseRecord& item : record.cases) {

@@ -35,6 +35,9 @@ struct PathSummary {
   std::vector<const CaseRecord*> cases;
 };
 
+// Of the sum of all stages' bounds, in their order; 0 if that is 0.
+std::vector<double> parts_of_bound(const std::vector<Share>& shares);
+
 std::vector<PathSummary> summarize(const Record& record);  // by op, path, device and dtype
 
 std::vector<const CaseRecord*> failures(const Record& record);

@@ -58,7 +58,8 @@ TEST(Html, LinksToTheSectionsThatAreThere) {
   for (const Record& record : records) {
     const std::string page = render_html(record);
     EXPECT_EQ(count(page.substr(0, page.find("</nav>")), "<a href=\"#"), count(page, "<section id="));
-    for (std::string_view id : {"failures", "paths", "times", "not-run", "machine", "all", "glossary"})
+    for (std::string_view id :
+         {"failures", "paths", "stages", "times", "not-run", "machine", "all", "glossary"})
       EXPECT_EQ(has(page, fmt::format("<a href=\"#{}\"", id)),
                 has(page, fmt::format("<section id=\"{}\"", id)));
   }

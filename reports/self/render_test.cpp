@@ -203,6 +203,15 @@ TEST(Markdown, HasVerdictFailuresAndTimes) {
   EXPECT_TRUE(has(text, "left out by --filter"));
 }
 
+TEST(Markdown, SaysWhatEachStageAdds) {
+  Record record = one_passing_case(0.5, 0.5);
+  EXPECT_FALSE(has(render_markdown(record), "stage"));
+  record.cases[0].verdict.outputs[0].shares = {{"norm", 1.5e-3, 1e-4}, {"product", 5e-4, 1.75e-5}};
+  const std::string text = render_markdown(record);
+  EXPECT_TRUE(has(text, "| norm | 0.00150 | 75.0 % | 0.000100 |"));
+  EXPECT_TRUE(has(text, "| product | 0.000500 | 25.0 % | 1.75e-05 |"));
+}
+
 TEST(Markdown, StaysWithinItsLimit) {
   Record record = hostile_record();
   for (int i = 0; i < 6; ++i) {
