@@ -86,8 +86,13 @@ void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
   if constexpr (kFactor == Factor::kTF32x3) {
     multiply(job.left + rest, job.right);
     multiply(job.left, job.right + rest);
+    for (int64_t k = 0; k < p.nodes; k += kTermsAtOnce) {
+      product.inner = std::min(p.nodes - k, kTermsAtOnce);
+      multiply(job.left + k, job.right + k);
+    }
+  } else {
+    multiply(job.left, job.right);
   }
-  multiply(job.left, job.right);
 }
 
 template <Factor kFactor>

@@ -7,7 +7,8 @@
 // copies half of what both need of `right`.
 //
 // The sums of rest * first and of first * rest are added up, and first * first comes on top of them, so that left and right
-// are exchangeable. In the meantime the former are where the result will be.
+// are exchangeable. In the meantime the former are where the result will be; so is what kTermsAtOnce terms of first * first
+// have added up to, while the next ones do.
 #include <algorithm>
 #include <cstdint>
 
@@ -196,6 +197,14 @@ __device__ void for_each_pair(typename Plan::Sums& sums, const Arguments& a, con
   }
 }
 
+template <class Plan>
+__device__ void add_kept(typename Plan::Sums& sums, const Arguments& a, const Tile<Plan>& tile, int group) {
+  for_each_pair(sums, a, tile, group, [](float2& sum, const float2& kept) {
+    sum.x += kept.x;
+    sum.y += kept.y;
+  });
+}
+
 // The sums of a warpgroup that fill a box go to its place.
 __device__ inline void stage_box(const float* sums, uint32_t place) {
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
@@ -225,11 +234,15 @@ __device__ void multiply_tiles(const Arguments& a, Ring<Plan> ring, int group) {
     multiply(sums, a.steps, false, group, ring);
     for_each_pair(sums, a, tile, group, [](const float2& sum, float2& kept) { kept = sum; });
     multiply(sums, a.steps, false, group, ring);
-    for_each_pair(sums, a, tile, group, [](float2& sum, const float2& kept) {
-      sum.x += kept.x;
-      sum.y += kept.y;
-    });
-    multiply(sums, a.steps, true, group, ring);
+    add_kept(sums, a, tile, group);
+    constexpr int kStepsAtOnce = static_cast<int>(kTermsAtOnce) / kDepth;
+    for (int step = 0; step < a.steps; step += kStepsAtOnce) {
+      if (step > 0) {
+        for_each_pair(sums, a, tile, group, [](const float2& sum, float2& kept) { kept = sum; });
+      }
+      multiply(sums, min(a.steps - step, kStepsAtOnce), step == 0, group, ring);
+      if (step > 0) add_kept(sums, a, tile, group);
+    }
     if (copies) wait_for_boxes_out<0>();  // an odd number of boxes has left the last one in the first place
 #pragma unroll
     for (int box = 0; box < Plan::kColumns / kDepth; ++box) {

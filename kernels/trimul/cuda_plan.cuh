@@ -114,6 +114,9 @@ struct Job {
 // layer_norm(x), the five projections, gates and mask: left, right and the gate of the output.
 template <Factor kFactor>
 void project(const Job<kFactor>& job);
+// Of split factors the first ones are multiplied for so many k at once, whose sums f32 adds up: a tensor core truncates
+// each sum, and what a sum loses grows with its terms.
+inline constexpr int64_t kTermsAtOnce = 512;
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel, for compute capability 9.0.
 void contract_split(const Job<Factor::kTF32x3>& job, int multiprocessors);
 // layer_norm(hidden), the gate, and the projection to out.

@@ -147,6 +147,9 @@ class Failures(ProgramTest):
         self.assertEqual((stages[0], stages[-1], len(stages)), ("norm_in", "out_projection", 8))
         for share in output["shares"]:
             self.assertIn(f"{share['stage']} ", result.stdout)
+        huge = assay("replay", "trimul/cpu/f32/b=1/n=65536/c=512/h=512/mask=1", "--shares")
+        self.assertIn("are needed", huge.stdout + huge.stderr)
+        self.assertEqual(huge.returncode, 5)
         # No other oracle divides its bound.
         self.assertEqual(assay("replay", CASE, "--shares").stdout, assay("replay", CASE).stdout)
         (output,) = json.loads(assay("replay", CASE, "--shares", "--json").stdout)["cases"][0]["numerics"]["outputs"]
