@@ -54,7 +54,7 @@ class Roundings::Finished {
   struct Gates {
     std::vector<double> value, slope, steepest, s, weights;
     std::vector<double> own;     // limit
-    std::vector<double> lost;    // half of what a sum may lose, as it does on average
+    std::vector<double> lost;    // by sums that are truncated
     std::vector<double> slopes;  // (H, columns): as of a Node
   };
   // Of one element, before the last sum: linear errors, products of errors, and what the former share with tau.
@@ -119,7 +119,7 @@ void Roundings::Finished::measure_gates() {
     gates_.slope[h] = slope;
     gates_.steepest[h] = gate.slope;
     gates_.s[h] = g.s;
-    gates_.weights[h] = g.weights;
+    gates_.weights[h] = g.alike();
     const double unit = units_.gate_storage * gate.value,
                  error = gate.slope * error_of_projection(g) + std::sqrt(gate.s);
     limits[h] = std::min(unit, distance_from(units_.storage_bits, gate.value) + error);
@@ -128,7 +128,7 @@ void Roundings::Finished::measure_gates() {
     } else {
       stored.add(gate.value);
     }
-    gates_.lost[h] = units_.is_truncated ? slope * std::sqrt(terms * g.sum) / 2 : 0;
+    gates_.lost[h] = slope * g.lost;
     gates_.own[h] =
         std::sqrt(gate.s) + limits[h] + storage + units_.tiny_out_gate + slope * std::sqrt(terms * g.sum);
     double* slopes = &gates_.slopes[h * of_.columns_];

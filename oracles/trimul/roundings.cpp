@@ -210,7 +210,8 @@ double Roundings::limit_of(const Projection& w, size_t h, const Value& value, co
   double limit = std::abs(w.weighted[h]) * e.shared + std::abs(value.value - w.biased[h]) * e.rho +
                  std::sqrt(static_cast<double>(channels_) * units_.products * value.sum);
   for (size_t c = 0; c < channels_; ++c) limit += std::abs(w.values[h * channels_ + c]) * e.limits[c];
-  return std::min(limit + kLambda * std::sqrt(value.weights), kLambda * std::sqrt(value.s + value.weights));
+  return std::min(limit + kLambda * std::sqrt(value.weights), kLambda * std::sqrt(value.s + value.weights)) +
+         value.lost;
 }
 
 void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
@@ -264,12 +265,12 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
       const auto product = [&](double of_p, double of_g) {
         return steepest * std::sqrt(of_p * of_g) + curve * of_g;
       };
-      const double all_p = p.s + p.weights, all_g = g.s + g.weights;
+      const double alike_p = p.alike(), alike_g = g.alike(), all_p = p.s + alike_p, all_g = g.s + alike_g;
       node.second[at] = product(p.s, g.s);
       node.second_mixed[at] = product(all_p, all_g) - node.second[at] +
                               factor * (std::abs(a) * std::sqrt(all_p) + std::abs(slope) * std::sqrt(all_g));
-      node.weights[at] = square(std::abs(a) * std::sqrt(p.weights) + std::abs(slope) * std::sqrt(g.weights));
-      node.second_weights[at] = product(p.weights, g.weights);
+      node.weights[at] = square(std::abs(a) * std::sqrt(alike_p) + std::abs(slope) * std::sqrt(alike_g));
+      node.second_weights[at] = product(alike_p, alike_g);
 
       const double error_p = limit_of(proj, h, p, e), error_g = limit_of(gates, h, g, e);
       node.all_second[at] = product(square(error_p), square(error_g)) +
@@ -359,9 +360,9 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
       of_channel.s += weights_[matrix].squares[at] * square(met[at]);
       of_channel.limit += weights_[matrix].limits[at] * std::abs(met[at]);
     }
-    // What the sums of projections lose on average is that of weights which shrink, all in one direction.
+    // What the sums of projections lose is that of weights which shrink, all in one direction.
     const Projection& w = matrix % 2 == 0 ? sides_.proj(matrix > 1) : sides_.gates(matrix > 1);
-    const double lost = static_cast<double>(channels_) * units_.products * units_.projection_sum / 2;
+    const double lost = static_cast<double>(channels_) * units_.products * units_.projection_sum;
     for (size_t h = 0; h < hidden_; ++h) {
       PartialSums<double> sums;
       for (size_t at = h * channels_; at < (h + 1) * channels_; ++at) {

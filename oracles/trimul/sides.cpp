@@ -231,8 +231,10 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       row.norms[static_cast<size_t>(h)] += value * value;
       row.s[at] = s;
       if (!row.root_weights.empty()) {
-        const double weights = square(gate.value) * p.weights + reach * square(gate.slope) * g.weights;
-        row.root_weights[at] = std::abs(m) * std::sqrt(weights);
+        const double by_gate = std::sqrt(reach) * gate.slope;
+        const double weights = square(gate.value) * p.weights + square(by_gate) * g.weights;
+        const double truncated = gate.value * p.lost + by_gate * g.lost;
+        row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + truncated / kLambda);
       }
       row.is_open |= std::abs(value) >= kOverflow;
     }

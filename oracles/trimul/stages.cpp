@@ -269,15 +269,41 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
       if (!has_weights) continue;
       to.weights = square(units.projection_weight) * rounded[row] +
                    square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[row];
-      // What sums lose on average, so that 7 roots are half of all that they may lose.
-      if (units.is_truncated) to.weights += square(terms * units.projection_sum / (2 * kLambda)) * partial;
+      if (units.is_truncated) to.lost = terms * units.projection_sum * std::sqrt(partial);
     }
   }
   return values;
 }
 
+ASSAY_VECTORS double mean_square_of_products(const double* left, const double* right, size_t n,
+                                             double squares) {
+  constexpr size_t kMany = 256;
+  PartialSums<double> sums{.squares = squares};
+  const double terms = static_cast<double>(n);
+  if (n < kMany) {
+    for (size_t k = 0; k < n; ++k) sums.add(left[k] * right[k]);
+    return mean_square(sums, terms);
+  }
+  size_t k = 0;
+  for (; k + kLanes <= n; k += kLanes) {
+    Lanes products;
+    for (size_t lane = 0; lane < kLanes; ++lane) products[lane] = left[k + lane] * right[k + lane];
+    for (size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (size_t lane = 0; lane < half; ++lane) products[lane] += products[lane + half];
+    }
+    sums.add(products[0]);
+  }
+  double rest = 0;
+  for (; k < n; ++k) rest += left[k] * right[k];
+  if (n % kLanes > 0) sums.add(rest);
+  // The last of them counts as much as one of eight terms.
+  const auto known = static_cast<double>((n + kLanes - 1) / kLanes);
+  const double mean = mean_square(sums, known) * known * static_cast<double>(kLanes) / terms;
+  return square(std::sqrt(mean) + std::sqrt(28 * squares / terms));
+}
+
 double error_of_projection(const Value& value) {
-  return kLambda * (std::sqrt(2 * value.s) + std::sqrt(value.weights));
+  return kLambda * (std::sqrt(2 * value.s) + std::sqrt(value.weights)) + value.lost;
 }
 
 Gate gate_of(const Value& g, const Units& units, double unit, double underflow) {

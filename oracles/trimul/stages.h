@@ -18,6 +18,10 @@ inline constexpr double kLambda = 7;              // exceeded with probability 2
 inline constexpr double kOverflow = 0x1p127;      // half of what f32 rounds to infinity
 inline constexpr double kUnderflowF16 = 0x1p-38;  // what f16 loses of a tensor, by its largest magnitude
 
+inline double square(double value) {
+  return value * value;
+}
+
 // What a counterfeit gets wrong.
 enum class Fault : uint8_t {
   kMaskIgnored,
@@ -100,7 +104,10 @@ struct Projection {
 struct Value {
   double value = 0, s = 0, weights = 0;  // weights: s_w, of what errs alike at all edges
   double sum = 0;                        // what s has of the products' sum
+  double lost = 0;                       // the most that it loses to truncation, with one sign at all edges
   bool is_open = false;
+  // What errs alike at all edges, as if weights alone did.
+  double alike() const { return square(std::sqrt(weights) + lost / kLambda); }
 };
 std::vector<Value> project(const Projection& w, const Edge& e, const Units& units);
 
@@ -110,7 +117,7 @@ struct Gate {
 };
 Gate gate_of(const Value& g, const Units& units, double unit, double underflow);
 
-// The limit of the error of what is projected: 7 sqrt(2 s) + 7 sqrt(s_w).
+// The limit of the error of what is projected: 7 sqrt(2 s) + 7 sqrt(s_w) and what is lost.
 double error_of_projection(const Value& value);
 
 // left or right of one first node: (H, N), the second node innermost.
@@ -135,10 +142,6 @@ double sigmoid(double g);
 // An upper limit of |sigmoid'| in g +- error.
 double sigmoid_slope(double g, double error);
 
-inline double square(double value) {
-  return value * value;
-}
-
 // M^2 of a sum: the largest of p^2 + its squared terms and the mean squares of its partial sums, from the first term on and
 // from the last one on.
 template <class T>
@@ -159,6 +162,11 @@ inline double mean_square(const PartialSums<double>& sums, double count) {
   const double p = sums.value, from_last = sums.all_squares + p * ((count + 1) * p - 2 * sums.all);
   return std::max(p * p + sums.squares, std::max(sums.all_squares, from_last) / std::max(count, 1.0));
 }
+
+// M^2 of the sum over k, whose squared terms add up to `squares`. Of many terms the partial sums are known after each eighth
+// one. Between, up to seven terms lie before the next known one: the mean of the squares of their sums is at most 28/n of
+// `squares`.
+double mean_square_of_products(const double* left, const double* right, size_t n, double squares);
 
 // How many of n roundings of partial sums count.
 inline double roundings(double n) {

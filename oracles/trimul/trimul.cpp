@@ -46,36 +46,6 @@ ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n
   return {total(values), total(errors), total(magnitudes)};
 }
 
-// M^2 of the sum over k, whose squared terms add up to `squares`. Of many terms the partial sums are known after each eighth
-// one. Between, up to seven terms lie before the next known one: the mean of the squares of their sums is at most 28/n of
-// `squares`.
-ASSAY_VECTORS double mean_square_of_products(const double* left, const double* right, size_t n,
-                                             double squares) {
-  constexpr size_t kMany = 256;
-  PartialSums<double> sums{.squares = squares};
-  const double terms = static_cast<double>(n);
-  if (n < kMany) {
-    for (size_t k = 0; k < n; ++k) sums.add(left[k] * right[k]);
-    return mean_square(sums, terms);
-  }
-  size_t k = 0;
-  for (; k + kLanes <= n; k += kLanes) {
-    Lanes products;
-    for (size_t lane = 0; lane < kLanes; ++lane) products[lane] = left[k + lane] * right[k + lane];
-    for (size_t half = kLanes / 2; half > 0; half /= 2) {
-      for (size_t lane = 0; lane < half; ++lane) products[lane] += products[lane + half];
-    }
-    sums.add(products[0]);
-  }
-  double rest = 0;
-  for (; k < n; ++k) rest += left[k] * right[k];
-  if (n % kLanes > 0) sums.add(rest);
-  // The last of them counts as much as one of eight terms.
-  const auto known = static_cast<double>((n + kLanes - 1) / kLanes);
-  const double mean = mean_square(sums, known) * known * static_cast<double>(kLanes) / terms;
-  return square(std::sqrt(mean) + std::sqrt(28 * squares / terms));
-}
-
 // What the errors of weights make of hidden.
 ASSAY_VECTORS double weight_sums(const double* left, const double* left_root, const double* right,
                                  const double* right_root, size_t n) {
@@ -260,7 +230,7 @@ class TriMul {
     const double rounding = (units_.out_gate + units_.out_factor) * std::abs(z) + lost;
     to.z[h] = z;
     to.error[h] = std::isfinite(z) ? (gate.value + gate_error) * error + size * gate_error + rounding : 0;
-    const double gate_variance = square(gate.slope) * (g.s + g.weights) + gate.s + square(storage);
+    const double gate_variance = square(gate.slope) * (g.s + g.alike()) + gate.s + square(storage);
     to.variance[h] = square(gate.value) * variance + (square(y) * gate_variance + square(rounding)) / 3;
   }
 

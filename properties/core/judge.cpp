@@ -229,17 +229,18 @@ Runs run_twice(Problem& problem, const TensorBytes* inputs) {
 }
 
 std::vector<Share> shares_of(const Oracle& oracle, const Question& question, size_t output,
-                             std::span<const int64_t> elements) {
+                             const Answered& answered) {
   std::vector<Share> shares;
   for (const auto& [stage, solve] : oracle.stages) {
+    const std::vector<Expected> alone = expected_of(solve, question, output, answered.elements);
     double finite = 0, bound = 0, variance = 0;
-    for (const Expected& e : expected_of(solve, question, output, elements)) {
-      if (e.is_open || !std::isfinite(e.value)) continue;
+    for (size_t i = 0; i < alone.size(); ++i) {
+      if (answered.expected[i].is_open || !std::isfinite(answered.expected[i].value)) continue;
       ++finite;
-      bound += e.bound;
-      variance += e.variance;
+      bound += alone[i].bound;
+      variance += alone[i].variance;
     }
-    finite = std::max(finite, 1.0);
+    if (finite == 0) return {};
     shares.push_back({std::string(stage), bound / finite, std::sqrt(variance / finite)});
   }
   return shares;
@@ -269,7 +270,7 @@ void judge_output(const Subject& subject, Problem& problem, const Runs& runs, si
   if (is_continuous(which.data) && which.layout != Layout::kBroadcast) {
     numerics.allowed_rms = largest_allowed_rms(numerics.comparison);
   }
-  if (options.shares) numerics.shares = shares_of(*subject.oracle, question, output, answered.elements);
+  if (options.shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);
   verdict.outputs.push_back(numerics);
   if (const auto error = find_numerical_error(numerics, view.shape)) return fail(*error);
 

@@ -41,8 +41,8 @@ inline constexpr int64_t kTileEdge = 64;
 
 struct JudgeOptions {
   const TensorBytes* inputs = nullptr;  // in place of those drawn from the case
-  // Also what each stage of the op adds to the bound of each output, over the elements that are compared; nothing where
-  // the oracle does not divide it. Takes as long as the oracle for each stage.
+  // Also what each stage of the op adds to the bound of each output, over the compared elements that are finite; nothing
+  // where there is none, or where the oracle does not divide its bound. Takes as long as the oracle for each stage.
   bool shares = false;
 };
 

@@ -24,7 +24,7 @@ void print_numerics(const Verdict& verdict) {
     const std::vector<double> parts = parts_of_bound(output.shares);
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto& [stage, bound, rms] = output.shares[i];
-      fmt::print("    {:<16} alone: mean bound {:.3g} ({} of all stages), rms {:.3g}\n", stage, bound,
+      fmt::print("    {:<16} alone: mean bound {:.3g} ({} of their sum), rms {:.3g}\n", stage, bound,
                  format_percent(parts[i]), rms);
     }
   }
@@ -43,6 +43,8 @@ int run_replay(const Registry& registry, const Options& options) {
   if (options.json || !options.out.empty()) session.emplace(options);
   std::optional<TensorBytes> inputs;
   if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
+  if (options.shares && subject.oracle->stages.empty())
+    fmt::print(stderr, "assay: the oracle of {} does not divide its bound by stages\n", subject.op->name);
   const Judged judged{.which = which,
                       .verdict = judge(subject, which, *device,
                                        {.inputs = inputs ? &*inputs : nullptr, .shares = options.shares}),

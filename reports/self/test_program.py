@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -150,8 +151,19 @@ class Failures(ProgramTest):
         huge = assay("replay", "trimul/cpu/f32/b=1/n=65536/c=512/h=512/mask=1", "--shares")
         self.assertIn("are needed", huge.stdout + huge.stderr)
         self.assertEqual(huge.returncode, 5)
+        bounds = [share["bound"] for share in output["shares"]]
+        for share in output["shares"]:
+            printed = re.search(rf"{share['stage']} +alone: mean bound (\S+) \((\S+) % of their sum\), rms (\S+)", result.stdout)
+            expected = [share["bound"], 100 * share["bound"] / sum(bounds), share["rms"]]
+            for text, value in zip(printed.groups(), expected, strict=True):
+                self.assertLessEqual(abs(float(text) - value), value / 100)
+        # Nothing is finite.
+        result = assay("replay", "trimul/cpu/f32/b=1/n=9/c=4/h=4/mask=1/data=nonfinite", "--shares")
+        self.assertNotIn("alone", result.stdout)
         # No other oracle divides its bound.
-        self.assertEqual(assay("replay", CASE, "--shares").stdout, assay("replay", CASE).stdout)
+        result = assay("replay", CASE, "--shares")
+        self.assertEqual(result.stdout, assay("replay", CASE).stdout)
+        self.assertIn("does not divide its bound", result.stderr)
         (output,) = json.loads(assay("replay", CASE, "--shares", "--json").stdout)["cases"][0]["numerics"]["outputs"]
         self.assertNotIn("shares", output)
 
