@@ -3,7 +3,7 @@
 // by cuBLASLt or by cuda_contract.cu, and what follows it (cuda_finish.cu). Batches go together as long as their
 // intermediate tensors fit.
 //
-// Split factors are multiplied in three products that are added up in f32, the small ones first.
+// Split factors are multiplied in three products that are added up in f32, the small ones first, the last one in parts.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -86,8 +86,9 @@ void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
   if constexpr (kFactor == Factor::kTF32x3) {
     multiply(job.left + rest, job.right);
     multiply(job.left, job.right + rest);
-    for (int64_t k = 0; k < p.nodes; k += kTermsAtOnce) {
-      product.inner = std::min(p.nodes - k, kTermsAtOnce);
+    const int64_t terms = terms_at_once(p.nodes);
+    for (int64_t k = 0; k < p.nodes; k += terms) {
+      product.inner = std::min(p.nodes - k, terms);
       multiply(job.left + k, job.right + k);
     }
   } else {

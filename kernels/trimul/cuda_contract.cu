@@ -7,8 +7,8 @@
 // copies half of what both need of `right`.
 //
 // The sums of rest * first and of first * rest are added up, and first * first comes on top of them, so that left and right
-// are exchangeable. In the meantime the former are where the result will be; so is what kTermsAtOnce terms of first * first
-// have added up to, while the next ones do.
+// are exchangeable. In the meantime the former are where the result will be; so is what a part of the terms of first *
+// first has added up to, while the next part does (terms_at_once).
 #include <algorithm>
 #include <cstdint>
 
@@ -51,6 +51,7 @@ struct Arguments {
   int64_t nodes, pitch, tiles;
   int rows_of_tiles, columns_of_tiles;  // of a plane
   int steps;                            // slots along the summed dimension
+  int steps_at_once;                    // of first * first: the most of a part
   int rest;                             // [planes] from a factor to the rest of it
 };
 
@@ -235,12 +236,11 @@ __device__ void multiply_tiles(const Arguments& a, Ring<Plan> ring, int group) {
     for_each_pair(sums, a, tile, group, [](const float2& sum, float2& kept) { kept = sum; });
     multiply(sums, a.steps, false, group, ring);
     add_kept(sums, a, tile, group);
-    constexpr int kStepsAtOnce = static_cast<int>(kTermsAtOnce) / kDepth;
-    for (int step = 0; step < a.steps; step += kStepsAtOnce) {
+    for (int step = 0; step < a.steps; step += a.steps_at_once) {
       if (step > 0) {
         for_each_pair(sums, a, tile, group, [](const float2& sum, float2& kept) { kept = sum; });
       }
-      multiply(sums, min(a.steps - step, kStepsAtOnce), step == 0, group, ring);
+      multiply(sums, min(a.steps - step, a.steps_at_once), step == 0, group, ring);
       if (step > 0) add_kept(sums, a, tile, group);
     }
     if (copies) wait_for_boxes_out<0>();  // an odd number of boxes has left the last one in the first place
@@ -306,6 +306,7 @@ void launch(const Job<Factor::kTF32x3>& job, int multiprocessors) {
                     .row_stride = p.pitch,
                     .matrix_stride = p.plane()};
   };
+  static_assert(kTermsStep % kDepth == 0, "a part consists of slots");
   const auto count = [&](int of) { return static_cast<int>((p.nodes + of - 1) / of); };
   // Behind its last column hidden is filled up to the pitch: with products of zeros.
   Arguments a{.left = map_of(matrices(job.left, p.nodes, 2 * planes), kTileRows),
@@ -318,6 +319,7 @@ void launch(const Job<Factor::kTF32x3>& job, int multiprocessors) {
               .rows_of_tiles = count(kTileRows),
               .columns_of_tiles = count(Plan::kColumns),
               .steps = count(kDepth),
+              .steps_at_once = static_cast<int>(terms_at_once(p.nodes) / kDepth),
               .rest = static_cast<int>(planes)};
   a.tiles = planes * a.rows_of_tiles * a.columns_of_tiles;
   const int64_t clusters =

@@ -114,9 +114,14 @@ struct Job {
 // layer_norm(x), the five projections, gates and mask: left, right and the gate of the output.
 template <Factor kFactor>
 void project(const Job<kFactor>& job);
-// Of split factors the first ones are multiplied for so many k at once, whose sums f32 adds up: a tensor core truncates
-// each sum, and what a sum loses grows with its terms.
-inline constexpr int64_t kTermsAtOnce = 512;
+// The sums of left's first parts times right's first parts are added up in f32 for so many k, 512 at most: a tensor core
+// truncates each sum, and what a sum loses grows with its terms. More parts would lose less, but all of hidden is read and
+// written again for each of them. A multiple of kTermsStep.
+inline constexpr int64_t kTermsStep = 32;
+constexpr int64_t terms_at_once(int64_t nodes) {
+  const int64_t parts = (nodes + 511) / 512;
+  return (nodes + parts * kTermsStep - 1) / (parts * kTermsStep) * kTermsStep;
+}
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel, for compute capability 9.0.
 void contract_split(const Job<Factor::kTF32x3>& job, int multiprocessors);
 // layer_norm(hidden), the gate, and the projection to out.

@@ -106,7 +106,7 @@ Op trimul_op() {
         "three kernels; factors in two parts of tf32, three products, whose sums stay together");
     add_cuda_path<Factor::kTF32x3, Product::kCublasLt>(
         op, "cuda.f32_cublaslt",
-        "as cuda.f32, with three products by cuBLASLt one after the other, to compare with");
+        "as cuda.f32, with the products by cuBLASLt one after the other, to compare with");
   }
   return op;
 }

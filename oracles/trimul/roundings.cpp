@@ -341,8 +341,8 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     // Channels of left that are those of right are rounded alike where their edges are equal.
     own.s = is_shared_[h] ? std::max({repeats, left.repeats, right.repeats}) * (own_left + own_right)
                           : left.repeats * own_left + right.repeats * own_right;
-    if (units_.is_truncated) result.second[h] += terms * units_.contraction_sum * std::sqrt(f.partial[h]);
-    const double sum = (units_.is_truncated ? 0 : terms * square(units_.contraction_sum) * f.partial[h]) +
+    if (units_.is_truncated) result.second[h] += terms * units_.contraction_sum * std::sqrt(f.m2[h]);
+    const double sum = (units_.is_truncated ? 0 : terms * square(units_.contraction_sum) * f.m2[h]) +
                        (f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0);
     own.s += sum;
     own.limit += std::sqrt(terms * sum);
@@ -364,13 +364,13 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     const Projection& w = matrix % 2 == 0 ? sides_.proj(matrix > 1) : sides_.gates(matrix > 1);
     const double lost = static_cast<double>(channels_) * units_.products * units_.projection_sum;
     for (size_t h = 0; h < hidden_; ++h) {
-      PartialSums<double> sums;
+      PartialSums<double> of_row;
       for (size_t at = h * channels_; at < (h + 1) * channels_; ++at) {
         const double term = w.values[at] * met[at];
-        sums.add(term);
-        sums.squares += term * term;
+        of_row.add(term);
+        of_row.term_squares += term * term;
       }
-      result.second[h] += lost * std::sqrt(mean_square(sums, static_cast<double>(channels_)));
+      result.second[h] += lost * std::sqrt(m_squared(of_row, static_cast<double>(channels_)));
     }
   }
   return result;

@@ -47,7 +47,7 @@ struct Form : Errors {
 // Of one edge of out, from hidden on.
 struct Finish {
   const double *hidden, *hidden_error;  // (H) and a bound
-  const double *terms, *partial;        // (H): sum_k left^2 right^2, mean square of partial sums
+  const double *terms, *m2;             // (H): sum_k left^2 right^2, M^2
   Statistics statistics;                // of hidden
   const double *y, *z, *z_error;        // (H)
   double lost;                          // of hidden, as in Lost

@@ -221,7 +221,7 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       row.is_open |= p.is_open || g.is_open || !std::isfinite(g.value);
       const Gate gate = gate_of(g, units_, units_.gate, units_.underflow_gate);
       const double value = p.value * gate.value * m, square_m = m * m;
-      const double reach = square(std::abs(p.value) + kLambda * std::sqrt(p.s));
+      const double reach = square(std::abs(p.value) + kLambda * (std::sqrt(p.s) + std::sqrt(p.alike())));
       double s = square_m * (square(gate.value) * p.s + reach * (square(gate.slope) * g.s + gate.s));
       s += square(2 * units_.gate * value) + square(units_.contraction_factor * value) +
            square(units_.left_storage * value);

@@ -216,7 +216,7 @@ struct ProjectionSums {
   PartialSums<Vector> p;
   Vector own{};
   PartialSums<double> of_row(size_t row) const {
-    return {p.value[row], p.squares[row], p.all[row], p.all_squares[row]};
+    return {p.value[row], p.all[row], p.squares[row], p.term_squares[row]};
   }
 };
 ASSAY_VECTORS void projection_sums(const double* weights, const Edge& e, ProjectionSums& to) {
@@ -226,7 +226,7 @@ ASSAY_VECTORS void projection_sums(const double* weights, const Edge& e, Project
     load(weight, weights + c * kGroupRows);
     const Vector weight_square = weight * weight;
     sums.p.add(weight * e.xn[c]);
-    sums.p.squares += weight_square * e.squares[c];
+    sums.p.term_squares += weight_square * e.squares[c];
     sums.own += weight_square * e.own[c];
   }
   to = sums;
@@ -258,31 +258,31 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
     for (size_t row = 0; row < kGroupRows && first + row < values.size(); ++row) {
       const size_t h = first + row;
       const PartialSums<double> of_row = sums.of_row(row);
-      const double p = of_row.value, partial = mean_square(of_row, n);
+      const double p = of_row.value, m2 = m_squared(of_row, n);
       Value& to = values[h];
       to.value = p;
       to.is_open = w.norms[h] * e.norm >= kOverflow && std::isfinite(w.norms[h] * e.norm);
-      to.sum = terms * square(units.projection_sum) * partial;
-      if (of_row.squares > 0) to.sum += terms * square(units.tiny_projection);
+      to.sum = terms * square(units.projection_sum) * m2;
+      if (of_row.term_squares > 0) to.sum += terms * square(units.tiny_projection);
       to.s = e.repeats * sums.own[row] + square(e.shared * w.weighted[h]) +
              square((p - w.biased[h]) * e.rho) + to.sum;
       if (!has_weights) continue;
       to.weights = square(units.projection_weight) * rounded[row] +
                    square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[row];
-      if (units.is_truncated) to.lost = terms * units.projection_sum * std::sqrt(partial);
+      if (units.is_truncated) to.lost = terms * units.projection_sum * std::sqrt(m2);
     }
   }
   return values;
 }
 
-ASSAY_VECTORS double mean_square_of_products(const double* left, const double* right, size_t n,
-                                             double squares) {
+ASSAY_VECTORS double m_squared_of_products(const double* left, const double* right, size_t n,
+                                           double term_squares) {
   constexpr size_t kMany = 256;
-  PartialSums<double> sums{.squares = squares};
+  PartialSums<double> sums{.term_squares = term_squares};
   const double terms = static_cast<double>(n);
   if (n < kMany) {
     for (size_t k = 0; k < n; ++k) sums.add(left[k] * right[k]);
-    return mean_square(sums, terms);
+    return m_squared(sums, terms);
   }
   size_t k = 0;
   for (; k + kLanes <= n; k += kLanes) {
@@ -296,14 +296,15 @@ ASSAY_VECTORS double mean_square_of_products(const double* left, const double* r
   double rest = 0;
   for (; k < n; ++k) rest += left[k] * right[k];
   if (n % kLanes > 0) sums.add(rest);
-  // The last of them counts as much as one of eight terms.
+  // Each of them stands for eight terms, the last one for eight at most.
   const auto known = static_cast<double>((n + kLanes - 1) / kLanes);
   const double mean = mean_square(sums, known) * known * static_cast<double>(kLanes) / terms;
-  return square(std::sqrt(mean) + std::sqrt(28 * squares / terms));
+  const double of_sums = square(std::sqrt(mean) + std::sqrt(28 * term_squares / terms));
+  return std::max(square(sums.value) + term_squares, of_sums);
 }
 
 double error_of_projection(const Value& value) {
-  return kLambda * (std::sqrt(2 * value.s) + std::sqrt(value.weights)) + value.lost;
+  return kLambda * (std::sqrt(2 * value.s) + std::sqrt(value.alike()));
 }
 
 Gate gate_of(const Value& g, const Units& units, double unit, double underflow) {

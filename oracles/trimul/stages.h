@@ -117,7 +117,7 @@ struct Gate {
 };
 Gate gate_of(const Value& g, const Units& units, double unit, double underflow);
 
-// The limit of the error of what is projected: 7 sqrt(2 s) + 7 sqrt(s_w) and what is lost.
+// The limit of the error of what is projected: 7 sqrt(2 s) + 7 sqrt(s_w), with what is lost.
 double error_of_projection(const Value& value);
 
 // left or right of one first node: (H, N), the second node innermost.
@@ -142,31 +142,32 @@ double sigmoid(double g);
 // An upper limit of |sigmoid'| in g +- error.
 double sigmoid_slope(double g, double error);
 
-// M^2 of a sum: the largest of p^2 + its squared terms and the mean squares of its partial sums, from the first term on and
-// from the last one on.
+// Of the partial sums of a sum p, from the first term on; T is double or a vector.
 template <class T>
 struct PartialSums {
-  T value{};               // p
-  T squares{};             // of the terms, as its owner says
-  T all{}, all_squares{};  // of the partial sums from the first term on
-
+  T value{};           // p
+  T all{}, squares{};  // of the partial sums
+  T term_squares{};    // of the terms: kept by who adds them, for add() may get several at once
   void add(const T& term) {
     value += term;
     all += value;
-    all_squares += value * value;
+    squares += value * value;
   }
 };
-// Of `count` additions.
+// The mean square of `count` partial sums from the first term on or from the last one on, whichever is more. Each sum of the
+// last terms is p without one of the first terms.
 inline double mean_square(const PartialSums<double>& sums, double count) {
-  // Each sum of the last terms is p without one of the first terms.
-  const double p = sums.value, from_last = sums.all_squares + p * ((count + 1) * p - 2 * sums.all);
-  return std::max(p * p + sums.squares, std::max(sums.all_squares, from_last) / std::max(count, 1.0));
+  const double p = sums.value, from_last = sums.squares + p * ((count + 1) * p - 2 * sums.all);
+  return std::max(sums.squares, from_last) / std::max(count, 1.0);
 }
-
-// M^2 of the sum over k, whose squared terms add up to `squares`. Of many terms the partial sums are known after each eighth
-// one. Between, up to seven terms lie before the next known one: the mean of the squares of their sums is at most 28/n of
-// `squares`.
-double mean_square_of_products(const double* left, const double* right, size_t n, double squares);
+// M^2 of all `count` terms.
+inline double m_squared(const PartialSums<double>& sums, double count) {
+  return std::max(square(sums.value) + sums.term_squares, mean_square(sums, count));
+}
+// M^2 of the sum over k, whose squared terms add up to `term_squares`. Of many terms the partial sums are known after each
+// eighth one. Between, up to seven terms lie before the next known one: the mean of the squares of their sums is at most
+// 28/n of `term_squares`.
+double m_squared_of_products(const double* left, const double* right, size_t n, double term_squares);
 
 // How many of n roundings of partial sums count.
 inline double roundings(double n) {

@@ -101,9 +101,9 @@ class TriMul {
   // hidden of one edge and channel: value, limit and variance of its error.
   struct Hidden {
     double value = 0, error = 0, variance = 0;
-    double size = 0;     // of the value, or of its terms if they cancel
-    double terms = 0;    // sum of squares
-    double partial = 0;  // mean square of partial sums
+    double size = 0;   // of the value, or of its terms if they cancel
+    double terms = 0;  // sum of squares
+    double m2 = 0;     // M^2 of the sum over k
     bool is_open = false;
   };
   Hidden contract(const Row& left, const Row& right, int64_t h, double repeats, double lost) const {
@@ -116,9 +116,9 @@ class TriMul {
                                              &right.root_weights[at], n);
     const double terms = static_cast<double>(nodes_) * units_.products;
     double s = repeats * own;
-    const double partial = mean_square_of_products(&left.value[at], &right.value[at], n, magnitude);
-    const double truncated = units_.is_truncated ? terms * units_.contraction_sum * std::sqrt(partial) : 0;
-    if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * partial;
+    const double m2 = m_squared_of_products(&left.value[at], &right.value[at], n, magnitude);
+    const double truncated = units_.is_truncated ? terms * units_.contraction_sum * std::sqrt(m2) : 0;
+    if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * m2;
     if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);
     const double storage =
         units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && magnitude > 0 ? lost : 0);
@@ -127,7 +127,7 @@ class TriMul {
             .variance = (s + weights * weights + truncated * truncated + storage * storage) / 3,
             .size = std::max(std::abs(value), std::sqrt(magnitude)),
             .terms = magnitude,
-            .partial = partial,
+            .m2 = m2,
             .is_open = left.norms[static_cast<size_t>(h)] * right.norms[static_cast<size_t>(h)] >= kOverflow};
   }
 
@@ -193,17 +193,17 @@ class TriMul {
       normalised_y.push_back(y);
     }
     if (roundings_ && roundings_->covers(b, i, j) && !result.is_open) {
-      std::vector<double> errors, terms, partial;
+      std::vector<double> errors, terms, m2;
       for (const Hidden& one : hidden) {
         errors.push_back(one.error);
         terms.push_back(one.terms);
-        partial.push_back(one.partial);
+        m2.push_back(one.m2);
       }
       result.rows = roundings_->of(b, i, j,
                                    {.hidden = values.data(),
                                     .hidden_error = errors.data(),
                                     .terms = terms.data(),
-                                    .partial = partial.data(),
+                                    .m2 = m2.data(),
                                     .statistics = s,
                                     .y = normalised_y.data(),
                                     .z = result.z.data(),

@@ -21,19 +21,20 @@
 //         common with its row; 1/sqrt(V + eps) relatively by rho, the end of the interval
 //         |V^ - V| <= 2 sqrt(V) 2uR + (2uR + m)^2 + ([C] + 3) u V, and 4u for the sum, the root, the quotient.
 //         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2
-// p       a projection W xn:  s = r sum W^2 s(xn) + (m/sigma sum W w)^2 + ((p - W bias) rho)^2 + n q^2 M^2, of n = C sums, 3C
-//         of split factors. M^2 is the largest of p^2 + sum W^2 xn^2 and the mean squares of partial sums of this data, for c
-//         that ascends and for c that descends; of sums in other orders M is assumed. What errs alike at all edges is kept
-//         apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a row that are
-//         equal; and, where f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
+// p       a projection W xn:  s = r sum W^2 s(xn) + (m/sigma sum W w)^2 + ((p - W bias) rho)^2 + n q^2 M^2, of n = C sums,
+//         3C of split factors. M^2 is the largest of p^2 + sum W^2 xn^2 and the mean squares of partial sums of this data,
+//         for c that ascends and for c that descends; of sums in other orders M is assumed. What errs alike at all edges is
+//         kept apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a row that
+//         are equal; and, where f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
 //         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126, with factors of f16, where 1/(ab) may serve
 //         two of them, 5u. Two products. Rounded as a factor, and stored
-// hidden  s = r sum_k (right^2 s(left) + left^2 s(right)) + n q^2 M^2, n = N or 3N, with M of left right over k as above. From
-//         N = 256 on the partial sums are those after each eighth term, and their root mean square
-//         sqrt(28/N sum left^2 right^2) more, for what up to seven terms change. r of the rows of xn that are equal, of both sides (on the diagonal they are the
-//         same) and without those that the mask makes 0; of weights (sum_k |right| sqrt(s_w(left)) + ...)^2, since their
-//         errors are those of all k. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
+// hidden  s = r sum_k (right^2 s(left) + left^2 s(right)) + n q^2 M^2, n = N or 3N, with M of left right over k as above.
+//         From N = 256 on the partial sums are those after each eighth term, and their root mean square sqrt(28/N sum
+//         left^2 right^2) more, for what up to seven terms change. r of the rows of xn that are equal, of both sides (on
+//         the diagonal they are the same) and without those that the mask makes 0; of weights (sum_k |right|
+//         sqrt(s_w(left)) + ...)^2, since their errors are those of all k. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) with i *
+//         |hidden|
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
 //         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R, and u |mean| more where hidden is
 //         stored in 16 bits: there the mean may be rounded to one number,
@@ -68,13 +69,15 @@
 // 2^-23 of it: n of them do not cancel each other, and [n] = n for the last sum. By Cauchy's inequality n partial sums whose
 // mean square is at most M^2 lose at most n q M:
 //   hidden  n q M is added to E, not to s
-//   p       what is lost at all edges alike is that of weights that shrink, each by up to n q, since partial sums are linear
-//           in xn: n q M is added to the limit of p, and a seventh of it to the root of s_w in the sum over k; with all
-//           channels at once n q M, of second, with M of the terms T_c = W_c sum_k right left'/W_c. What differs from edge
-//           to edge, +- n q M at most, is in s as without truncation
-// That is a chain of n additions. A tensor core adds k >= 4 products at once: it cuts all k + 1 terms off one bit or more
-// behind the last one of the largest [Li et al. 2024, arXiv 2403.00232], and then their sum. That is (k + 3)/2 units of the
-// k that a chain is granted.
+//   p       what is lost at all edges alike is that of weights that shrink, each by up to n q, since partial sums are
+//           linear in xn: n q M is added to the limit of p, and a seventh of it to the root of s_w in the sum over k; with
+//           all channels at once n q M, of second, with M of the terms T_c = W_c sum_k right left'/W_c. What differs from
+//           edge to edge, +- n q M at most, is in s as without truncation
+// That is a chain of n additions. A tensor core adds k >= 4 products to a sum at once: it cuts these k + 1 off one bit or
+// more behind the last bit of the largest [Li et al. 2024, arXiv 2403.00232], which loses (k + 1)/2 q of that, and then
+// their sum, q of that. A chain of k additions is granted k q M, and M^2 contains the squares of terms that are larger than
+// the sums. Parts of a sum that are added up in f32, each by a rounding of q/2, are another order, of which M is assumed as
+// above.
 //
 // All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), or else
 // (2^25 pairs of channels, 2^33 products for a node) at the edges between some nodes of one batch, the smaller of the above
@@ -124,7 +127,7 @@
 // Noise: 7 standard deviations; with all channels at once that bound, with roundings 1/sqrt(3) as large and 3 * 65 / 62 / 2
 // of the third that is then left of second order. For the certificate no bound by independent errors and their products is
 // closer than one of twice the noise, since 65 equal errors reach sqrt(3 * 65) / 7 = 2 times theirs; products of two such
-// sums reach 3 * 65 / 62 times. What the quotient and what truncated sums lose on average count as products do, which is a
+// sums reach 3 * 65 / 62 times. What the quotient and what truncated sums lose count as products do, which is a
 // choice: noise decides what the certificate asks for, not what passes.
 // Where hidden and its norm cancel six bits or more (a value, or the root of the sum of its squared terms, is 64
 // times the standard deviation), all errors inside the bound: hidden channels that are nearly equal leave little

@@ -230,18 +230,21 @@ Runs run_twice(Problem& problem, const TensorBytes* inputs) {
 
 std::vector<Share> shares_of(const Oracle& oracle, const Question& question, size_t output,
                              const Answered& answered) {
+  std::vector<int64_t> finite;
+  for (size_t i = 0; i < answered.elements.size(); ++i) {
+    const Expected& expected = answered.expected[i];
+    if (!expected.is_open && std::isfinite(expected.value)) finite.push_back(answered.elements[i]);
+  }
   std::vector<Share> shares;
+  if (finite.empty()) return shares;
+  const auto count = static_cast<double>(finite.size());
   for (const auto& [stage, solve] : oracle.stages) {
-    const std::vector<Expected> alone = expected_of(solve, question, output, answered.elements);
-    double finite = 0, bound = 0, variance = 0;
-    for (size_t i = 0; i < alone.size(); ++i) {
-      if (answered.expected[i].is_open || !std::isfinite(answered.expected[i].value)) continue;
-      ++finite;
-      bound += alone[i].bound;
-      variance += alone[i].variance;
+    double bound = 0, variance = 0;
+    for (const Expected& alone : expected_of(solve, question, output, finite)) {
+      bound += alone.bound;
+      variance += alone.variance;
     }
-    if (finite == 0) return {};
-    shares.push_back({std::string(stage), bound / finite, std::sqrt(variance / finite)});
+    shares.push_back({std::string(stage), bound / count, std::sqrt(variance / count)});
   }
   return shares;
 }

@@ -2,6 +2,7 @@
 // trimul on a GPU: how exact split factors are; and sizes that no fuzzed case has: planes of several tiles of 128 rows, odd
 // numbers of them, of their halves and of the boxes that they leave as, in clusters whose tiles share columns and in
 // others; and so many planes that a block takes several tiles, after odd and even numbers of boxes.
+#include "kernels/trimul/trimul.h"
 #include "properties/core/judge.h"
 #include "properties/self/gpu.h"
 #include "properties/self/spoiled.h"
@@ -16,9 +17,9 @@ Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t 
           .dims = {{"b", b}, {"n", n}, {"c", c}, {"h", h}, {"mask", 1}}};
 }
 
-// However many terms its sums have: each addition of a tensor core truncates, so that sums of all terms would lose 3.1e-6
-// with 384 channels, and 2.4e-6 with 1536 nodes.
-TEST(TriMulOnTheGpu, SplitFactorsAreAsExactAsF32) {
+// What run_cuda() promises, however many terms its sums have. Sums of all terms at once had errors of 3.2e-6 at B2 N256 C384
+// H128 on an H200: a tensor core truncates each addition.
+TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorTheyPromise) {
   const test::Gpu gpu = test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
   const Op& op = registry().op("trimul");
@@ -27,12 +28,14 @@ TEST(TriMulOnTheGpu, SplitFactorsAreAsExactAsF32) {
       const Case which = problem_of(path, 1, n, c, h);
       const Verdict verdict = test::judge_path(op.path(path), which, nullptr, *gpu.device);
       ASSERT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
-      EXPECT_LE(verdict.outputs[0].comparison.rel_l2().value(), 2e-6) << which.to_string();
+      EXPECT_LE(verdict.outputs[0].comparison.rel_l2().value(), trimul::kSplitNormwiseError)
+          << which.to_string();
     };
     for (const int64_t c : {128, 384, 768}) {
       for (const int64_t h : {128, 256}) expect_exact(64, c, h);
     }
-    expect_exact(1536, 16, 16);
+    expect_exact(256, 384, 128);
+    expect_exact(1536, 16, 8);
   }
 }
 
@@ -47,7 +50,8 @@ TEST(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
       EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
     }
   };
-  for (const int64_t n : {127, 128, 129, 160, 192, 193, 255, 256, 257, 320, 385, 400, 513, 1025, 1152})
+  for (const int64_t n :
+       {127, 128, 129, 160, 192, 193, 255, 256, 257, 320, 385, 400, 511, 512, 513, 1024, 1025, 1152})
     expect_pass(n < 300 ? 2 : 1, n, 3 + n % 2);
   // 500 tiles or more, beside 132 blocks with tiles of 256 columns, 264 with tiles of 128.
   for (const int64_t n : {160, 193, 256}) expect_pass(2, n, 140);

@@ -42,11 +42,14 @@ TEST(TriMulOracle, KnowsPartialSumsOfProjectionsInBothDirections) {
   }
 }
 
-// The largest of p^2 + sum of squares and the mean squares of partial sums from either end, of which each `step`th is known.
-double mean_square_of(const std::vector<double>& terms, size_t step = 1) {
-  double squares = 0, p = 0, first = 0, last = 0, known = 0;
+struct Sums {
+  double whole = 0;  // p^2 + sum of squared terms
+  double partial =
+      0;  // the larger mean square of partial sums from either end, each `step`th of which is known
+};
+Sums sums_of(const std::vector<double>& terms, size_t step = 1) {
+  double squares = 0, p = 0, first = 0, last = 0, known = 0, sum = 0;
   for (double term : terms) p += term;
-  double sum = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
     if (i % step == 0) last += square(p - sum);
     sum += terms[i];
@@ -55,7 +58,11 @@ double mean_square_of(const std::vector<double>& terms, size_t step = 1) {
     first += square(sum);
     ++known;
   }
-  return std::max(square(p) + squares, std::max(first, last) / known);
+  return {square(p) + squares, std::max(first, last) / known};
+}
+double m_squared_of(const std::vector<double>& terms) {
+  const Sums sums = sums_of(terms);
+  return std::max(sums.whole, sums.partial);
 }
 
 void expect_near(double got, double want, const char* what) {
@@ -86,7 +93,7 @@ Value projected(const Projection& w, int64_t row, const Edge& e, const std::vect
     rounded += square(term);
     magnitudes.push_back(std::abs(weight));
   }
-  const double n = static_cast<double>(e.xn.size()) * units.products, m2 = mean_square_of(terms);
+  const double n = static_cast<double>(e.xn.size()) * units.products, m2 = m_squared_of(terms);
   value.sum = n * square(units.projection_sum) * m2 + n * square(units.tiny_projection);
   value.s =
       e.repeats * own + square(e.shared * weighted) + square((value.value - biased) * e.rho) + value.sum;
@@ -157,17 +164,17 @@ TEST(TriMulOracle, KnowsPartialSumsOfManyProducts) {
         terms.push_back(left.back() * right.back());
         squares += square(terms.back());
       }
-      const double got = mean_square_of_products(left.data(), right.data(), n, squares);
-      EXPECT_GE(got, mean_square_of(terms) * (1 - 0x1p-40)) << n << ", " << kind;
-      if (n < 256) {
-        expect_near(got, mean_square_of(terms), "all");
-      } else {
-        const auto all = static_cast<double>(n), known = static_cast<double>((n + 7) / 8);
-        expect_near(
-            got,
-            square(std::sqrt(mean_square_of(terms, 8) * known * 8 / all) + std::sqrt(28 * squares / all)),
-            "each eighth");
+      const double got = m_squared_of_products(left.data(), right.data(), n, squares);
+      EXPECT_GE(got, m_squared_of(terms) * (1 - 0x1p-40)) << n << ", " << kind;
+      double want = m_squared_of(terms);
+      if (n >= 256) {
+        // Each known sum stands for eight terms.
+        const Sums known = sums_of(terms, 8);
+        const auto all = static_cast<double>(n), of_known = static_cast<double>((n + 7) / 8 * 8) / all;
+        want = std::max(known.whole,
+                        square(std::sqrt(known.partial * of_known) + std::sqrt(28 * squares / all)));
       }
+      expect_near(got, want, "M^2");
     }
   }
 }

@@ -24,7 +24,7 @@ void print_numerics(const Verdict& verdict) {
     const std::vector<double> parts = parts_of_bound(output.shares);
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto& [stage, bound, rms] = output.shares[i];
-      fmt::print("    {:<16} alone: mean bound {:.3g} ({} of their sum), rms {:.3g}\n", stage, bound,
+      fmt::print("    {:<16} alone: mean bound {:.3g} ({} of all stages' bounds), rms {:.3g}\n", stage, bound,
                  format_percent(parts[i]), rms);
     }
   }
@@ -39,10 +39,10 @@ int run_replay(const Registry& registry, const Options& options) {
   const Subject subject = registry.subject(given.op, given.path);
   const Case which = in_order(*subject.op, given);
   const auto device = open_device_for(*subject.path, options.device);
-  std::optional<Session> session;  // where the verdict is recorded
-  if (options.json || !options.out.empty()) session.emplace(options);
   std::optional<TensorBytes> inputs;
   if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
+  std::optional<Session> session;  // where the verdict is recorded
+  if (options.json || !options.out.empty()) session.emplace(options);
   if (options.shares && subject.oracle->stages.empty())
     fmt::print(stderr, "assay: the oracle of {} does not divide its bound by stages\n", subject.op->name);
   const Judged judged{.which = which,

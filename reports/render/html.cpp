@@ -243,7 +243,7 @@ std::string stages_card(const CaseRecord& item, const OutputNumerics& output, co
   }
   return fmt::format(
       "<div class=\"card\"><h3><a href=\"#{}\">{}/{}</a> {}: {}</h3><div class=\"small muted\">{}</div>"
-      "<table><tr class=\"muted\"><td><td><td class=\"number\">of their sum<td class=\"number\">mean "
+      "<table><tr class=\"muted\"><td><td><td class=\"number\">of all bounds<td class=\"number\">mean "
       "bound<td "
       "class=\"number\">rms\n{}</table></div>\n",
       anchor, escape_markup(item.which.op), escape_markup(item.which.path), name_of(item.which.dtype),

@@ -59,7 +59,7 @@ std::vector<double> parts_of_bound(const std::vector<Share>& shares) {
   double all = 0;
   for (const Share& share : shares) all += share.bound;
   std::vector<double> parts;
-  for (const Share& share : shares) parts.push_back(all > 0 ? share.bound / all : 0);
+  for (const Share& share : shares) parts.push_back(all > 0 && std::isfinite(all) ? share.bound / all : 0);
   return parts;
 }
 

@@ -35,7 +35,7 @@ struct PathSummary {
   std::vector<const CaseRecord*> cases;
 };
 
-// Of the sum of all stages' bounds, in their order; 0 if that is 0.
+// Of the sum of all stages' bounds, in their order; 0 if that is 0 or infinite.
 std::vector<double> parts_of_bound(const std::vector<Share>& shares);
 
 std::vector<PathSummary> summarize(const Record& record);  // by op, path, device and dtype
