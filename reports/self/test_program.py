@@ -170,6 +170,13 @@ class Failures(ProgramTest):
             self.assertIn("are needed", result.stdout)
             self.assertEqual(result.returncode, 5)
 
+    def test_the_largest_error_is_not_shown_as_none(self):
+        text = assay("replay", "trimul/cpu/f32/b=1/n=16/c=128/h=128/mask=1").stdout
+        (within,) = re.findall(r"elements within (\S+) of their bounds", text)
+        (ratio,) = re.findall(r"error/bound ([^,]+),", text)
+        self.assertLess(float(ratio), 0.001)
+        self.assertLessEqual(abs(float(within) - float(ratio)), float(ratio) / 100)
+
     def test_a_state_is_a_sequence_of_steps(self):
         case = "cheri_conv_norm/cpu/f32/n=2/l=9/c=5/dilation=2/state="
         for state in ("second_call", "retuned+after:f16,n=2,l=9,c=5,dilation=3+cache_loaded", "dirty_workspace+warm"):
