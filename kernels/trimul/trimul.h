@@ -110,9 +110,7 @@ void run_cpu(const Tensors& tensors, const Run& run);
 enum class Product : uint8_t { kOwn, kCublasLt };
 
 // Products of `factor`: kF16 or kBF16, which the tensors between the steps are stored in as well (compute capability 9.0),
-// kTF32 or kTF32x3, with f32 between the steps (8.0 and later). Of x and weights that are normal the normwise error of
-// kTF32x3 is at most kSplitNormwiseError: its sums are added up in parts, since tensor cores truncate.
-inline constexpr double kSplitNormwiseError = 2e-6;
+// kTF32 or kTF32x3, with f32 between the steps (8.0 and later).
 void run_cuda(const Tensors& tensors, Factor factor, Product product, const Run& run);
 
 // Why the CUDA paths do not serve these sizes, or nothing.

@@ -2,7 +2,6 @@
 // trimul on a GPU: how exact split factors are; and sizes that no fuzzed case has: planes of several tiles of 128 rows, odd
 // numbers of them, of their halves and of the boxes that they leave as, in clusters whose tiles share columns and in
 // others; and so many planes that a block takes several tiles, after odd and even numbers of boxes.
-#include "kernels/trimul/trimul.h"
 #include "properties/core/judge.h"
 #include "properties/self/gpu.h"
 #include "properties/self/spoiled.h"
@@ -17,9 +16,9 @@ Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t 
           .dims = {{"b", b}, {"n", n}, {"c", c}, {"h", h}, {"mask", 1}}};
 }
 
-// What run_cuda() promises, however many terms its sums have. Sums of all terms at once had errors of 3.2e-6 at B2 N256 C384
+// 2e-6 is asked of split factors, however many terms their sums have. Sums of all terms at once had errors of 3.2e-6 at B2 N256 C384
 // H128 on an H200: a tensor core truncates each addition.
-TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorTheyPromise) {
+TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
   const test::Gpu gpu = test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
   const Op& op = registry().op("trimul");
@@ -28,8 +27,7 @@ TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorTheyPromise) {
       const Case which = problem_of(path, 1, n, c, h);
       const Verdict verdict = test::judge_path(op.path(path), which, nullptr, *gpu.device);
       ASSERT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
-      EXPECT_LE(verdict.outputs[0].comparison.rel_l2().value(), trimul::kSplitNormwiseError)
-          << which.to_string();
+      EXPECT_LE(verdict.outputs[0].comparison.rel_l2().value(), 2e-6) << which.to_string();
     };
     for (const int64_t c : {128, 384, 768}) {
       for (const int64_t h : {128, 256}) expect_exact(64, c, h);

@@ -244,8 +244,7 @@ std::string stages_card(const CaseRecord& item, const OutputNumerics& output, co
   return fmt::format(
       "<div class=\"card\"><h3><a href=\"#{}\">{}/{}</a> {}: {}</h3><div class=\"small muted\">{}</div>"
       "<table><tr class=\"muted\"><td><td><td class=\"number\">of all bounds<td class=\"number\">mean "
-      "bound<td "
-      "class=\"number\">rms\n{}</table></div>\n",
+      "bound<td class=\"number\">rms\n{}</table></div>\n",
       anchor, escape_markup(item.which.op), escape_markup(item.which.path), name_of(item.which.dtype),
       escape_markup(output.name), escape_markup(format_dims(item.which.dims)), rows);
 }

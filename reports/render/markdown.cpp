@@ -124,9 +124,9 @@ std::string stages_section(const Record& record) {
     }
   }
   if (rows.empty()) return "";
-  return "## What each stage adds\n\n| case | output | stage | mean bound, alone | of all bounds | rms, "
-         "alone "
-         "|\n|---|---|---|--:|--:|--:|\n" +
+  return "## What each stage adds\n\n"
+         "| case | output | stage | mean bound, alone | of all bounds | rms, alone |\n"
+         "|---|---|---|--:|--:|--:|\n" +
          rows_within(rows, kStagesShare) + "\n";
 }
 
