@@ -114,12 +114,12 @@ struct Job {
 // layer_norm(x), the five projections, gates and mask: left, right and the gate of the output.
 template <Factor kFactor>
 void project(const Job<kFactor>& job);
-// The sums of left's first parts times right's first parts are added up in f32 for so many k, 512 at most: a tensor core
-// truncates each sum, and what a sum loses grows with its terms. More parts would lose less, but all of hidden is read and
-// written again for each of them. A multiple of kTermsStep.
-inline constexpr int64_t kTermsStep = 32;
+// A tensor core sums left's first parts times right's over so many k, a multiple of kTermsStep, and these sums are added up
+// in f32: a tensor core truncates each addition, so that what a sum loses grows with its terms. More parts would lose less,
+// but all of hidden is read and written again for each of them.
+inline constexpr int64_t kTermsStep = 32, kMostTerms = 512;
 constexpr int64_t terms_at_once(int64_t nodes) {
-  const int64_t parts = (nodes + 511) / 512;
+  const int64_t parts = (nodes + kMostTerms - 1) / kMostTerms;
   return (nodes + parts * kTermsStep - 1) / (parts * kTermsStep) * kTermsStep;
 }
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel, for compute capability 9.0.

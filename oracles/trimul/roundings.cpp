@@ -30,7 +30,8 @@ double signature_of(const Projection& w, size_t h, bool is_odd) {
 // What the gates of left and right, and what stores their product with p and the mask, make wrong of it.
 Errors own_errors(const Units& units, const Value& p, const Gate& gate, double mask, double product,
                   double lost) {
-  const double value = std::abs(product), reach = std::abs(p.value) + kLambda * std::sqrt(p.s);
+  const double value = std::abs(product),
+               reach = std::abs(p.value) + kLambda * (std::sqrt(p.s) + std::sqrt(p.alike()));
   Errors own;
   own.add(std::abs(mask) * reach * std::sqrt(gate.s));
   own.add(2 * units.gate * value);
@@ -218,7 +219,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   const size_t size = nodes_ * hidden_;
   for (auto* values :
        {&node.squares, &node.fixed, &node.by_proj, &node.by_gate, &node.own, &node.own_limits, &node.second,
-        &node.second_mixed, &node.second_weights, &node.weights, &node.all, &node.all_second})
+        &node.second_mixed, &node.second_weights, &node.weights, &node.lost, &node.all, &node.all_second})
     values->assign(size, 0);
   node.slopes.resize((is_small_ ? nodes_ : 1) * hidden_ * columns_);
   const size_t grams = hidden_ * (hidden_ + 1) / 2;
@@ -271,6 +272,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
                               factor * (std::abs(a) * std::sqrt(all_p) + std::abs(slope) * std::sqrt(all_g));
       node.weights[at] = square(std::abs(a) * std::sqrt(alike_p) + std::abs(slope) * std::sqrt(alike_g));
       node.second_weights[at] = product(alike_p, alike_g);
+      node.lost[at] = std::abs(a) * p.lost + std::abs(slope) * g.lost;
 
       const double error_p = limit_of(proj, h, p, e), error_g = limit_of(gates, h, g, e);
       node.all_second[at] = product(square(error_p), square(error_g)) +
@@ -301,7 +303,7 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
   const double storage = units_.hidden_storage * std::sqrt(growth(stored.kappa()));
   struct Sums {
     double xn = 0, fixed = 0, own_left = 0, own_right = 0, square_second = 0, second = 0, square_mixed = 0,
-           mixed = 0, most = 0;
+           mixed = 0, most = 0, lost = 0;
   };
   std::vector<Sums> sums(hidden_);
   for (size_t k = 0; k < nodes_; ++k) {
@@ -325,10 +327,12 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
                    lv * (right.second[at] + right.second_mixed[at]) + std::sqrt(common);
       of.mixed += rv * left.second_weights[at] + lv * right.second_weights[at] +
                   std::sqrt(left.weights[at] * right.weights[at]);
+      of.lost += rv * left.lost[at] + lv * right.lost[at];
     }
   }
   for (size_t h = 0; h < hidden_; ++h) {
-    const auto& [xn, fixed, own_left, own_right, square_second, second, square_mixed, mixed, most] = sums[h];
+    const auto& [xn, fixed, own_left, own_right, square_second, second, square_mixed, mixed, most, lost] =
+        sums[h];
     Errors& own = result.own[h];
     result.xn[h] = repeats * xn + edges * fixed;
     result.second[h] = second + kChaos * std::sqrt(repeats * square_second);
@@ -341,9 +345,9 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     // Channels of left that are those of right are rounded alike where their edges are equal.
     own.s = is_shared_[h] ? std::max({repeats, left.repeats, right.repeats}) * (own_left + own_right)
                           : left.repeats * own_left + right.repeats * own_right;
-    if (units_.is_truncated) result.second[h] += terms * units_.contraction_sum * std::sqrt(f.m2[h]);
-    const double sum = (units_.is_truncated ? 0 : terms * square(units_.contraction_sum) * f.m2[h]) +
-                       (f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0);
+    // What sums lose to truncation is no product, but certain as products are.
+    result.second[h] += lost + terms * units_.contraction_sum * std::sqrt(f.m2[h]);
+    const double sum = f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0;
     own.s += sum;
     own.limit += std::sqrt(terms * sum);
     if (f.terms[h] > 0) own.add(units_.tiny_hidden);
@@ -359,18 +363,6 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
       Errors& of_channel = result.weights[at / channels_];
       of_channel.s += weights_[matrix].squares[at] * square(met[at]);
       of_channel.limit += weights_[matrix].limits[at] * std::abs(met[at]);
-    }
-    // What the sums of projections lose is that of weights which shrink, all in one direction.
-    const Projection& w = matrix % 2 == 0 ? sides_.proj(matrix > 1) : sides_.gates(matrix > 1);
-    const double lost = static_cast<double>(channels_) * units_.products * units_.projection_sum;
-    for (size_t h = 0; h < hidden_; ++h) {
-      PartialSums<double> of_row;
-      for (size_t at = h * channels_; at < (h + 1) * channels_; ++at) {
-        const double term = w.values[at] * met[at];
-        of_row.add(term);
-        of_row.term_squares += term * term;
-      }
-      result.second[h] += lost * std::sqrt(m_squared(of_row, static_cast<double>(channels_)));
     }
   }
   return result;

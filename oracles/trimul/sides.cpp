@@ -199,9 +199,8 @@ void Sides::round_alike(Row& row, const std::vector<double>& repeats) const {
 void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
                  double lost) const {
   const auto size = static_cast<size_t>(hidden_ * nodes_);
-  for (auto* values : {&row.value, &row.s}) values->assign(size, 0);
+  for (auto* values : {&row.value, &row.s, &row.root_weights}) values->assign(size, 0);
   row.norms.assign(static_cast<size_t>(hidden_), 0);
-  if (units_.projection_weight > 0) row.root_weights.assign(size, 0);
   if (units_.contraction_factor == 0) lost = 0;
   for (int64_t k = 0; k < nodes_; ++k) {
     const Edge e = edge_of_row(b, i, k);
@@ -230,12 +229,10 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       row.value[at] = value;
       row.norms[static_cast<size_t>(h)] += value * value;
       row.s[at] = s;
-      if (!row.root_weights.empty()) {
-        const double by_gate = std::sqrt(reach) * gate.slope;
-        const double weights = square(gate.value) * p.weights + square(by_gate) * g.weights;
-        const double truncated = gate.value * p.lost + by_gate * g.lost;
-        row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + truncated / kLambda);
-      }
+      const double by_gate = std::sqrt(reach) * gate.slope;
+      const double weights = square(gate.value) * p.weights + square(by_gate) * g.weights;
+      const double truncated = gate.value * p.lost + by_gate * g.lost;
+      row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + truncated / kLambda);
       row.is_open |= std::abs(value) >= kOverflow;
     }
   }

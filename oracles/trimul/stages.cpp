@@ -262,14 +262,17 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
       Value& to = values[h];
       to.value = p;
       to.is_open = w.norms[h] * e.norm >= kOverflow && std::isfinite(w.norms[h] * e.norm);
-      to.sum = terms * square(units.projection_sum) * m2;
+      if (units.is_truncated) {
+        to.lost = terms * units.projection_sum * std::sqrt(m2);
+      } else {
+        to.sum = terms * square(units.projection_sum) * m2;
+      }
       if (of_row.term_squares > 0) to.sum += terms * square(units.tiny_projection);
       to.s = e.repeats * sums.own[row] + square(e.shared * w.weighted[h]) +
              square((p - w.biased[h]) * e.rho) + to.sum;
       if (!has_weights) continue;
       to.weights = square(units.projection_weight) * rounded[row] +
                    square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[row];
-      if (units.is_truncated) to.lost = terms * units.projection_sum * std::sqrt(m2);
     }
   }
   return values;
@@ -278,6 +281,7 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
 ASSAY_VECTORS double m_squared_of_products(const double* left, const double* right, size_t n,
                                            double term_squares) {
   constexpr size_t kMany = 256;
+  static_assert(kLanes == 8, "28 below is the sum of 1 to 7");
   PartialSums<double> sums{.term_squares = term_squares};
   const double terms = static_cast<double>(n);
   if (n < kMany) {

@@ -29,31 +29,26 @@ struct Finished {
 
 // left, or right, of one edge and channel, for all k.
 struct Terms {
-  const double *value, *s;
+  const double *value, *s, *root_weights;
+  Terms(const Row& row, size_t first)
+      : value(&row.value[first]), s(&row.s[first]), root_weights(&row.root_weights[first]) {}
 };
 struct ContractionSums {
-  double value, s, magnitude;
+  double value, s, root_weights, magnitude;
 };
 
+// An error of left meets right with its error, one of right meets left.
 ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n) {
-  Lanes values{}, errors{}, magnitudes{};
+  Lanes values{}, errors{}, weights{}, magnitudes{};
   for_lanes(n, [&](size_t k, size_t lane) {
     const double l = left.value[k], r = right.value[k], l2 = l * l, r2 = r * r;
+    const double most_r = std::abs(r) + kLambda * right.root_weights[k];
     values[lane] += l * r;
-    errors[lane] += (r2 + kLambda * kLambda * right.s[k]) * left.s[k] + l2 * right.s[k];
+    errors[lane] += (most_r * most_r + kLambda * kLambda * right.s[k]) * left.s[k] + l2 * right.s[k];
+    weights[lane] += most_r * left.root_weights[k] + std::abs(l) * right.root_weights[k];
     magnitudes[lane] += l2 * r2;
   });
-  return {total(values), total(errors), total(magnitudes)};
-}
-
-// What the errors of weights make of hidden.
-ASSAY_VECTORS double weight_sums(const double* left, const double* left_root, const double* right,
-                                 const double* right_root, size_t n) {
-  Lanes sums{};
-  for_lanes(n, [&](size_t k, size_t lane) {
-    sums[lane] += std::abs(right[k]) * left_root[k] + std::abs(left[k]) * right_root[k];
-  });
-  return total(sums);
+  return {total(values), total(errors), total(weights), total(magnitudes)};
 }
 
 class TriMul {
@@ -108,12 +103,7 @@ class TriMul {
   };
   Hidden contract(const Row& left, const Row& right, int64_t h, double repeats, double lost) const {
     const auto n = static_cast<size_t>(nodes_), at = static_cast<size_t>(h) * n;
-    const auto [value, own, magnitude] =
-        contraction_sums({&left.value[at], &left.s[at]}, {&right.value[at], &right.s[at]}, n);
-    const double weights = left.root_weights.empty()
-                               ? 0
-                               : weight_sums(&left.value[at], &left.root_weights[at], &right.value[at],
-                                             &right.root_weights[at], n);
+    const auto [value, own, weights, magnitude] = contraction_sums({left, at}, {right, at}, n);
     const double terms = static_cast<double>(nodes_) * units_.products;
     double s = repeats * own;
     const double m2 = m_squared_of_products(&left.value[at], &right.value[at], n, magnitude);

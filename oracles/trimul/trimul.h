@@ -33,8 +33,8 @@
 //         From N = 256 on the partial sums are those after each eighth term, and their root mean square sqrt(28/N sum
 //         left^2 right^2) more, for what up to seven terms change. r of the rows of xn that are equal, of both sides (on
 //         the diagonal they are the same) and without those that the mask makes 0; of weights (sum_k |right|
-//         sqrt(s_w(left)) + ...)^2, since their errors are those of all k. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) with i *
-//         |hidden|
+//         sqrt(s_w(left)) + ...)^2, since their errors are those of all k. Errors of left meet |right| + 7 sqrt(s_w(right)),
+//         and 49 s(right) is added to its square. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
 //         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R, and u |mean| more where hidden is
 //         stored in 16 bits: there the mean may be rounded to one number,
@@ -65,14 +65,13 @@
 // Numbers of the format and 0 have no error and no part in this. Of split factors a third of the limit is lo*lo, whose
 // position is that between numbers of 11 (8) bits, and two thirds are what is left of twice as many bits.
 //
-// Truncated sums. What an addition of a tensor core loses has one sign, that of the partial sum, and is at most
-// 2^-23 of it: n of them do not cancel each other, and [n] = n for the last sum. By Cauchy's inequality n partial sums whose
-// mean square is at most M^2 lose at most n q M:
-//   hidden  n q M is added to E, not to s
-//   p       what is lost at all edges alike is that of weights that shrink, each by up to n q, since partial sums are
-//           linear in xn: n q M is added to the limit of p, and a seventh of it to the root of s_w in the sum over k; with
-//           all channels at once n q M, of second, with M of the terms T_c = W_c sum_k right left'/W_c. What differs from
-//           edge to edge, +- n q M at most, is in s as without truncation
+// Truncated sums. What an addition of a tensor core loses has one sign, that of the partial sum, is at most 2^-23 of it,
+// and hangs on where it lies between two powers of two, which data may arrange: none of it is random. n of them do not
+// cancel each other, and [n] = n for the last sum. By Cauchy's inequality n partial sums whose mean square is at most M^2
+// lose at most n q M, in place of n q^2 M^2 in s:
+//   hidden  n q M is added to E; with all channels at once to second
+//   p       n q M is added to its limit, and so is what that makes of hidden, sum_k |right left'/p| n q M: as a seventh of
+//           n q M in the root of s_w; with all channels at once in second
 // That is a chain of n additions. A tensor core adds k >= 4 products to a sum at once: it cuts these k + 1 off one bit or
 // more behind the last bit of the largest [Li et al. 2024, arXiv 2403.00232], which loses (k + 1)/2 q of that, and then
 // their sum, q of that. A chain of k additions is granted k q M, and M^2 contains the squares of terms that are larger than
@@ -123,7 +122,8 @@
 //
 // Bounds contain 2^-20 of themselves for the oracle's own error and terms of higher order.
 //
-// Variance: as said, s/3 up to hidden; y and out add the squares, and y once more what all hidden channels share.
+// Variance: (s + s_w + the square of what truncated sums lose) / 3 up to hidden; y and out add the squares, and y once
+// more what all hidden channels share.
 // Noise: 7 standard deviations; with all channels at once that bound, with roundings 1/sqrt(3) as large and 3 * 65 / 62 / 2
 // of the third that is then left of second order. For the certificate no bound by independent errors and their products is
 // closer than one of twice the noise, since 65 equal errors reach sqrt(3 * 65) / 7 = 2 times theirs; products of two such

@@ -122,13 +122,11 @@ std::string pass_reason(const std::vector<OutputNumerics>& outputs) {
     all += output.elements;
     worst = std::max(worst, output.comparison.max_error_over_bound);
   }
-  // Three digits, rounded down: 0.9996 is not 1, nor 0.0004 nothing.
-  const double last = worst > 0 ? std::pow(10, std::floor(std::log10(worst)) - 2) : 1;
-  const std::string shown = fmt::format("{:.3g}", std::floor(worst / last) * last);
   const std::string left_out = open == 0 ? "" : fmt::format("; {} of them may be anything", open);
-  return compared == all ? fmt::format("all {} elements within {} of their bounds{}", all, shown, left_out)
-                         : fmt::format("{} sampled of {} elements within {} of their bounds{}", compared, all,
-                                       shown, left_out);
+  return compared == all
+             ? fmt::format("all {} elements within {:.3g} of their bounds{}", all, worst, left_out)
+             : fmt::format("{} sampled of {} elements within {:.3g} of their bounds{}", compared, all, worst,
+                           left_out);
 }
 
 // Rules 8 and 9 for one output.

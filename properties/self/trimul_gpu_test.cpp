@@ -16,8 +16,8 @@ Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t 
           .dims = {{"b", b}, {"n", n}, {"c", c}, {"h", h}, {"mask", 1}}};
 }
 
-// 2e-6 is asked of split factors, however many terms their sums have. Sums of all terms at once had errors of 3.2e-6 at B2 N256 C384
-// H128 on an H200: a tensor core truncates each addition.
+// 2e-6 is asked of split factors, however many terms their sums have. Sums of all terms at once had errors of 3.2e-6 at
+// B2 N256 C384 H128 on an H200: a tensor core truncates each addition.
 TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
   const test::Gpu gpu = test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;

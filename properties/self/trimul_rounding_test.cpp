@@ -117,6 +117,56 @@ TEST(TriMulOracle, BoundsProjectionsThatAreTruncated) {
   }
 }
 
+// What a truncated sum loses depends on where it lies between two powers of two: p is just above one where right is
+// positive, and just below where right is negative, in every other channel. hidden cancels, and what p loses does not.
+TEST(TriMulOracle, BoundsProjectionsThatAreTruncatedFromEdgeToEdge) {
+  for (const int64_t nodes : {8, 32}) {
+    const int64_t channels = 384;
+    const auto change = [&](Input input, int64_t e, float& value) {
+      const int64_t h = e / channels, c = e % channels;
+      const auto uniform = static_cast<float>(CounterRandom(1, input).uniform(static_cast<uint64_t>(e)));
+      const float normal = std::sqrt(static_cast<float>(channels) / 2);
+      if (input == kX) {
+        const float sign = e / channels % nodes % 2 == 0 ? 1.0f : -1.0f;
+        value = c > 1 ? 0.01f * (uniform - 0.5f) : (c == 0 ? sign : -sign) * (1 + 0.3f * uniform);
+      }
+      if (input == kNormWeight) value = c == 0 ? 0.01f / normal : c == 1 ? 1 / normal : 1e-4f;
+      if (input == kNormBias) value = c == 0 ? 1 : c == 1 ? 0 : 1 + 0x1p-13f;
+      if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias)
+        value = 0;
+      if (input == kToOutNormWeight) value = 1;
+      if (input == kLeftProj) {
+        const float first = std::ldexp(h % 2 == 0 ? 1.0f : -1.25f, static_cast<int>(h / 2) - 1);
+        const float small = 0x1p-28f * (1 + 0.125f * static_cast<float>(e % 7) + 0x1p-13f);
+        value = c == 0 ? first : c == 1 ? 0 : h % 2 == 0 ? -small : small;
+      }
+      if (input == kRightProj) value = c == 1 ? 1 + static_cast<float>(h) / 16 : 0;
+    };
+    expect_bounded(Factor::kTF32x3, DType::kF32, sized(nodes, channels, 8), change, Sums::kTruncated);
+  }
+}
+
+// Both sides are 0 but for what rounding their weights makes of them, which is the same at all edges: hidden is the product
+// of two such errors.
+TEST(TriMulOracle, BoundsProductsOfErrorsOfWeights) {
+  const int64_t channels = 64;
+  const auto change = [&](Input input, int64_t e, float& value) {
+    const int64_t h = e / channels, pair = e % channels / 2;
+    if (input == kNormWeight) value = 0;
+    if (input == kNormBias) value = 1;
+    if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias) value = 0;
+    if (input == kToOutNormWeight) value = 1;
+    if (input != kLeftProj && input != kRightProj) return;
+    // Of a pair that adds up to nearly 0 one is rounded up and one down.
+    const double between =
+        128.5 + std::floor(127 * CounterRandom(1, input).uniform(static_cast<uint64_t>(e / 2)));
+    const double side = pair < 8 * (h + 1) || pair % 2 == 1 ? 0x1p-10 : -0x1p-10;
+    value = static_cast<float>(e % 2 == 0 ? between + side : side - between) / 256;
+  };
+  for (const int64_t nodes : {8, 64})
+    expect_bounded(Factor::kBF16, DType::kBF16, sized(nodes, channels, 4), change);
+}
+
 // Terms of the projections of left and right are positive in one half of the channels, and their opposites in the other:
 // partial sums grow with the number of terms. The smaller the spread of xn, the more of p cancels.
 TEST(TriMulOracle, BoundsProjectionsOfSortedTerms) {

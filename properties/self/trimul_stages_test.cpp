@@ -94,14 +94,15 @@ Value projected(const Projection& w, int64_t row, const Edge& e, const std::vect
     magnitudes.push_back(std::abs(weight));
   }
   const double n = static_cast<double>(e.xn.size()) * units.products, m2 = m_squared_of(terms);
-  value.sum = n * square(units.projection_sum) * m2 + n * square(units.tiny_projection);
+  if (units.is_truncated) value.lost = n * units.projection_sum * std::sqrt(m2);
+  value.sum =
+      (units.is_truncated ? 0 : n * square(units.projection_sum) * m2) + n * square(units.tiny_projection);
   value.s =
       e.repeats * own + square(e.shared * weighted) + square((value.value - biased) * e.rho) + value.sum;
   if (units.projection_weight == 0) return value;
   const double repeats = std::max(most_repeats(magnitudes), growth(alike.kappa()));
   value.weights = square(units.projection_weight) * repeats * rounded +
                   square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed;
-  value.lost = n * units.projection_sum * std::sqrt(m2);
   return value;
 }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // replay and exec: one case.
+#include <algorithm>
+#include <optional>
+#include <string>
+
 #include "properties/core/judge.h"
 #include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
@@ -30,6 +34,18 @@ void print_numerics(const Verdict& verdict) {
   }
 }
 
+// Why --shares shows nothing.
+std::optional<std::string> without_shares(const Subject& subject, const Verdict& verdict) {
+  if (subject.oracle->stages.empty())
+    return fmt::format("the oracle of {} does not divide its bound by stages", subject.op->name);
+  const bool has_shares =
+      verdict.outputs.empty() || std::ranges::any_of(verdict.outputs, [](const OutputNumerics& output) {
+        return !output.shares.empty();
+      });
+  return has_shares ? std::nullopt
+                    : std::optional<std::string>("no finite element has a bound to divide by stages");
+}
+
 }  // namespace
 
 int run_replay(const Registry& registry, const Options& options) {
@@ -43,12 +59,13 @@ int run_replay(const Registry& registry, const Options& options) {
   if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
   std::optional<Session> session;  // where the verdict is recorded
   if (options.json || !options.out.empty()) session.emplace(options);
-  if (options.shares && subject.oracle->stages.empty())
-    fmt::print(stderr, "assay: the oracle of {} does not divide its bound by stages\n", subject.op->name);
   const Judged judged{.which = which,
                       .verdict = judge(subject, which, *device,
                                        {.inputs = inputs ? &*inputs : nullptr, .shares = options.shares}),
                       .shrunk_from = {}};
+  if (options.shares && !options.quiet) {
+    if (const auto why = without_shares(subject, judged.verdict)) fmt::print(stderr, "assay: {}\n", *why);
+  }
   if (session) {
     session->add_device(*device);
     session->add(subject, *device, judged);

@@ -122,6 +122,7 @@ std::string format_bytes(int64_t bytes) {
 }
 
 std::string format_percent(double fraction) {
+  if (fraction > 0 && fraction < 1e-5) return "under 0.001 %";
   return fmt::format("{} %", format_number(100 * fraction));
 }
 

@@ -24,7 +24,7 @@ std::string format_number(std::optional<double> value);
 std::string format_time(double ns);                        // "1.23 ms"
 std::string format_rate(double bytes_per_s);               // "4250 GB/s"
 std::string format_bytes(int64_t bytes);                   // "141 GB": decimal units, as in rates
-std::string format_percent(double fraction);               // "93.1 %"
+std::string format_percent(double fraction);               // "93.1 %", "under 0.001 %"
 std::string format_count(int64_t count);                   // "12,345"
 std::string plural(int64_t count, std::string_view noun);  // "1 case", "2 cases"
 

@@ -57,6 +57,9 @@ TEST(Text, PrintsNumbers) {
   EXPECT_EQ(format_bytes(999), "999 B");
   EXPECT_EQ(format_bytes(150'000'000'000), "150 GB");
   EXPECT_EQ(format_percent(0.931), "93.1 %");
+  EXPECT_EQ(format_percent(0), "0 %");
+  EXPECT_EQ(format_percent(1e-5), "0.00100 %");
+  EXPECT_EQ(format_percent(3.7e-44), "under 0.001 %");
   EXPECT_EQ(format_count(1234567), "1,234,567");
   EXPECT_EQ(format_count(-123), "-123");
   EXPECT_EQ(plural(1, "case"), "1 case");
