@@ -9,6 +9,7 @@ namespace assay::trimul::oracle {
 namespace {
 
 constexpr double kMostWork = 0x1p33;  // multiplications
+constexpr double kOfTerms = 64;       // of a term of hidden, however few channels xn has
 constexpr double kMostSlopes = 0x1p25;
 constexpr double kMostGrams = 0x1p25;  // of one node
 
@@ -29,7 +30,8 @@ double work_of(const Dims& dims) {
 Roundings::Extent Roundings::affordable(const Dims& dims) {
   const double n = size_of(dims, "n"), c = size_of(dims, "c");
   const double edges = size_of(dims, "b") * n * n, slopes = size_of(dims, "h") * (c + 2);
-  if (edges * slopes <= kMostSlopes && edges * n * slopes * (c + 4) * 2 <= kMostWork) return Extent::kAll;
+  const double work = edges * n * (slopes * (c + 4) * 2 + size_of(dims, "h") * kOfTerms);
+  if (edges * slopes <= kMostSlopes && work <= kMostWork) return Extent::kAll;
   return grams_of(dims) <= kMostGrams && work_of(dims) <= kMostWork ? Extent::kSome : Extent::kNothing;
 }
 

@@ -244,7 +244,11 @@ void Roundings::Finished::add_channels(size_t form, Element& to) const {
 void Roundings::Finished::add_gate(size_t c, Element& to) const {
   const double* form = &gate_forms_[c * hidden_];
   Errors xn;
-  for (size_t at = c * of_.columns_; at < (c + 1) * of_.columns_; ++at) xn.add(through_gates_[at]);
+  for (size_t column = 0; column < of_.columns_; ++column) {
+    const double one = through_gates_[c * of_.columns_ + column];
+    xn.s += square(one);
+    xn.limit += std::abs(one) * of_.reach_[column];
+  }
   // The edge of the gate may be one of those of left and right.
   to.linear.s += xn.s + 2 * std::sqrt(xn.s * first_[c].s);
   to.linear.limit += xn.limit;

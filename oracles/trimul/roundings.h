@@ -128,6 +128,7 @@ class Roundings {
   const std::vector<double>& out_norm_weight_;
   const Lost& lost_;
   size_t nodes_, channels_, hidden_, columns_;
+  std::vector<double> reach_;  // (columns): limits of what stands for one rounding, in roots of s
   bool is_small_;
   std::vector<char> is_covered_;  // (B, N): nodes of a large problem
   std::vector<Weights> weights_;  // of left, its gate, right, its gate, the output's gate

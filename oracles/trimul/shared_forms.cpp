@@ -18,10 +18,11 @@ template <size_t kRows>
   for (size_t column = 0; column < n; column += kLanes) {
     Lanes sums[kRows] = {};
     for (size_t h = 0; h < hidden; ++h) {
-      const double* slope = &slopes[h * n + column];
+      Lanes slope;
+      for (size_t lane = 0; lane < kLanes; ++lane) slope[lane] = factors[h] * slopes[h * n + column + lane];
       for (size_t row = 0; row < kRows; ++row) {
-        const double factor = forms[row * hidden + h] * factors[h];
-        for (size_t lane = 0; lane < kLanes; ++lane) sums[row][lane] += factor * slope[lane];
+        const double form = forms[row * hidden + h];
+        for (size_t lane = 0; lane < kLanes; ++lane) sums[row][lane] += form * slope[lane];
       }
     }
     for (size_t row = 0; row < kRows; ++row)
@@ -106,7 +107,7 @@ std::vector<Form> Roundings::shared(const Node& left, const Node& right, const R
         if (form + 1 < count) sum[c] += sign_of(c) * one[c];
         square_sum[c] += one[c] * one[c];
         common[c] += one[c] * last[c];
-        to.limit += std::abs(one[c]);
+        to.limit += std::abs(one[c]) * reach_[c];
         if (is_fixed_[c] ? t + 1 < terms.size() : !is_last) continue;
         const double of_sum = sum[c] * sum[c], common_of_sum = sum[c] * last_sum[c];
         to.s += std::max(of_sum, square_sum[c]);

@@ -262,8 +262,9 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
       Value& to = values[h];
       to.value = p;
       to.is_open = w.norms[h] * e.norm >= kOverflow && std::isfinite(w.norms[h] * e.norm);
+      to.lost = e.lost_shared * std::abs(w.weighted[h]) + e.lost_rho * std::abs(p - w.biased[h]);
       if (units.is_truncated) {
-        to.lost = terms * units.projection_sum * std::sqrt(m2);
+        to.lost += terms * units.projection_sum * std::sqrt(m2);
       } else {
         to.sum = terms * square(units.projection_sum) * m2;
       }

@@ -17,14 +17,22 @@
 // have equal errors: with r of n terms equal, r times s stands for them. Errors of projection and gate of one edge come
 // from the same xn, which doubles s at worst.
 //
-// xn      d = x - mean is wrong by 2uR of its own (two differences, neither larger than R) and by m = ([C] + 2) u R in
-//         common with its row; 1/sqrt(V + eps) relatively by rho, the end of the interval
-//         |V^ - V| <= 2 sqrt(V) 2uR + (2uR + m)^2 + ([C] + 3) u V, and 4u for the sum, the root, the quotient.
-//         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2
-// p       a projection W xn:  s = r sum W^2 s(xn) + (m/sigma sum W w)^2 + ((p - W bias) rho)^2 + n q^2 M^2, of n = C sums,
-//         3C of split factors. M^2 is the largest of p^2 + sum W^2 xn^2 and the mean squares of partial sums of this data,
-//         for c that ascends and for c that descends; of sums in other orders M is assumed. What errs alike at all edges is
-//         kept apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a row that
+// xn      d = x - mean is wrong by 2uR of its own (two differences, neither larger than R) and, in common with its row, by
+//         what is wrong of the mean m of deviations from one of its values: j of them add up to jR at most, so that their
+//         sums make s_m = (uR)^2 (C/3 + 1); and 2uR for the product with 1/C, which is exact if C is a power of two.
+//         V is wrong by s_V = V (4 (2uR)^2 + (uR)^2) / C + C (uV)^2, since all d add up to 0, and by (2uR + |m^ - m|)^2;
+//         1/sqrt(V + eps) relatively by s_rho = s_V / (2 (V + eps))^2, by what the end of the interval of V makes more of
+//         it, and by 4u for the product with 1/C, the sum, the root, the quotient. Equal numbers that are added to a sum
+//         are rounded alike as long as the sum has the same unit: with e of |d| within uCR, the mean is wrong by
+//         (e - 1) uR more, V by (e - 1) uV, and the first term of s_V counts e times. What no s has may be the same at
+//         all edges, and is treated as what truncated sums lose. A sum of n roundings is wrong by min(7, sqrt(n)) roots of
+//         its s at most; here n <= 3C.
+//         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2, of which what is rounded before
+//         weights differ, (w/sigma)^2 (2uR)^2 + (u |xn - bias|)^2, counts e/r times if that is more
+// p       a projection W xn:  s = r sum W^2 s(xn) + s_m/sigma^2 (sum W w)^2 + s_rho (p - W bias)^2 + n q^2 M^2, of n = C
+//         sums, 3C of split factors. M^2 is the largest of p^2 + sum W^2 xn^2 and the mean squares of partial sums of this
+//         data, for c that ascends and for c that descends; of sums in other orders M is assumed. What errs alike at all
+//         edges is kept apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a row that
 //         are equal; and, where f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
 //         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126, with factors of f16, where 1/(ab) may serve
@@ -37,8 +45,8 @@
 //         and 49 s(right) is added to its square. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
 //         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R, and u |mean| more where hidden is
-//         stored in 16 bits: there the mean may be rounded to one number,
-//         |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + ([H] + 3) u V,   rho as above,
+//         stored in 16 bits: there the mean may be rounded to one number; rho is the end of the interval of
+//         1/sqrt(V + eps), and 4u as above, with |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + ([H] + 3) u V,
 //         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
 //         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
 // z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
@@ -78,12 +86,13 @@
 // the sums. Parts of a sum that are added up in f32, each by a rounding of q/2, are another order, of which M is assumed as
 // above.
 //
-// All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products), or else
-// (2^25 pairs of channels, 2^33 products for a node) at the edges between some nodes of one batch, the smaller of the above
-// and of this holds. The nodes are 0 and N-1 of the first batch, N-2 and N-1 of the last one; and, as long as all of them
-// together need no more than two of the largest nodes would, N-2 and 2N/5 of the first, 0 and 2N/5 of the last one. Any
-// sample that the judge compares has these edges, those of 2N/5 in some channels only. At all others the above alone
-// holds, which in bf16 is more than most values: a fault of such an edge alone does not show.
+// All channels at once. Where factors are rounded and the problem is small (2^25 derivatives, 2^33 products, with 64 for
+// what else a term of hidden takes), or else (2^25 pairs of channels, 2^33 products for a node) at the edges between some
+// nodes of one batch, the smaller of the above and of this holds. The nodes are 0 and N-1 of the first batch, N-2 and N-1
+// of the last one; and, as long as all of them together need no more than two of the largest nodes would, N-2 and 2N/5 of
+// the first, 0 and 2N/5 of the last one. Any sample that the judge compares has these edges, those of 2N/5 in some channels
+// only. At all others the above alone holds, which in bf16 is more than most values: a fault of such an edge alone does not
+// show.
 // To first order out[c] is wrong by sum_e D_e e, over the independent roundings e within +-l_e, so by no more
 // than sum |D_e| l_e and, but for the probability above, 7 sqrt(s), s = sum (D_e l_e)^2: the smaller of both sums over
 // everything. With y' = D/sigma, a = W gate w of the output, e = (error of hidden)/sigma, tau = mean(y' e),
@@ -95,7 +104,8 @@
 //             form, x - t tau or -x - t tau, exceeds t (1 - p_tau) - p. The limit is the t that makes this
 //             7 sqrt(s_x + 2 t |s_xtau| + t^2 s_tau), s_xtau = sum D_e(x) D_e(tau) l_e^2; or, if that is less, the
 //             quotient of the limits
-//   of xn     one l for all roundings of a value. D = sum_h A (right left' + left right') for both sides' edges;
+//   of xn     one l for all roundings of a value, one for those of the mean and one for those of 1/sqrt(V + eps), which
+//             reach min(7, sqrt(3C)) times their root of s. D = sum_h A (right left' + left right') for both sides' edges;
 //             equal edges count as the larger of the square of their sum and the sum of squares, and so do all edges
 //             in a channel of xn whose norm.weight is 0. The gate's edge (i,j) may be one of them: its deviation is
 //             added. left' = mask (sigmoid Wp + p sigmoid' Wg). Of a large problem the sum of squares of a form A is

@@ -43,7 +43,8 @@ inline double rounded_in_range(int bits, double value) {
 // How a loop adds up products: without an error, to f32, or to 24 bits toward zero. Split factors have three each.
 enum class Sums : uint8_t { kExact, kRounded, kTruncated };
 
-// Rounds factors to 11 or 8 bits, and what lies between the steps if that is no f32; of sums what `sums` says.
+// Rounds factors to 11 or 8 bits, and what lies between the steps if that is no f32; of sums what `sums` says, and the first
+// norm in f32 where it says kRounded.
 class Loop {
  public:
   Loop(const Dims& dims, std::vector<ConstTensorView> inputs, const Recipe& recipe, Sums sums = Sums::kExact)
@@ -69,7 +70,8 @@ class Loop {
     for (int64_t edge = 0; edge < b_ * n_ * n_; ++edge) {
       std::vector<double> x;
       for (int64_t c = 0; c < c_; ++c) x.push_back(at(kX, edge * c_ + c));
-      const std::vector<double> xn = normalised(x, kNormWeight, kNormBias);
+      const std::vector<double> xn =
+          sums_ == Sums::kRounded ? normalised_in_f32(x) : normalised(x, kNormWeight, kNormBias);
       for (int64_t h = 0; h < h_; ++h) {
         const auto gated = [&](Input proj, Input gates) {
           return round_to(bits_, at(kMask, edge) * dot(proj, h, xn) * sigmoid(dot(gates, h, xn)));
@@ -130,6 +132,28 @@ class Loop {
       values[i] = normal * at(weight, element) + at(bias, element);
     }
     return values;
+  }
+
+  // Deviations from the first value, sums from the first term to the last, products with 1/C.
+  std::vector<double> normalised_in_f32(const std::vector<double>& values) const {
+    const auto first = static_cast<float>(values[0]);
+    const float share = 1 / static_cast<float>(c_);
+    std::vector<float> deviations;
+    float sum = 0, squares = 0;
+    for (double value : values) sum += deviations.emplace_back(static_cast<float>(value) - first);
+    const float mean = sum * share;
+    for (float& deviation : deviations) {
+      deviation -= mean;
+      squares += deviation * deviation;
+    }
+    const float root = 1 / std::sqrt(squares * share + static_cast<float>(kEpsilon));
+    std::vector<double> result;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto element = static_cast<int64_t>(i);
+      const float scaled = deviations[i] * root * static_cast<float>(at(kNormWeight, element));
+      result.push_back(scaled + static_cast<float>(at(kNormBias, element)));
+    }
+    return result;
   }
 
   double dot(Input weight, int64_t row, const std::vector<double>& values) const {

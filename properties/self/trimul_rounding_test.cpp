@@ -117,6 +117,41 @@ TEST(TriMulOracle, BoundsProjectionsThatAreTruncated) {
   }
 }
 
+// A norm in f32 of 15 channels, of which the first is far from all others: deviations and their sums have no errors, 1/15 has
+// one that is the same at all edges. Equal weights make left 0 but for what the mean is wrong by.
+TEST(TriMulOracle, BoundsMeansWhoseErrorsAreAlike) {
+  const int64_t channels = 15;
+  const auto change = [](Input input, int64_t e, float& value) {
+    const int64_t h = e / channels, c = e % channels;
+    const double uniform = CounterRandom(1, input).uniform(static_cast<uint64_t>(e));
+    if (input == kX) value = c == 0 ? 0 : 64 + static_cast<float>(std::floor(1024 * uniform)) / 65536;
+    if (input == kNormWeight || input == kToOutNormWeight) value = 1;
+    if (input == kNormBias || input == kToOutNormBias) value = 0;
+    if (input == kLeftGate || input == kRightGate || input == kOutGate) value = 0;
+    if (input == kLeftProj)
+      value = static_cast<float>((h % 2 == 0 ? 0x1p-20 : -0x1.8p-21) * static_cast<double>(h + 1));
+    if (input == kRightProj) value = c == 0 ? 1 + static_cast<float>(h) / 16 : 0;
+  };
+  expect_bounded(Factor::kStored, DType::kF32, sized(512, channels, 8), change, Sums::kRounded);
+}
+
+// Deviations from the first channel that are all equal but for one: their sum loses the same with each of them as long as its
+// unit is the same, and more than sums of numbers that have nothing to do with each other would. Left has the mean alone.
+TEST(TriMulOracle, BoundsMeansOfEqualDeviations) {
+  const int64_t channels = 3000;
+  const auto change = [](Input input, int64_t e, float& value) {
+    const int64_t h = e / channels, c = e % channels;
+    if (input == kX) value = c == 0 ? 0 : 1.2f + 1e-7f * static_cast<float>(h);
+    if (input == kNormWeight || input == kToOutNormWeight) value = 1;
+    if (input == kNormBias || input == kToOutNormBias) value = 0;
+    if (input == kLeftGate || input == kRightGate || input == kOutGate) value = 0;
+    if (input == kLeftProj)
+      value = static_cast<float>((h % 2 == 0 ? 0x1p-20 : -0x1.8p-21) * static_cast<double>(h + 1));
+    if (input == kRightProj) value = c == 0 ? 1 + static_cast<float>(h) / 16 : 0;
+  };
+  expect_bounded(Factor::kStored, DType::kF32, sized(2, channels, 8), change, Sums::kRounded);
+}
+
 // What a truncated sum loses depends on where it lies between two powers of two: p is just above one where right is
 // positive, and just below where right is negative, in every other channel. hidden cancels, and what p loses does not.
 TEST(TriMulOracle, BoundsProjectionsThatAreTruncatedFromEdgeToEdge) {
