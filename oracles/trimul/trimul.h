@@ -32,8 +32,8 @@
 // p       a projection W xn:  s = r sum W^2 s(xn) + s_m/sigma^2 (sum W w)^2 + s_rho (p - W bias)^2 + n q^2 M^2, of n = C
 //         sums, 3C of split factors. M^2 is the largest of p^2 + sum W^2 xn^2 and the mean squares of partial sums of this
 //         data, for c that ascends and for c that descends; of sums in other orders M is assumed. What errs alike at all
-//         edges is kept apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a row that
-//         are equal; and, where f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
+//         edges is kept apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a
+//         row that are equal; and, where f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
 //         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126, with factors of f16, where 1/(ab) may serve
 //         two of them, 5u. Two products. Rounded as a factor, and stored

@@ -158,11 +158,10 @@ class Failures(ProgramTest):
             if not under:
                 self.assertLessEqual(abs(float(percent) - part), part / 100)
         # Nothing is finite.
-        case = "trimul/cpu/f32/b=1/n=9/c=4/h=4/mask=1/data=nonfinite"
-        result = assay("replay", case, "--shares")
-        self.assertNotIn("alone", result.stdout)
-        self.assertIn("no finite element has a bound to divide by stages", result.stderr)
-        self.assertEqual(assay("replay", case, "--shares", "--quiet").stderr, "")
+        nonfinite = ["replay", "trimul/cpu/f32/b=1/n=9/c=4/h=4/mask=1/data=nonfinite", "--shares"]
+        self.assertNotIn("alone", assay(*nonfinite).stdout)
+        self.assertIn("no finite element has a bound to divide by stages", assay(*nonfinite).stderr)
+        self.assertEqual(assay(*nonfinite, "--quiet").stderr, "")
         # No other oracle divides its bound.
         result = assay("replay", CASE, "--shares")
         self.assertEqual(result.stdout, assay("replay", CASE).stdout)
