@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "oracles/trimul/lanes.h"
+
 namespace assay::trimul::oracle {
 
 void Alike::Positions::add(int bits, double value) {
@@ -18,7 +20,7 @@ void Alike::Positions::add(const Positions& other) {
   for (size_t at = 0; at < counts_.size(); ++at) counts_[at] += other.counts_[at];
 }
 
-double Alike::Positions::kappa() const {
+ASSAY_VECTORS double Alike::Positions::kappa() const {
   constexpr size_t kParts = 1 << kBits;
   std::array<double, 2 * kParts> twice;  // around the circle and once more
   double count = 0;
@@ -29,8 +31,9 @@ double Alike::Positions::kappa() const {
   if (count <= 1) return count;
   double sum = 0;
   for (size_t parts = 0; parts <= kParts / 2; ++parts) {
-    double pairs = 0;
-    for (size_t at = 0; at < kParts; ++at) pairs += twice[at] * twice[at + parts];
+    Lanes lanes{};
+    for_lanes(kParts, [&](size_t at, size_t lane) { lanes[lane] += twice[at] * twice[at + parts]; });
+    const double pairs = total(lanes);
     const double distance = static_cast<double>(parts) / kParts;
     // 0 on average over all distances.
     const double alike = 1 - 6 * distance * (1 - distance) - 1.0 / (kParts * kParts);

@@ -44,24 +44,17 @@ Errors own_errors(const Units& units, const Value& p, const Gate& gate, double m
   return own;
 }
 
-// What weights of one matrix meet, (H, C): sum_k other[h,k] * slopes[k,h] * xn[k,c].
+// What weights of one matrix meet, (H, columns): sum_k other[h,k] * slopes[k,h] * xn[k,c]; columns is a multiple of kLanes.
 ASSAY_VECTORS void meet_weights(const double* other, const double* slopes, const double* xn, size_t nodes,
-                                size_t hidden, size_t channels, double* to) {
-  std::fill(to, to + hidden * channels, 0.0);
+                                size_t hidden, size_t columns, double* to) {
   for (size_t h = 0; h < hidden; ++h) {
-    size_t c = 0;
-    for (; c + kLanes <= channels; c += kLanes) {
+    for (size_t c = 0; c < columns; c += kLanes) {
       Lanes sums{};
       for (size_t k = 0; k < nodes; ++k) {
         const double factor = other[h * nodes + k] * slopes[k * hidden + h];
-        for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += factor * xn[k * channels + c + lane];
+        for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += factor * xn[k * columns + c + lane];
       }
-      std::copy(sums.begin(), sums.end(), &to[h * channels + c]);
-    }
-    for (size_t k = 0; k < nodes && c < channels; ++k) {
-      const double factor = other[h * nodes + k] * slopes[k * hidden + h];
-      for (size_t rest = c; rest < channels; ++rest)
-        to[h * channels + rest] += factor * xn[k * channels + rest];
+      std::copy(sums.begin(), sums.end(), &to[h * columns + c]);
     }
   }
 }
@@ -238,6 +231,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
     const Edge e = sides_.edge_of_row(b, i, static_cast<int64_t>(k));
     const double m = mask_of(question_, b, i, static_cast<int64_t>(k));
     node.xn.insert(node.xn.end(), e.xn.begin(), e.xn.end());
+    node.xn.resize((k + 1) * columns_);
     node.signatures.push_back(e.signature);
     values.push_back(m == 0 ? kNan : std::abs(e.signature * m));
     const std::vector<Value> projected = project(proj, e, units_), gated = project(gates, e, units_);
@@ -356,16 +350,19 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     if (f.terms[h] > 0) own.add(units_.tiny_hidden);
     if (units_.hidden_storage > 0) own.add(storage * (std::abs(f.hidden[h]) + f.hidden_error[h]) + f.lost);
   }
-  std::vector<double> met(hidden_ * channels_);
+  std::vector<double> met(hidden_ * columns_);
   for (size_t matrix = 0; matrix < 4 && has_weights; ++matrix) {
     const Node& side = matrix < 2 ? left : right;
     const Row& other = matrix < 2 ? r : l;
     meet_weights(other.value.data(), (matrix % 2 == 0 ? side.by_proj : side.by_gate).data(), side.xn.data(),
-                 nodes_, hidden_, channels_, met.data());
-    for (size_t at = 0; at < met.size(); ++at) {
-      Errors& of_channel = result.weights[at / channels_];
-      of_channel.s += weights_[matrix].squares[at] * square(met[at]);
-      of_channel.limit += weights_[matrix].limits[at] * std::abs(met[at]);
+                 nodes_, hidden_, columns_, met.data());
+    for (size_t h = 0; h < hidden_; ++h) {
+      const double *squares = &weights_[matrix].squares[h * channels_],
+                   *limits = &weights_[matrix].limits[h * channels_], *of_row = &met[h * columns_];
+      for (size_t c = 0; c < channels_; ++c) {
+        result.weights[h].s += squares[c] * square(of_row[c]);
+        result.weights[h].limit += limits[c] * std::abs(of_row[c]);
+      }
     }
   }
   return result;

@@ -91,7 +91,7 @@ class Roundings {
     std::vector<double> weights;           // (N, H): s_w
     std::vector<double> lost;              // (N, H): what projections lose to truncation, at most
     std::vector<double> all, all_second;   // (N, H): limits of the error, and of its products of two errors
-    std::vector<double> xn;                // (N, C)
+    std::vector<double> xn;                // (N, columns)
     std::vector<double> signatures;        // (N): of xn
     double repeats = 1;                    // of equal values of one channel
   };
