@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(All, EveryOp, testing::ValuesIn(registry().ops()),
 TEST_P(EveryOp, LoopIsRightBeforeAFaultIsPlanted) {
   const Specimen& specimen = test::specimen(op().name, "narrow_offsets");
   FuzzOptions options;
-  if (test::kIsSanitized) options.cases = 60;
+  if (test::kIsSanitized) options.cases = 30;
   options.max_shrinks = 0;
   int64_t passed = 0;
   fuzz(subject(specimen.path), test::cpu(), options, [&](const Judged& judged) {

@@ -23,15 +23,9 @@
 #include "properties/core/generate.h"
 #include "properties/core/random.h"
 #include "properties/core/registry.h"
+#include "properties/self/sanitized.h"
 
 namespace assay::test {
-
-// Sanitizers slow the tests down by up to ten times. What they look for shows in fewer cases than a wrong number does.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
 
 inline Device& cpu() {
   static const std::unique_ptr<Device> device = open_cpu();
