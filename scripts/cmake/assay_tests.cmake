@@ -83,6 +83,7 @@ endif()
 # Sanitizers look at our own code; what follows tests the program and the repository.
 if(ASSAY_SANITIZE)
   target_compile_options(assay_reports PRIVATE -O0)  # mostly templates of its libraries
+  include(assay_precompile)
   return()
 endif()
 
