@@ -22,14 +22,14 @@ double grams_of(const Dims& dims) {
   return size_of(dims, "n") * size_of(dims, "h") * size_of(dims, "h") / 2;
 }
 double work_of(const Dims& dims) {
-  return grams_of(dims) * (size_of(dims, "c") + 2);
+  return grams_of(dims) * size_of(dims, "c");
 }
 
 }  // namespace
 
 Roundings::Extent Roundings::affordable(const Dims& dims) {
   const double n = size_of(dims, "n"), c = size_of(dims, "c");
-  const double edges = size_of(dims, "b") * n * n, slopes = size_of(dims, "h") * (c + 2);
+  const double edges = size_of(dims, "b") * n * n, slopes = size_of(dims, "h") * c;
   const double work = edges * n * (slopes * (c + 4) * 2 + size_of(dims, "h") * kOfTerms);
   if (edges * slopes <= kMostSlopes && work <= kMostWork) return Extent::kAll;
   return grams_of(dims) <= kMostGrams && work_of(dims) <= kMostWork ? Extent::kSome : Extent::kNothing;

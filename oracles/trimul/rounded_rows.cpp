@@ -134,8 +134,6 @@ void Roundings::Finished::measure_gates() {
     double* slopes = &gates_.slopes[h * of_.columns_];
     for (size_t c = 0; c < channels_; ++c)
       slopes[c] = w.values[h * channels_ + c] * std::sqrt(edge_.repeats) * edge_.alike[c];
-    slopes[channels_] = w.weighted[h] * edge_.shared;
-    slopes[channels_ + 1] = (g.value - w.biased[h]) * edge_.rho;
   }
   const double grown = std::sqrt(growth(stored.kappa())), grown_known = std::sqrt(growth(known));
   for (size_t h = 0; h < hidden_; ++h) {
@@ -244,11 +242,7 @@ void Roundings::Finished::add_channels(size_t form, Element& to) const {
 void Roundings::Finished::add_gate(size_t c, Element& to) const {
   const double* form = &gate_forms_[c * hidden_];
   Errors xn;
-  for (size_t column = 0; column < of_.columns_; ++column) {
-    const double one = through_gates_[c * of_.columns_ + column];
-    xn.s += square(one);
-    xn.limit += std::abs(one) * of_.reach_[column];
-  }
+  for (size_t at = c * of_.columns_; at < (c + 1) * of_.columns_; ++at) xn.add(through_gates_[at]);
   // The edge of the gate may be one of those of left and right.
   to.linear.s += xn.s + 2 * std::sqrt(xn.s * first_[c].s);
   to.linear.limit += xn.limit;

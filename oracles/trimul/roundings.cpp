@@ -94,8 +94,7 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
       nodes_(static_cast<size_t>(question.dims["n"])),
       channels_(static_cast<size_t>(question.dims["c"])),
       hidden_(static_cast<size_t>(question.dims["h"])),
-      columns_((channels_ + 2 + kLanes - 1) / kLanes * kLanes),
-      reach_(columns_, 1),
+      columns_((channels_ + kLanes - 1) / kLanes * kLanes),
       is_small_(affordable(question.dims) == Extent::kAll),
       is_covered_(covered_nodes(question.dims)),
       weights_(weights_of(
@@ -109,7 +108,6 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
       lefts_(static_cast<size_t>(question.dims["b"]) * nodes_),
       rights_(lefts_.size()) {
   for (size_t c = 0; c < channels_; ++c) is_fixed_[c] = sides.is_fixed(c);
-  for (size_t c = channels_; c < columns_; ++c) reach_[c] = reach_of_norm(channels_);
   std::vector<double> sides_of[2], gates;
   for (size_t h = 0; h < hidden_; ++h) {
     for (int side = 0; side < 2; ++side) {
@@ -203,9 +201,7 @@ const Roundings::Node& Roundings::node(bool is_right, int64_t b, int64_t i) cons
 
 // Of the error of a projection of one edge.
 double Roundings::limit_of(const Projection& w, size_t h, const Value& value, const Edge& e) const {
-  const double norm = std::abs(w.weighted[h]) * e.shared + std::abs(value.value - w.biased[h]) * e.rho;
-  double limit = reach_of_norm(channels_) * norm +
-                 std::sqrt(static_cast<double>(channels_) * units_.products * value.sum);
+  double limit = std::sqrt(static_cast<double>(channels_) * units_.products * value.sum);
   for (size_t c = 0; c < channels_; ++c) limit += std::abs(w.values[h * channels_ + c]) * e.limits[c];
   return std::min(limit + kLambda * std::sqrt(value.weights), kLambda * std::sqrt(value.s + value.weights)) +
          value.lost;
@@ -247,8 +243,6 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
         const size_t w = h * channels_ + c;
         slopes[c] = (a * proj.values[w] + slope * gates.values[w]) * std::sqrt(e.repeats) * e.alike[c];
       }
-      slopes[channels_] = (a * proj.weighted[h] + slope * gates.weighted[h]) * e.shared;
-      slopes[channels_ + 1] = (a * (p.value - proj.biased[h]) + slope * (g.value - gates.biased[h])) * e.rho;
       for (size_t c = 0; c < columns_; ++c)
         (is_fixed_[c] ? node.fixed : node.squares)[at] += square(slopes[c]);
 

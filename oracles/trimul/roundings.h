@@ -77,9 +77,9 @@ class Roundings {
   // Of left, or right, of one first node.
   struct Node {
     std::once_flag once;
-    std::vector<double> slopes;  // (N, H, C + 2): derivatives by the roundings of xn, times their limits
+    std::vector<double> slopes;  // (N, H, columns): derivatives by the roundings of xn, times their limits
     std::vector<double>
-        grams;  // in their place (N, H (H + 1) / 2), of a large problem: sums over C + 2 of products
+        grams;  // in their place (N, H (H + 1) / 2), of a large problem: sums over C of products
     std::vector<double> squares;  // (N, H): sums of their squares
     std::vector<double>
         fixed;  // (N, H): of those of channels of xn that are the same at all edges, which `squares` lacks
@@ -128,7 +128,6 @@ class Roundings {
   const std::vector<double>& out_norm_weight_;
   const Lost& lost_;
   size_t nodes_, channels_, hidden_, columns_;
-  std::vector<double> reach_;  // (columns): limits of what stands for one rounding, in roots of s
   bool is_small_;
   std::vector<char> is_covered_;  // (B, N): nodes of a large problem
   std::vector<Weights> weights_;  // of left, its gate, right, its gate, the output's gate

@@ -107,7 +107,7 @@ std::vector<Form> Roundings::shared(const Node& left, const Node& right, const R
         if (form + 1 < count) sum[c] += sign_of(c) * one[c];
         square_sum[c] += one[c] * one[c];
         common[c] += one[c] * last[c];
-        to.limit += std::abs(one[c]) * reach_[c];
+        to.limit += std::abs(one[c]);
         if (is_fixed_[c] ? t + 1 < terms.size() : !is_last) continue;
         const double of_sum = sum[c] * sum[c], common_of_sum = sum[c] * last_sum[c];
         to.s += std::max(of_sum, square_sum[c]);

@@ -11,20 +11,6 @@
 #include "oracles/trimul/roundings.h"
 
 namespace assay::trimul::oracle {
-namespace {
-
-// The most values that lie within a distance of each other.
-double most_within(std::vector<double> values, double distance) {
-  std::ranges::sort(values);
-  size_t most = 1;
-  for (size_t first = 0, end = 0; end < values.size(); ++end) {
-    while (values[end] - values[first] > distance) ++first;
-    most = std::max(most, end + 1 - first);
-  }
-  return static_cast<double>(most);
-}
-
-}  // namespace
 
 Sides::Sides(const Question& question, const Units& units)
     : question_(question),
@@ -108,57 +94,44 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
   const double u = units_.norm_in, range = s.range;
   e.is_open = n * range >= kOverflow;
   const double own = channels_ == 1 ? 0 : 2 * u * range;
-  e.shared = channels_ == 1 ? 0 : u * range * std::sqrt(n / 3 + 1) / s.sigma;
-  std::vector<double> deviations(count);
-  for (size_t c = 0; c < count; ++c) deviations[c] = std::abs(e.xn[c] - s.mean);
-  const double equal = most_within(deviations, u * n * range);
-  e.lost_shared = ((has_bits(n, 1) ? 0 : 2) + equal - 1) * u * range / s.sigma;
-  const double mean_error = (reach(n) * e.shared + e.lost_shared) * s.sigma;
-  const double variance_s =
-      equal * s.variance * (4 * square(own) + square(u * range)) / n + n * square(u * s.variance);
-  const double variance_error =
-      reach(3 * n) * std::sqrt(variance_s) + (equal - 1) * u * s.variance + square(own + mean_error);
+  const double sums = std::min((n + 1) / 2, 18 + n / 64);  // of parts of 32 terms, and of those sums
+  const double mean_error = channels_ == 1 ? 0 : (sums + (has_bits(n, 1) ? 1 : 3)) * u * range;
+  double size = 0;  // of deviations, on average
+  for (double x : e.xn) size += std::abs(x - s.mean) / n;
+  const double variance_error = 2 * size * own + square(own + mean_error) + 2 * sums * u * s.variance;
   const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
-  e.rho = std::sqrt(variance_s) / square(s.sigma) / 2;
-  if (s.range > 0) e.lost_rho = std::max(0.0, s.sigma / std::sqrt(least) - 1 - reach(3 * n) * e.rho) + 4 * u;
+  e.rho = s.range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
+  e.shared = mean_error / s.sigma;
   const double lost = square(units_.projection_factor > 0 ? lost_.xn : 0);
-  std::vector<double> scaled(count), magnitudes(count);
-  e.squares.resize(count);
   double sum = 0;
+  std::vector<double> magnitudes(count);
+  e.own.resize(count);
+  e.limits.resize(count);
+  e.squares.resize(count);
   for (size_t c = 0; c < count; ++c) {
-    const double weight = norm_weight_[c];
-    scaled[c] = (e.xn[c] - s.mean) / s.sigma * weight;
-    const double xn = scaled[c] + norm_bias_[c];
+    const double weight = norm_weight_[c], scaled = (e.xn[c] - s.mean) / s.sigma * weight;
+    const double xn = scaled + norm_bias_[c];
     e.is_open |= std::abs(xn) >= kOverflow;
     e.is_nan |= std::isnan(xn);
     // The sign of an infinity hangs on a difference from the mean.
-    if (std::isinf(weight) && deviations[c] <= own + mean_error) e.is_open = true;
+    if (std::isinf(weight) && std::abs(e.xn[c] - s.mean) <= own + mean_error) e.is_open = true;
     e.xn[c] = xn;
     e.squares[c] = xn * xn;
+    e.own[c] = square(weight / s.sigma * own) + square(2 * u * scaled) + square(u * xn) +
+               square(units_.projection_factor * xn) + square(units_.tiny_in) + lost;
+    e.limits[c] = std::abs(weight / s.sigma) * own + 2 * u * std::abs(scaled) +
+                  (u + units_.projection_factor) * std::abs(xn) + units_.tiny_in + std::sqrt(lost);
+    if (is_fixed(c)) {
+      e.fixed.resize(count);
+      std::swap(e.fixed[c], e.own[c]);
+    }
     sum += xn * xn;
     magnitudes[c] = std::abs(xn);
     e.signature += xn * (1 + std::sqrt(static_cast<double>(c)) / 3);
   }
   e.norm = std::sqrt(sum);
   e.repeats = std::isfinite(sum) ? most_repeats(magnitudes) : 1;
-  // Equal deviations are wrong by the same, also where their weights differ.
-  const double repeats = std::max(1.0, equal / e.repeats);
-  e.own.resize(count);
-  e.limits.resize(count);
-  e.alike.resize(count);
-  for (size_t c = 0; c < count; ++c) {
-    const double xn = e.xn[c], of_d = std::abs(norm_weight_[c] / s.sigma) * own,
-                 of_product = u * std::abs(scaled[c]);
-    e.own[c] = repeats * (square(of_d) + square(of_product)) + 3 * square(of_product) + square(u * xn) +
-               square(units_.projection_factor * xn) + square(units_.tiny_in) + lost;
-    e.limits[c] = of_d + 2 * of_product + (u + units_.projection_factor) * std::abs(xn) + units_.tiny_in +
-                  std::sqrt(lost);
-    e.alike[c] = e.limits[c] + (std::sqrt(repeats) - 1) * (of_d + of_product);
-    if (is_fixed(c)) {
-      e.fixed.resize(count);
-      std::swap(e.fixed[c], e.own[c]);
-    }
-  }
+  e.alike = e.limits;
   if (units_.projection_factor > 0) {
     Alike alike(units_);
     for (double xn : e.xn) alike.add(xn);

@@ -262,15 +262,14 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
       Value& to = values[h];
       to.value = p;
       to.is_open = w.norms[h] * e.norm >= kOverflow && std::isfinite(w.norms[h] * e.norm);
-      to.lost = e.lost_shared * std::abs(w.weighted[h]) + e.lost_rho * std::abs(p - w.biased[h]);
+      to.lost = e.shared * std::abs(w.weighted[h]) + e.rho * std::abs(p - w.biased[h]);
       if (units.is_truncated) {
         to.lost += terms * units.projection_sum * std::sqrt(m2);
       } else {
         to.sum = terms * square(units.projection_sum) * m2;
       }
       if (of_row.term_squares > 0) to.sum += terms * square(units.tiny_projection);
-      to.s = e.repeats * sums.own[row] + square(e.shared * w.weighted[h]) +
-             square((p - w.biased[h]) * e.rho) + to.sum;
+      to.s = e.repeats * sums.own[row] + to.sum;
       if (!has_weights) continue;
       to.weights = square(units.projection_weight) * rounded[row] +
                    square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[row];

@@ -22,16 +22,6 @@ inline double square(double value) {
   return value * value;
 }
 
-// So many roots of its s the error of a sum of n roundings is at most: 7 but for the probability above, sqrt(n) by Cauchy's
-// inequality.
-inline double reach(double n) {
-  return std::min(kLambda, std::sqrt(n));
-}
-// How many of n roundings of partial sums count.
-inline double roundings(double n) {
-  return std::sqrt(n) * reach(n);
-}
-
 // What a counterfeit gets wrong.
 enum class Fault : uint8_t {
   kMaskIgnored,
@@ -79,21 +69,15 @@ struct Edge {
   std::vector<double> own;  // s of each
   std::vector<double>
       fixed;  // s of those that are the same at all edges, in place of `own`; empty without any
-  std::vector<double> limits;            // of all these roundings of each
-  std::vector<double> alike;             // likewise, as large as others like them make them count
-  std::vector<double> squares;           // of xn
-  double shared = 0, rho = 0;            // of m / sigma and of 1/sqrt(V + eps): roots of s
-  double lost_shared = 0, lost_rho = 0;  // the most that others may have as well
-  double repeats = 1;                    // r
-  double kappa = 0;                      // of its own channels
-  double norm = 0;                       // of xn
-  double signature = 0;                  // equal for equal xn
+  std::vector<double> limits;   // of all these roundings of each
+  std::vector<double> alike;    // likewise, as large as others like them make them count
+  std::vector<double> squares;  // of xn
+  double shared = 0, rho = 0;   // m / sigma, and the error of 1/sqrt(V + eps)
+  double repeats = 1;           // r
+  double kappa = 0;             // of its own channels
+  double norm = 0;              // of xn
+  double signature = 0;         // equal for equal xn
 };
-
-// Of `shared` and `rho` in limits: sums over C of three roundings at most.
-inline double reach_of_norm(size_t channels) {
-  return reach(3 * static_cast<double>(channels));
-}
 
 inline constexpr size_t kGroupRows = 4;  // of weights, projected at once
 
@@ -119,7 +103,7 @@ struct Projection {
 struct Value {
   double value = 0, s = 0, weights = 0;  // weights: s_w, of what errs alike at all edges
   double sum = 0;                        // what s has of the products' sum
-  double lost = 0;  // n q M of truncated sums, and what is not random of the norm: with one sign at all edges
+  double lost = 0;  // the most that nothing random is known of: of the norm, and of sums that are truncated
   bool is_open = false;
   // What errs alike at all edges, as if weights alone did.
   double alike() const { return square(std::sqrt(weights) + lost / kLambda); }
@@ -183,6 +167,11 @@ inline double m_squared(const PartialSums<double>& sums, double count) {
 // eighth one. Between, up to seven terms lie before the next known one: the mean of the squares of their sums is at most
 // 28/n of `term_squares`.
 double m_squared_of_products(const double* left, const double* right, size_t n, double term_squares);
+
+// How many of n roundings of partial sums count.
+inline double roundings(double n) {
+  return std::min(n, kLambda * std::sqrt(n));
+}
 
 std::vector<double> vector_of(const ConstTensorView& view);  // of one dimension
 double largest_of(const std::vector<double>& values);        // magnitude

@@ -37,14 +37,16 @@ struct ContractionSums {
   double value, s, root_weights, magnitude;
 };
 
-// An error of left meets right with its error, one of right meets left.
+// What is random of left or right meets the other one with the errors of its weights, and those meet each other.
 ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n) {
   Lanes values{}, errors{}, weights{}, magnitudes{};
   for_lanes(n, [&](size_t k, size_t lane) {
     const double l = left.value[k], r = right.value[k], l2 = l * l, r2 = r * r;
+    const double most_l = std::abs(l) + kLambda * left.root_weights[k];
     const double most_r = std::abs(r) + kLambda * right.root_weights[k];
     values[lane] += l * r;
-    errors[lane] += (most_r * most_r + kLambda * kLambda * right.s[k]) * left.s[k] + l2 * right.s[k];
+    errors[lane] +=
+        (most_r * most_r + kLambda * kLambda * right.s[k]) * left.s[k] + most_l * most_l * right.s[k];
     weights[lane] += most_r * left.root_weights[k] + std::abs(l) * right.root_weights[k];
     magnitudes[lane] += l2 * r2;
   });

@@ -17,23 +17,20 @@
 // have equal errors: with r of n terms equal, r times s stands for them. Errors of projection and gate of one edge come
 // from the same xn, which doubles s at worst.
 //
-// xn      d = x - mean is wrong by 2uR of its own (two differences, neither larger than R) and, in common with its row, by
-//         what is wrong of the mean m of deviations from one of its values: j of them add up to jR at most, so that their
-//         sums make s_m = (uR)^2 (C/3 + 1); and 2uR for the product with 1/C, which is exact if C is a power of two.
-//         V is wrong by s_V = V (4 (2uR)^2 + (uR)^2) / C + C (uV)^2, since all d add up to 0, and by (2uR + |m^ - m|)^2;
-//         1/sqrt(V + eps) relatively by s_rho = s_V / (2 (V + eps))^2, by what the end of the interval of V makes more of
-//         it, and by 4u for the product with 1/C, the sum, the root, the quotient. Equal numbers that are added to a sum
-//         are rounded alike as long as the sum has the same unit: with e of |d| within uCR, the mean is wrong by
-//         (e - 1) uR more, V by (e - 1) uV, and the first term of s_V counts e times. What no s has may be the same at
-//         all edges, and is treated as what truncated sums lose. A sum of n roundings is wrong by min(7, sqrt(n)) roots of
-//         its s at most; here n <= 3C.
-//         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2, of which what is rounded before
-//         weights differ, (w/sigma)^2 (2uR)^2 + (u |xn - bias|)^2, counts e/r times if that is more
-// p       a projection W xn:  s = r sum W^2 s(xn) + s_m/sigma^2 (sum W w)^2 + s_rho (p - W bias)^2 + n q^2 M^2, of n = C
-//         sums, 3C of split factors. M^2 is the largest of p^2 + sum W^2 xn^2 and the mean squares of partial sums of this
-//         data, for c that ascends and for c that descends; of sums in other orders M is assumed. What errs alike at all
-//         edges is kept apart: s_w = f^2 r sum W^2 xn^2 over the weights that are no numbers of the format, r of those of a
-//         row that are equal; and, where f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
+// xn      d = x - mean is wrong by 2uR of its own: two differences, neither larger than R. The mean and V, sums of parts of
+//         32 terms at most, add up numbers that may be alike, as those of few bits are: what their additions lose is not
+//         taken for random. j deviations from one of the row's values add up to jR at most, j squares to CV: with
+//         a = min((C + 1)/2, 18 + C/64) the mean is wrong by m = (a + 1) u R, and 2uR more for the product with 1/C unless
+//         C is a power of two; 1/sqrt(V + eps) relatively by rho, the end of the interval
+//         |V^ - V| <= 2 mean(|d|) 2uR + (2uR + m)^2 + 2a u V, and 4u for the product with 1/C, the sum, the root, the
+//         quotient.
+//         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2
+// p       a projection W xn:  s = r sum W^2 s(xn) + n q^2 M^2, of n = C sums, 3C of split factors; and m/sigma |sum W w| +
+//         rho |p - W bias|, which may have one sign at all edges and is treated as what truncated sums lose. M^2 is the
+//         largest of p^2 + sum W^2 xn^2 and the mean squares of partial sums of this data, for c that ascends and for c
+//         that descends; of sums in other orders M is assumed. What errs alike at all edges is kept apart: s_w = f^2 r sum
+//         W^2 xn^2 over the weights that are no numbers of the format, r of those of a row that are equal; and, where
+//         f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
 //         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126, with factors of f16, where 1/(ab) may serve
 //         two of them, 5u. Two products. Rounded as a factor, and stored
@@ -41,8 +38,9 @@
 //         From N = 256 on the partial sums are those after each eighth term, and their root mean square sqrt(28/N sum
 //         left^2 right^2) more, for what up to seven terms change. r of the rows of xn that are equal, of both sides (on
 //         the diagonal they are the same) and without those that the mask makes 0; of weights (sum_k |right|
-//         sqrt(s_w(left)) + ...)^2, since their errors are those of all k. Errors of left meet |right| + 7 sqrt(s_w(right)),
-//         and 49 s(right) is added to its square. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
+//         sqrt(s_w(left)) + ...)^2, since their errors are those of all k. For products of two errors,
+//         s(left) and s_w(left) meet |right| + 7 sqrt(s_w(right)), s(right) meets |left| + 7 sqrt(s_w(left)), and
+//         49 s(left) s(right) is added. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
 //         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R, and u |mean| more where hidden is
 //         stored in 16 bits: there the mean may be rounded to one number; rho is the end of the interval of
@@ -104,8 +102,7 @@
 //             form, x - t tau or -x - t tau, exceeds t (1 - p_tau) - p. The limit is the t that makes this
 //             7 sqrt(s_x + 2 t |s_xtau| + t^2 s_tau), s_xtau = sum D_e(x) D_e(tau) l_e^2; or, if that is less, the
 //             quotient of the limits
-//   of xn     one l for all roundings of a value, one for those of the mean and one for those of 1/sqrt(V + eps), which
-//             reach min(7, sqrt(3C)) times their root of s. D = sum_h A (right left' + left right') for both sides' edges;
+//   of xn     one l for all roundings of a value. D = sum_h A (right left' + left right') for both sides' edges;
 //             equal edges count as the larger of the square of their sum and the sum of squares, and so do all edges
 //             in a channel of xn whose norm.weight is 0. The gate's edge (i,j) may be one of them: its deviation is
 //             added. left' = mask (sigmoid Wp + p sigmoid' Wg). Of a large problem the sum of squares of a form A is

@@ -134,19 +134,29 @@ class Loop {
     return values;
   }
 
-  // Deviations from the first value, sums from the first term to the last, products with 1/C.
+  // Of parts of 32 terms, and of those sums, in f32.
+  static float sum_in_f32(const std::vector<float>& terms) {
+    float sum = 0;
+    for (size_t begin = 0; begin < terms.size(); begin += 32) {
+      const auto first = terms.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto count = std::min<std::ptrdiff_t>(32, terms.end() - first);
+      sum += std::accumulate(first, first + count, 0.0f);
+    }
+    return sum;
+  }
+
+  // As the contract says, with deviations from the first value and products with 1/C.
   std::vector<double> normalised_in_f32(const std::vector<double>& values) const {
-    const auto first = static_cast<float>(values[0]);
     const float share = 1 / static_cast<float>(c_);
-    std::vector<float> deviations;
-    float sum = 0, squares = 0;
-    for (double value : values) sum += deviations.emplace_back(static_cast<float>(value) - first);
-    const float mean = sum * share;
+    std::vector<float> deviations, squares;
+    for (double value : values)
+      deviations.push_back(static_cast<float>(value) - static_cast<float>(values[0]));
+    const float mean = sum_in_f32(deviations) * share;
     for (float& deviation : deviations) {
       deviation -= mean;
-      squares += deviation * deviation;
+      squares.push_back(deviation * deviation);
     }
-    const float root = 1 / std::sqrt(squares * share + static_cast<float>(kEpsilon));
+    const float root = 1 / std::sqrt(sum_in_f32(squares) * share + static_cast<float>(kEpsilon));
     std::vector<double> result;
     for (size_t i = 0; i < values.size(); ++i) {
       const auto element = static_cast<int64_t>(i);

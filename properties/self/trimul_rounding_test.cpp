@@ -117,14 +117,14 @@ TEST(TriMulOracle, BoundsProjectionsThatAreTruncated) {
   }
 }
 
-// A norm in f32 of 15 channels, of which the first is far from all others: deviations and their sums have no errors, 1/15 has
-// one that is the same at all edges. Equal weights make left 0 but for what the mean is wrong by.
-TEST(TriMulOracle, BoundsMeansWhoseErrorsAreAlike) {
-  const int64_t channels = 15;
+// x in steps of 2^-8 but for the first channel: deviations from that one have all the same part of a unit of their sums, and
+// additions lose it again and again, at all edges alike. Left, whose weights are equal, is nothing but the mean's error.
+TEST(TriMulOracle, BoundsMeansWhoseSumsRoundAlike) {
+  const int64_t channels = 384;
   const auto change = [](Input input, int64_t e, float& value) {
     const int64_t h = e / channels, c = e % channels;
     const double uniform = CounterRandom(1, input).uniform(static_cast<uint64_t>(e));
-    if (input == kX) value = c == 0 ? 0 : 64 + static_cast<float>(std::floor(1024 * uniform)) / 65536;
+    if (input == kX) value = c == 0 ? 1.3e-4f : static_cast<float>(std::floor(64 + 192 * uniform)) / 256;
     if (input == kNormWeight || input == kToOutNormWeight) value = 1;
     if (input == kNormBias || input == kToOutNormBias) value = 0;
     if (input == kLeftGate || input == kRightGate || input == kOutGate) value = 0;
@@ -132,24 +132,8 @@ TEST(TriMulOracle, BoundsMeansWhoseErrorsAreAlike) {
       value = static_cast<float>((h % 2 == 0 ? 0x1p-20 : -0x1.8p-21) * static_cast<double>(h + 1));
     if (input == kRightProj) value = c == 0 ? 1 + static_cast<float>(h) / 16 : 0;
   };
-  expect_bounded(Factor::kStored, DType::kF32, sized(512, channels, 8), change, Sums::kRounded);
-}
-
-// Deviations from the first channel that are all equal but for one: their sum loses the same with each of them as long as its
-// unit is the same, and more than sums of numbers that have nothing to do with each other would. Left has the mean alone.
-TEST(TriMulOracle, BoundsMeansOfEqualDeviations) {
-  const int64_t channels = 3000;
-  const auto change = [](Input input, int64_t e, float& value) {
-    const int64_t h = e / channels, c = e % channels;
-    if (input == kX) value = c == 0 ? 0 : 1.2f + 1e-7f * static_cast<float>(h);
-    if (input == kNormWeight || input == kToOutNormWeight) value = 1;
-    if (input == kNormBias || input == kToOutNormBias) value = 0;
-    if (input == kLeftGate || input == kRightGate || input == kOutGate) value = 0;
-    if (input == kLeftProj)
-      value = static_cast<float>((h % 2 == 0 ? 0x1p-20 : -0x1.8p-21) * static_cast<double>(h + 1));
-    if (input == kRightProj) value = c == 0 ? 1 + static_cast<float>(h) / 16 : 0;
-  };
-  expect_bounded(Factor::kStored, DType::kF32, sized(2, channels, 8), change, Sums::kRounded);
+  for (const int64_t nodes : {2, 64})
+    expect_bounded(Factor::kStored, DType::kF32, sized(nodes, channels, 8), change, Sums::kRounded);
 }
 
 // What a truncated sum loses depends on where it lies between two powers of two: p is just above one where right is
@@ -200,6 +184,36 @@ TEST(TriMulOracle, BoundsProductsOfErrorsOfWeights) {
   };
   for (const int64_t nodes : {8, 64})
     expect_bounded(Factor::kBF16, DType::kBF16, sized(nodes, channels, 4), change);
+}
+
+// One side is 0 but for what rounding its weights makes of it, by channels without a norm.weight; the other one but for what
+// rounding xn does, by weights that are equal in triples of channels whose xn adds up to 0.
+TEST(TriMulOracle, BoundsErrorsOfWeightsTimesThoseOfTheOtherSide) {
+  const int64_t channels = 24, half = channels / 2;
+  for (const bool is_left : {true, false}) {
+    const auto change = [&](Input input, int64_t e, float& value) {
+      const int64_t h = e / channels, c = e % channels;
+      const auto uniform = [&](int64_t i) {
+        return CounterRandom(1, input).uniform(static_cast<uint64_t>(i));
+      };
+      if (input == kX) {
+        const double first = 1 + uniform(e / 3 * 3), second = 1 + uniform(e / 3 * 3 + 1);
+        value = static_cast<float>(c % 3 == 0 ? first : c % 3 == 1 ? second : -first - second);
+      }
+      if (input == kNormWeight) value = c < half ? 0 : 1;
+      if (input == kNormBias) value = c < half ? 1 : 0;
+      if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias)
+        value = 0;
+      if (input == kToOutNormWeight) value = 1;
+      if (input == (is_left ? kLeftProj : kRightProj)) {
+        const double between = 128.5 + std::floor(127 * uniform(e / 2));
+        value = c >= half ? 0 : static_cast<float>(e % 2 == 0 ? between + 0x1p-10 : 0x1p-10 - between) / 256;
+      }
+      if (input == (is_left ? kRightProj : kLeftProj))
+        value = c < half ? 0 : static_cast<float>(1 + (c / 3 + 3 * h) % 5) * (h % 2 == 0 ? 1.0f : -1.0f);
+    };
+    expect_bounded(Factor::kBF16, DType::kBF16, sized(8, channels, 8), change);
+  }
 }
 
 // Terms of the projections of left and right are positive in one half of the channels, and their opposites in the other:
