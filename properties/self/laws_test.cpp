@@ -8,7 +8,7 @@ namespace assay {
 namespace {
 
 constexpr uint64_t kSeeds = 32;
-constexpr uint64_t kSeedsOnTheCpu = test::kIsSanitized ? 6 : kSeeds;
+constexpr uint64_t kSeedsOnTheCpu = test::kIsSanitized ? 8 : kSeeds;
 
 class EveryLaw : public testing::TestWithParam<const Law*> {
  protected:
