@@ -1,5 +1,5 @@
-# Headers of libraries, parsed once for each set of flags: a fifth of what the builds for sanitizers take. The other builds
-# show that every file includes what it uses. ccache works with them if CCACHE_SLOPPINESS is as in the build presets.
+# Headers of libraries, parsed once for each set of flags in the builds for sanitizers. The other builds show that every
+# file includes what it uses. ccache works with them if CCACHE_SLOPPINESS is as in the build presets.
 set(library_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span> <string> <unordered_map>
                     <vector> <fmt/format.h>)
 target_precompile_headers(assay_core PRIVATE ${library_headers})

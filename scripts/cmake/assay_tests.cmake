@@ -16,10 +16,10 @@ if(ASSAY_SANITIZE)
 endif()
 
 function(assay_add_test_program name)
-  cmake_parse_arguments(arg "SERIAL" "LABEL" "FROM;LINK;SOURCES;ONE_THREAD" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "LABEL" "FROM;LINK;SOURCES;NOT_FOR_THREADS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${arg_FROM}/*.cpp)
   if(ASSAY_SANITIZE STREQUAL "thread")
-    foreach(test IN LISTS arg_ONE_THREAD)
+    foreach(test IN LISTS arg_NOT_FOR_THREADS)
       set(source ${PROJECT_SOURCE_DIR}/${arg_FROM}/${test}_test.cpp)
       if(NOT source IN_LIST sources)
         message(FATAL_ERROR "${name}: there is no ${source}")
@@ -68,12 +68,12 @@ std::vector<Audit> all_audits() {
 }  // namespace assay
 ]])
 
-# ONE_THREAD: tests in which nothing runs on a second thread, which need a GPU, or in which what does is judged in the
-# other files, too: laws and specimens are judged as paths are, and the judge asks every oracle from several threads.
-# ThreadSanitizer's build leaves them out.
+# NOT_FOR_THREADS, left out of ThreadSanitizer's build: tests that run nothing on a second thread, need a GPU, or run there
+# what the other files do, too: laws and specimens are judged as paths are, and the judge asks every oracle from several
+# threads.
 assay_add_test_program(assay_properties_test FROM properties/self SOURCES ${assay_audits} ${assay_audit_list}
                                              LINK ${ASSAY_MPFR}    LABEL unit.threads
-  ONE_THREAD bound capture case cheri cheri_rounding compare dtype generate guarded_tensor laws oracle regime specimens
+  NOT_FOR_THREADS bound capture case cheri cheri_rounding compare dtype generate guarded_tensor laws oracle regime specimens
              tensor trimul_gpu trimul_rounding trimul_stages tuner_model)
 assay_add_test_program(assay_bench_test      FROM bench/self                          LABEL unit.threads SERIAL)
 if(NOT ASSAY_SANITIZE STREQUAL "thread")  # it has none
