@@ -9,7 +9,7 @@
 // threads fills again by bulk copies whenever it comes by. 16-bit factors are multiplied by warpgroups (wgmma.cuh,
 // sm_90a), those of f32's width by single warps as tf32 (sm_80 and later), once, or three times with both parts of each
 // factor. A tensor core truncates each sum, so what a sum loses grows with the depth; of split factors this would be most
-// of the error, and f32 adds up, in registers, sums over kSplitDepth.
+// of the error, and f32 adds up, in registers, sums over kBlockDepth.
 //
 // A thread has the sums of two rows, `row` = 16 * warp of its group + lane / 4 and row + 8: sums[4j] and sums[4j + 1] are
 // row's columns 8j + 2q and 8j + 2q + 1 with q = lane % 4, sums[4j + 2] and sums[4j + 3] those of row + 8.
@@ -44,8 +44,6 @@ struct TileFactor {
   static constexpr int kBlockDepth = kIsShort ? 8 : 16;
   static constexpr int kBlockBytes = 8 * kBlockDepth * kBytes;
   static constexpr int kSlotNext = kSlotColumns / 8 * kBlockBytes;  // in a slot, and from a part to the next
-  static constexpr int kSplitDepth = 32;
-  static_assert(kParts == 1 || kSplitDepth % kSlotDepth == 0, "sums of whole slots are added up");
   // Of a ring: a warpgroup frees a slot when it has begun with the next one.
   static constexpr int kLeastSlots = kIsShort ? 2 : 1;
 
@@ -235,7 +233,6 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
                    : "r"(from)
                    : "memory");
     };
-    [[maybe_unused]] float done[64] = {};  // of split factors: the sums before this kSplitDepth
     for (int s = 0; s < slots; ++s) {
       const uint32_t slot = ring.wait();
 #pragma unroll
@@ -262,36 +259,31 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
               slot + static_cast<uint32_t>(k * Traits::kSlotNext + j * Traits::kBlockBytes) + own;
           float b[4], b_rest[4];
           load(b, weights);
-          if constexpr (Traits::kParts == 2) load(b_rest, weights + Traits::kSlotNext);
+          [[maybe_unused]] float part[4] = {};
+          float* const to = Traits::kParts == 2 ? part : &sums[4 * j];
+          if constexpr (Traits::kParts == 2) {
+            load(b_rest, weights + Traits::kSlotNext);
+#pragma unroll
+            for (int step = 0; step < 4; step += 2) {
+              mma_m16n8k8_tf32(to, upper_rest[step], lower_rest[step], upper_rest[step + 1],
+                               lower_rest[step + 1], b[step], b[step + 1]);
+              mma_m16n8k8_tf32(to, upper[step], lower[step], upper[step + 1], lower[step + 1], b_rest[step],
+                               b_rest[step + 1]);
+            }
+          }
 #pragma unroll
           for (int step = 0; step < 4; step += 2) {
-            if constexpr (Traits::kParts == 2) {
-              mma_m16n8k8_tf32(&sums[4 * j], upper_rest[step], lower_rest[step], upper_rest[step + 1],
-                               lower_rest[step + 1], b[step], b[step + 1]);
-              mma_m16n8k8_tf32(&sums[4 * j], upper[step], lower[step], upper[step + 1], lower[step + 1],
-                               b_rest[step], b_rest[step + 1]);
-            }
-            mma_m16n8k8_tf32(&sums[4 * j], upper[step], lower[step], upper[step + 1], lower[step + 1],
-                             b[step], b[step + 1]);
+            mma_m16n8k8_tf32(to, upper[step], lower[step], upper[step + 1], lower[step + 1], b[step],
+                             b[step + 1]);
+          }
+          if constexpr (Traits::kParts == 2) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[4 * j + i] += part[i];
           }
         }
       }
       ring.advance();
       ring.free_last();
-      if constexpr (Traits::kParts == 2) {
-        constexpr int kSplitSlots = Traits::kSplitDepth / Traits::kSlotDepth;
-        if (s % kSplitSlots == kSplitSlots - 1) {
-#pragma unroll
-          for (int i = 0; i < 64; ++i) {
-            done[i] += sums[i];
-            sums[i] = 0;
-          }
-        }
-      }
-    }
-    if constexpr (Traits::kParts == 2) {
-#pragma unroll
-      for (int i = 0; i < 64; ++i) sums[i] += done[i];
     }
   }
 }
