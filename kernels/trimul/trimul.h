@@ -16,9 +16,10 @@
 // strides  any, in elements, >= 0; inputs may repeat elements (stride 0); out must not
 // dtypes   f32, the mask as well: a boolean one holds 0 and 1
 // norms    in f32 at least, in two passes, of deviations from one of the row's own values, so that mean/std adds no error
-//          and equal values become 0; squares never overflow where the values themselves do not. Sums of more than 32 terms
-//          are sums of parts of 32 at most. They see values that are not rounded below f32, but for hidden in a path that
-//          keeps it in 16 bits. Rounding comes after normalising
+//          and equal values become 0; squares never overflow where the values themselves do not. A term of a
+//          sum of n > 32 goes through 18 + n/64 additions on average and 36 + n/32 at most, as it does in parts of 32. They
+//          see values that are not rounded below f32, but for hidden in a path that keeps it in 16 bits. Rounding comes
+//          after normalising
 // factors  what a recipe rounds to f16 (the factors of the products, hidden, the gate of the output) is stored times a power of
 //          two that depends on the inputs alone. With A, the largest magnitude that the inputs permit (below), A is
 //          stored as something from 2^12 to 2^15: nothing overflows, and what underflows is below A * 2^-37.

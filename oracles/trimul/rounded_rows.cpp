@@ -54,7 +54,7 @@ class Roundings::Finished {
   struct Gates {
     std::vector<double> value, slope, steepest, s, weights;
     std::vector<double> own;     // limit
-    std::vector<double> lost;    // by sums that are truncated
+    std::vector<double> lost;    // as that of a Value
     std::vector<double> slopes;  // (H, columns): as of a Node
   };
   // Of one element, before the last sum: linear errors, products of errors, and what the former share with tau.
@@ -91,7 +91,7 @@ class Roundings::Finished {
   double mean_deviation_ = 0, mean_own_ = 0, range_ = 0, shift_ = 0;
   double mean_square_ = 0;  // of the errors of hidden, without their mean and tau
   // Linear forms of hidden, (C + 2, H): one for each c, the mean, tau.
-  std::vector<double> forms_, direct_, sums_, products_;
+  std::vector<double> forms_, sums_, magnitudes_, products_;
   std::vector<Form> first_;
   // Linear forms of the gates, (C, H), and what they make of the roundings of xn: (C, columns).
   std::vector<double> gate_forms_, through_gates_;
@@ -106,7 +106,6 @@ void Roundings::Finished::measure_gates() {
   gates_.slopes.resize(hidden_ * of_.columns_);
   const Projection& w = of_.out_gate_;
   const double storage = units_.gate_storage > 0 ? of_.lost_.gate : 0;
-  const double terms = static_cast<double>(channels_) * units_.products;
   Alike stored(units_.storage_bits);
   double known = 0;
   std::vector<double> limits(hidden_);  // of the rounding to the dtype between the steps
@@ -129,8 +128,7 @@ void Roundings::Finished::measure_gates() {
       stored.add(gate.value);
     }
     gates_.lost[h] = slope * g.lost;
-    gates_.own[h] =
-        std::sqrt(gate.s) + limits[h] + storage + units_.tiny_out_gate + slope * std::sqrt(terms * g.sum);
+    gates_.own[h] = std::sqrt(gate.s) + limits[h] + storage + units_.tiny_out_gate;
     double* slopes = &gates_.slopes[h * of_.columns_];
     for (size_t c = 0; c < channels_; ++c)
       slopes[c] = w.values[h * channels_ + c] * std::sqrt(edge_.repeats) * edge_.alike[c];
@@ -158,21 +156,22 @@ void Roundings::Finished::measure_hidden() {
     mean_own_ += square(own_deviation_[h] / n_);
   }
   range_ = f_.is_uniform ? 0 : f_.statistics.range + 2 * most;
-  shift_ = (roundings(n_) + 2) * u_ * range_;
+  shift_ = mean_roundings(n_) * u_ * range_;
   if (!f_.is_uniform) shift_ += units_.norm_mean * std::abs(f_.statistics.mean);
   for (double one : error) mean_square_ += square(one + 2 * u_ * range_ + shift_) / n_;
 }
 
 void Roundings::Finished::make_forms() {
   forms_.resize((channels_ + 2) * hidden_);
-  direct_.resize(channels_ * hidden_);
+  std::vector<double> a(hidden_);
   sums_.resize(channels_);
+  magnitudes_.resize(channels_);
   products_.resize(channels_);
   for (size_t c = 0; c < channels_; ++c) {
-    double* a = &direct_[c * hidden_];
     for (size_t h = 0; h < hidden_; ++h) {
       a[h] = of_.to_out_.values[c * hidden_ + h] * gates_.value[h] * of_.out_norm_weight_[h];
       sums_[c] += a[h];
+      magnitudes_[c] += std::abs(a[h]);
       products_[c] += a[h] * normal_[h];
     }
     for (size_t h = 0; h < hidden_; ++h)
@@ -267,7 +266,6 @@ void Roundings::Finished::add_output(size_t c, Element& to) const {
     const size_t at = c * hidden_ + h;
     const double weight = std::abs(of_.to_out_.values[at]);
     const double twins = std::max(of_.gate_twins_[h], equal_z_[h]);
-    to.linear.add(std::abs(direct_[at]) * 2 * u_ * range_ / sigma_, of_.twins_[h]);
     const double y = 3 * u_ * std::abs(normal_[h] * of_.out_norm_weight_[h]) + u_ * std::abs(f_.y[h]) +
                      units_.tiny_norm_out;
     to.linear.add(weight * gates_.value[h] * y, twins);
@@ -316,10 +314,11 @@ double Roundings::Finished::error_of(size_t c, const Element& element, bool is_n
   const double linear = is_noise ? lambda * std::sqrt(element.linear.s) : element.linear.bound();
   const double certain = 1 - second * second_tau_ - 2 * u_ * range_ / sigma_, least = certain - tau;
   if (!(least > 0)) return HUGE_VAL;
-  const double others = second * element.products + std::abs(sums_[c]) * shift_ / sigma_;
+  const double others =
+      second * element.products + (std::abs(sums_[c]) * shift_ + magnitudes_[c] * 2 * u_ * range_) / sigma_;
   const double moved = std::min((linear + others) / least,
                                 quotient(certain, others, lambda, element.linear.s, element.common, tau_.s));
-  const double of_scale = (roundings(n_) + 7) * u_;
+  const double of_scale = (norm_additions(n_) + 4) * u_;
   const double curved = second * mean_square_ / square(sigma_ * least) / 2;
   return moved * (1 + of_scale) + std::abs(products_[c]) * (std::min(curved, 1.0) + of_scale);
 }

@@ -201,7 +201,7 @@ const Roundings::Node& Roundings::node(bool is_right, int64_t b, int64_t i) cons
 
 // Of the error of a projection of one edge.
 double Roundings::limit_of(const Projection& w, size_t h, const Value& value, const Edge& e) const {
-  double limit = std::sqrt(static_cast<double>(channels_) * units_.products * value.sum);
+  double limit = 0;
   for (size_t c = 0; c < channels_; ++c) limit += std::abs(w.values[h * channels_ + c]) * e.limits[c];
   return std::min(limit + kLambda * std::sqrt(value.weights), kLambda * std::sqrt(value.s + value.weights)) +
          value.lost;
@@ -220,7 +220,6 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   const Row& row = is_right ? sides_.right(b, i) : sides_.left(b, i);
   const Lost of_batch = sides_.lost(b);
   const double lost = units_.contraction_factor > 0 ? (is_right ? of_batch.right : of_batch.left) : 0;
-  const double terms = std::sqrt(static_cast<double>(channels_) * units_.products);
   const double factor = units_.contraction_factor + units_.left_storage + units_.projection_weight;
   std::vector<double> values;
   for (size_t k = 0; k < nodes_; ++k) {
@@ -246,9 +245,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
       for (size_t c = 0; c < columns_; ++c)
         (is_fixed_[c] ? node.fixed : node.squares)[at] += square(slopes[c]);
 
-      Errors own = own_errors(units_, p, gate, m, row.value[h * nodes_ + k], lost);
-      own.s += square(a) * p.sum + square(slope) * g.sum;
-      own.limit += terms * (std::abs(a) * std::sqrt(p.sum) + std::abs(slope) * std::sqrt(g.sum));
+      const Errors own = own_errors(units_, p, gate, m, row.value[h * nodes_ + k], lost);
       node.own[at] = own.s;
       node.own_limits[at] = own.limit;
 
@@ -336,7 +333,7 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     // Channels of left that are those of right are rounded alike where their edges are equal.
     own.s = is_shared_[h] ? std::max({repeats, left.repeats, right.repeats}) * (own_left + own_right)
                           : left.repeats * own_left + right.repeats * own_right;
-    // What sums lose to truncation is no product, but certain as products are.
+    // What sums lose is no product, but certain as products are.
     result.second[h] += lost + terms * units_.contraction_sum * std::sqrt(f.m2[h]);
     const double sum = f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0;
     own.s += sum;

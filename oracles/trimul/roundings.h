@@ -89,7 +89,7 @@ class Roundings {
     std::vector<double> second_mixed;      // (N, H): of two of which one is the channel's own
     std::vector<double> second_weights;    // (N, H): of two errors of weights
     std::vector<double> weights;           // (N, H): s_w
-    std::vector<double> lost;              // (N, H): what projections lose to truncation, at most
+    std::vector<double> lost;              // (N, H): as that of a Value
     std::vector<double> all, all_second;   // (N, H): limits of the error, and of its products of two errors
     std::vector<double> xn;                // (N, columns)
     std::vector<double> signatures;        // (N): of xn

@@ -93,15 +93,17 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
   const Statistics s = statistics_of(e.xn.data(), channels_);
   const double u = units_.norm_in, range = s.range;
   e.is_open = n * range >= kOverflow;
-  const double own = channels_ == 1 ? 0 : 2 * u * range;
-  const double sums = std::min((n + 1) / 2, 18 + n / 64);  // of parts of 32 terms, and of those sums
-  const double mean_error = channels_ == 1 ? 0 : (sums + (has_bits(n, 1) ? 1 : 3)) * u * range;
+  const double own = 2 * u * range, mean_error = mean_roundings(n) * u * range;
   double size = 0;  // of deviations, on average
   for (double x : e.xn) size += std::abs(x - s.mean) / n;
-  const double variance_error = 2 * size * own + square(own + mean_error) + 2 * sums * u * s.variance;
+  const double variance_error =
+      2 * size * own + square(own + mean_error) + 2 * norm_additions(n) * u * s.variance;
   const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
   e.rho = s.range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
   e.shared = mean_error / s.sigma;
+  e.differences = u * range / s.sigma;
+  e.scaled = 3 * u * std::sqrt(n * s.variance) / s.sigma;
+  e.added = u * std::sqrt(n);
   const double lost = square(units_.projection_factor > 0 ? lost_.xn : 0);
   double sum = 0;
   std::vector<double> magnitudes(count);
@@ -117,10 +119,8 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
     if (std::isinf(weight) && std::abs(e.xn[c] - s.mean) <= own + mean_error) e.is_open = true;
     e.xn[c] = xn;
     e.squares[c] = xn * xn;
-    e.own[c] = square(weight / s.sigma * own) + square(2 * u * scaled) + square(u * xn) +
-               square(units_.projection_factor * xn) + square(units_.tiny_in) + lost;
-    e.limits[c] = std::abs(weight / s.sigma) * own + 2 * u * std::abs(scaled) +
-                  (u + units_.projection_factor) * std::abs(xn) + units_.tiny_in + std::sqrt(lost);
+    e.own[c] = square(units_.projection_factor * xn) + square(units_.tiny_in) + lost;
+    e.limits[c] = units_.projection_factor * std::abs(xn) + units_.tiny_in + std::sqrt(lost);
     if (is_fixed(c)) {
       e.fixed.resize(count);
       std::swap(e.fixed[c], e.own[c]);
@@ -233,8 +233,8 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       row.s[at] = s;
       const double by_gate = std::sqrt(reach) * gate.slope;
       const double weights = square(gate.value) * p.weights + square(by_gate) * g.weights;
-      const double truncated = gate.value * p.lost + by_gate * g.lost;
-      row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + truncated / kLambda);
+      const double certain = gate.value * p.lost + by_gate * g.lost;
+      row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + certain / kLambda);
       row.is_open |= std::abs(value) >= kOverflow;
     }
   }

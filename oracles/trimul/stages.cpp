@@ -90,7 +90,6 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
   underflow_out_gate = at(kOutGate, 0x1p-126);
   is_scaled = recipe.factor == Factor::kF16 || recipe.intermediate == DType::kF16;
   is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
-  is_truncated = recipe.factor != Factor::kStored;
   products = is_split ? 3 : 1;
   factor_bits = factor_bits_of(recipe.factor);
   storage_bits = recipe.intermediate == DType::kF32   ? 53
@@ -157,14 +156,19 @@ Projection::Projection(const ConstTensorView& view, int factor_bits, const std::
                        const std::vector<double>& bias)
     : Projection(view, factor_bits) {
   for (int64_t h = 0; h < rows; ++h) {
-    double with_weight = 0, with_bias = 0;
+    double with_weight = 0, with_bias = 0, magnitudes = 0, squared = 0;
     for (int64_t c = 0; c < columns; ++c) {
       const double value = values[static_cast<size_t>(h * columns + c)];
-      with_weight += value * weight[static_cast<size_t>(c)];
+      const double product = value * weight[static_cast<size_t>(c)];
+      with_weight += product;
+      magnitudes += std::abs(product);
+      squared += product * product;
       with_bias += value * bias[static_cast<size_t>(c)];
     }
     weighted.push_back(with_weight);
     biased.push_back(with_bias);
+    absolute.push_back(magnitudes);
+    root.push_back(std::sqrt(squared));
   }
 }
 
@@ -262,14 +266,11 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
       Value& to = values[h];
       to.value = p;
       to.is_open = w.norms[h] * e.norm >= kOverflow && std::isfinite(w.norms[h] * e.norm);
-      to.lost = e.shared * std::abs(w.weighted[h]) + e.rho * std::abs(p - w.biased[h]);
-      if (units.is_truncated) {
-        to.lost += terms * units.projection_sum * std::sqrt(m2);
-      } else {
-        to.sum = terms * square(units.projection_sum) * m2;
-      }
-      if (of_row.term_squares > 0) to.sum += terms * square(units.tiny_projection);
-      to.s = e.repeats * sums.own[row] + to.sum;
+      to.lost = e.shared * std::abs(w.weighted[h]) + e.rho * std::abs(p - w.biased[h]) +
+                e.differences * w.absolute[h] + e.scaled * w.root[h] +
+                e.added * std::sqrt(of_row.term_squares) + terms * units.projection_sum * std::sqrt(m2);
+      if (of_row.term_squares > 0) to.lost += terms * units.tiny_projection;
+      to.s = e.repeats * sums.own[row];
       if (!has_weights) continue;
       to.weights = square(units.projection_weight) * rounded[row] +
                    square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[row];

@@ -41,15 +41,14 @@ struct Units {
       tiny_out;           // underflow in f32
   double underflow_gate;  // below which a sigmoid may become 0
   double underflow_out_gate;
-  double sigmoid;     // [units] roundings of a sigmoid beside those of its exponential
-  double norm_mean;   // of the mean as one number, where hidden is stored in 16 bits
-  bool is_scaled;     // f16
-  bool is_split;      // bf16x3, tf32x3
-  bool is_truncated;  // sums of products
-  double products;    // in place of one
-  int factor_bits;    // of a factor that is not rounded
-  int storage_bits;   // of what lies between the steps
-  double lost;        // to underflow in a format of f32's range, which nothing is scaled for
+  double sigmoid;    // [units] roundings of a sigmoid beside those of its exponential
+  double norm_mean;  // of the mean as one number, where hidden is stored in 16 bits
+  bool is_scaled;    // f16
+  bool is_split;     // bf16x3, tf32x3
+  double products;   // in place of one
+  int factor_bits;   // of a factor that is not rounded
+  int storage_bits;  // of what lies between the steps
+  double lost;       // to underflow in a format of f32's range, which nothing is scaled for
   // What a weight loses to underflow, of a tensor with this largest magnitude.
   double lost_weight(double largest) const { return is_scaled ? kUnderflowF16 * largest : lost; }
 };
@@ -66,13 +65,16 @@ Statistics statistics_of(const double* values, int64_t count);
 struct Edge {
   bool is_nan = false, is_open = false;
   std::vector<double> xn;
-  std::vector<double> own;  // s of each
+  std::vector<double> own;  // s of each, of its rounding to a factor
   std::vector<double>
       fixed;  // s of those that are the same at all edges, in place of `own`; empty without any
-  std::vector<double> limits;   // of all these roundings of each
+  std::vector<double> limits;   // of these roundings
   std::vector<double> alike;    // likewise, as large as others like them make them count
   std::vector<double> squares;  // of xn
   double shared = 0, rho = 0;   // m / sigma, and the error of 1/sqrt(V + eps)
+  double differences = 0;       // u R / sigma
+  double scaled = 0;            // 3u sqrt(C V) / sigma
+  double added = 0;             // u sqrt(C)
   double repeats = 1;           // r
   double kappa = 0;             // of its own channels
   double norm = 0;              // of xn
@@ -95,6 +97,7 @@ struct Projection {
   // rounded, times r of their row.
   std::vector<double> grouped, squares, rounded;
   std::vector<double> weighted, biased;  // sums over c with norm.weight, with norm.bias; empty without them
+  std::vector<double> absolute, root;    // of the former: sum of magnitudes, root of the sum of squares
   std::vector<double> norms;             // of the rows
   double largest = 0;                    // magnitude
 };
@@ -102,8 +105,7 @@ struct Projection {
 // A projection of one edge, one row of it.
 struct Value {
   double value = 0, s = 0, weights = 0;  // weights: s_w, of what errs alike at all edges
-  double sum = 0;                        // what s has of the products' sum
-  double lost = 0;  // the most that nothing random is known of: of the norm, and of sums that are truncated
+  double lost = 0;  // the most that nothing random is known of: of the norm and of the sum
   bool is_open = false;
   // What errs alike at all edges, as if weights alone did.
   double alike() const { return square(std::sqrt(weights) + lost / kLambda); }
@@ -168,9 +170,13 @@ inline double m_squared(const PartialSums<double>& sums, double count) {
 // 28/n of `term_squares`.
 double m_squared_of_products(const double* left, const double* right, size_t n, double term_squares);
 
-// How many of n roundings of partial sums count.
-inline double roundings(double n) {
-  return std::min(n, kLambda * std::sqrt(n));
+// a(n): how many additions of a norm's sum a term goes through on average; twice that at most.
+inline double norm_additions(double n) {
+  return std::min((n + 1) / 2, 18 + n / 64);
+}
+// What the mean is wrong by, in u R: by sums, the differences that are added up, and the product with 1/n.
+inline double mean_roundings(double n) {
+  return norm_additions(n) + (has_bits(n, 1) ? 1 : 3);
 }
 
 std::vector<double> vector_of(const ConstTensorView& view);  // of one dimension

@@ -109,14 +109,13 @@ class TriMul {
     const double terms = static_cast<double>(nodes_) * units_.products;
     double s = repeats * own;
     const double m2 = m_squared_of_products(&left.value[at], &right.value[at], n, magnitude);
-    const double truncated = units_.is_truncated ? terms * units_.contraction_sum * std::sqrt(m2) : 0;
-    if (!units_.is_truncated) s += terms * square(units_.contraction_sum) * m2;
+    const double sum = terms * units_.contraction_sum * std::sqrt(m2);
     if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);
     const double storage =
         units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && magnitude > 0 ? lost : 0);
     return {.value = value,
-            .error = kLambda * (std::sqrt(2 * s) + weights) + truncated + storage,
-            .variance = (s + weights * weights + truncated * truncated + storage * storage) / 3,
+            .error = kLambda * (std::sqrt(2 * s) + weights) + sum + storage,
+            .variance = (s + weights * weights + sum * sum + storage * storage) / 3,
             .size = std::max(std::abs(value), std::sqrt(magnitude)),
             .terms = magnitude,
             .m2 = m2,
@@ -158,9 +157,9 @@ class TriMul {
       product_deviation += d * std::sqrt(one.variance) / n;
       result.amplified = std::max(result.amplified, one.size / s.sigma);
     }
-    mean_error += (roundings(n) + 2) * u * range + (is_uniform_ ? 0 : units_.norm_mean * std::abs(s.mean));
+    mean_error += mean_roundings(n) * u * range + (is_uniform_ ? 0 : units_.norm_mean * std::abs(s.mean));
     const double variance_error =
-        2 * products + squares + square(mean_error) + (roundings(n) + 3) * u * (s.variance + products);
+        2 * products + squares + square(mean_error) + 2 * norm_additions(n) * u * (s.variance + products);
     const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
     const double rho = range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
     const double rho_deviation = product_deviation / (s.sigma * s.sigma);
@@ -246,10 +245,8 @@ class TriMul {
     if (!std::isfinite(sum)) return {.value = sum, .bound = 0, .variance = 0};
     if (magnitudes + error >= kOverflow) return open;
     const double n = static_cast<double>(to_out_.columns) * units_.products;
-    const double counted = units_.is_truncated ? n : roundings(n);
-    const double last_sum = counted * u * (magnitudes + error) + (magnitudes > 0 ? n * units_.tiny_out : 0);
-    const double last_variance =
-        (units_.is_truncated ? n * n : n) * square(u) * (sum * sum / 9 + squares / 6);
+    const double last_sum = n * u * (magnitudes + error) + (magnitudes > 0 ? n * units_.tiny_out : 0);
+    const double last_variance = square(n * u) * (sum * sum / 9 + squares / 6);
     error += units_.out_weight * magnitudes + last_sum;
     if (units_.out_weight > 0) error += units_.lost_weight(to_out_.largest) * size;
     variance += square(units_.out_weight) * squares + last_variance;

@@ -3,30 +3,31 @@
 // (kernels/trimul/trimul.h).
 //
 // u = 2^-24. q is the error of one addition to a sum of products: u, or 2^-23 where a tensor core adds (it truncates; see
-// "Truncated sums"). f is that of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last
+// "Sums"). f is that of making a value a factor, and of a weight as a factor: 0 in f32, half a unit in the last
 // place in tf32, bf16, f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo
 // and both rests). f16 adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in
 // hidden, whose A may be stored as 2^12; the other formats half of their smallest number, 2^-134 (bf16) or 2^-137 (tf32).
-// i is half a unit of the dtype between the steps. [n] = min(n, 7 sqrt(n)) is how many of n roundings of different partial
-// sums count, but for a probability of 2 exp(-7^2/2) = 5e-11 [Higham, Mary 2019]. R is the range of a row, the largest
-// difference of two of its values.
+// i is half a unit of the dtype between the steps. R is the range of a row, the largest difference of two of its values.
+// a(n) = min((n + 1)/2, 18 + n/64).
 //
 // A value with a hat is a path's. The error of a value is described by s, the sum of the squared limits of the independent
 // roundings that it consists of, each times the derivative by it. By Hoeffding's inequality the error is at most
-// 7 sqrt(s), but for the probability above; its variance, with roundings uniform between their limits, is s/3. Equal data
-// have equal errors: with r of n terms equal, r times s stands for them. Errors of projection and gate of one edge come
-// from the same xn, which doubles s at worst.
+// 7 sqrt(s), but for a probability of 2 exp(-7^2/2) = 5e-11; its variance, with roundings uniform between their limits, is
+// s/3. Equal xn have equal errors: with r of n terms equal, r times s stands for them. Errors of projection and gate of one
+// edge come from the same xn, which doubles s at worst.
 //
-// xn      d = x - mean is wrong by 2uR of its own: two differences, neither larger than R. The mean and V, sums of parts of
-//         32 terms at most, add up numbers that may be alike, as those of few bits are: what their additions lose is not
-//         taken for random. j deviations from one of the row's values add up to jR at most, j squares to CV: with
-//         a = min((C + 1)/2, 18 + C/64) the mean is wrong by m = (a + 1) u R, and 2uR more for the product with 1/C unless
-//         C is a power of two; 1/sqrt(V + eps) relatively by rho, the end of the interval
-//         |V^ - V| <= 2 mean(|d|) 2uR + (2uR + m)^2 + 2a u V, and 4u for the product with 1/C, the sum, the root, the
-//         quotient.
-//         own:     s = (w/sigma)^2 (2uR)^2 + (2u |xn - bias|)^2 + (u xn)^2 + (f xn)^2
-// p       a projection W xn:  s = r sum W^2 s(xn) + n q^2 M^2, of n = C sums, 3C of split factors; and m/sigma |sum W w| +
-//         rho |p - W bias|, which may have one sign at all edges and is treated as what truncated sums lose. M^2 is the
+// xn      d = x - mean is wrong by u (R + |d|), two differences of numbers in R. A term of the mean goes through a(C) additions
+//         on average, one of V through 2a(C) at most: j deviations from one of the row's values add up to jR, squares to CV,
+//         so that the mean is wrong by m = (a(C) + 1) u R, and 2uR more for the product with 1/C unless C is a power of two;
+//         1/sqrt(V + eps) relatively by rho, the end of the interval |V^ - V| <= 2 mean(|d|) 2uR + (2uR + m)^2 + 2a(C) u V,
+//         and 4u for the product with 1/C, the sum, the root, the quotient. Two products and a sum make xn of d.
+//         None of this is random: what is lost of x beside a far value, of xn beside its bias, and by sums of numbers of few
+//         bits has the sign that data choose, in all channels and at all edges. It is granted of p. As a factor:
+//         s = (f xn)^2
+// p       a projection W xn:  s = r sum W^2 s(xn); and, of what may have one sign at all edges, with n = C or, of split
+//         factors, 3C,
+//           m/sigma |sum W w| + rho |p - W bias| + u R/sigma sum |W w| + 3u sqrt(C V)/sigma |W w| + u sqrt(C) |W xn| + n q M,
+//         |.| of a row its norm: by Cauchy's inequality this contains u |d|, the products and the sum of each xn. M^2 is the
 //         largest of p^2 + sum W^2 xn^2 and the mean squares of partial sums of this data, for c that ascends and for c
 //         that descends; of sums in other orders M is assumed. What errs alike at all edges is kept apart: s_w = f^2 r sum
 //         W^2 xn^2 over the weights that are no numbers of the format, r of those of a row that are equal; and, where
@@ -34,21 +35,21 @@
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
 //         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126, with factors of f16, where 1/(ab) may serve
 //         two of them, 5u. Two products. Rounded as a factor, and stored
-// hidden  s = r sum_k (right^2 s(left) + left^2 s(right)) + n q^2 M^2, n = N or 3N, with M of left right over k as above.
+// hidden  s = r sum_k (right^2 s(left) + left^2 s(right)), and n q M, n = N or 3N, with M of left right over k as above.
 //         From N = 256 on the partial sums are those after each eighth term, and their root mean square sqrt(28/N sum
 //         left^2 right^2) more, for what up to seven terms change. r of the rows of xn that are equal, of both sides (on
 //         the diagonal they are the same) and without those that the mask makes 0; of weights (sum_k |right|
 //         sqrt(s_w(left)) + ...)^2, since their errors are those of all k. For products of two errors,
 //         s(left) and s_w(left) meet |right| + 7 sqrt(s_w(right)), s(right) meets |left| + 7 sqrt(s_w(left)), and
-//         49 s(left) s(right) is added. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) with i * |hidden|
+//         49 s(left) s(right) is added. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) + n q M, with i * |hidden|
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
-//         are added without the root. D = hidden - mean, m = mean(E) + ([H] + 2) u R, and u |mean| more where hidden is
-//         stored in 16 bits: there the mean may be rounded to one number; rho is the end of the interval of
-//         1/sqrt(V + eps), and 4u as above, with |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + ([H] + 3) u V,
+//         are added without the root. D = hidden - mean; m = mean(E) + (a(H) + 1) u R, with 2uR more as above, and u |mean|
+//         where hidden is stored in 16 bits: there the mean may be rounded to one number; rho is the end of the interval of
+//         1/sqrt(V + eps), and 4u as above, with |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + 2a(H) u V,
 //         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
 //         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
 // z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
-// out     sum_h |W| (error(z) + f |z|) + [H] q sum |W z|
+// out     sum_h |W| (error(z) + f |z|) + n q sum |W z|, n = H or 3H
 //
 // Roundings that are alike. Values that differ by less than a unit of the format, or by about whole units, round alike
 // though they are not equal: (x - x^)/l is a function of the position of x between two numbers of the format alone, a
@@ -71,13 +72,13 @@
 // Numbers of the format and 0 have no error and no part in this. Of split factors a third of the limit is lo*lo, whose
 // position is that between numbers of 11 (8) bits, and two thirds are what is left of twice as many bits.
 //
-// Truncated sums. What an addition of a tensor core loses has one sign, that of the partial sum, is at most 2^-23 of it,
-// and hangs on where it lies between two powers of two, which data may arrange: none of it is random. n of them do not
-// cancel each other, and [n] = n for the last sum. By Cauchy's inequality n partial sums whose mean square is at most M^2
-// lose at most n q M, in place of n q^2 M^2 in s:
+// Sums. What an addition of a tensor core loses has one sign, that of the partial sum, is at most 2^-23 of it, and hangs on
+// where it lies between two powers of two, which data may arrange; of terms below half a unit of the sum f32 loses all that
+// they are. None of it is random, and n of them do not cancel each other. By Cauchy's inequality n partial sums whose mean
+// square is at most M^2 lose at most n q M:
 //   hidden  n q M is added to E; with all channels at once to second
-//   p       n q M is added to its limit, and so is what that makes of hidden, sum_k |right left'/p| n q M: as a seventh of
-//           n q M in the root of s_w; with all channels at once in second
+//   p       with what else is granted of it linearly it is added to its limit, and so is what that makes of hidden,
+//           sum_k |right left'/p| n q M: as a seventh of n q M in the root of s_w; with all channels at once in second
 // That is a chain of n additions. A tensor core adds k >= 4 products to a sum at once: it cuts these k + 1 off one bit or
 // more behind the last bit of the largest [Li et al. 2024, arXiv 2403.00232], which loses (k + 1)/2 q of that, and then
 // their sum, q of that. A chain of k additions is granted k q M, and M^2 contains the squares of terms that are larger than
@@ -129,13 +130,13 @@
 //
 // Bounds contain 2^-20 of themselves for the oracle's own error and terms of higher order.
 //
-// Variance: (s + s_w + the square of what truncated sums lose) / 3 up to hidden; y and out add the squares, and y once
-// more what all hidden channels share.
+// Variance: (s + s_w + the square of what sums lose) / 3 up to hidden; y and out add the squares, and y once more what all
+// hidden channels share.
 // Noise: 7 standard deviations; with all channels at once that bound, with roundings 1/sqrt(3) as large and 3 * 65 / 62 / 2
 // of the third that is then left of second order. For the certificate no bound by independent errors and their products is
 // closer than one of twice the noise, since 65 equal errors reach sqrt(3 * 65) / 7 = 2 times theirs; products of two such
-// sums reach 3 * 65 / 62 times. What the quotient and what truncated sums lose count as products do, which is a
-// choice: noise decides what the certificate asks for, not what passes.
+// sums reach 3 * 65 / 62 times. What the quotient and what sums lose count as products do, which is a choice: noise decides
+// what the certificate asks for, not what passes.
 // Where hidden and its norm cancel six bits or more (a value, or the root of the sum of its squared terms, is 64
 // times the standard deviation), all errors inside the bound: hidden channels that are nearly equal leave little
 // but rounding.

@@ -74,7 +74,7 @@ std::vector<Audit> all_audits() {
 assay_add_test_program(assay_properties_test FROM properties/self SOURCES ${assay_audits} ${assay_audit_list}
                                              LINK ${ASSAY_MPFR}    LABEL unit.threads
   NOT_FOR_THREADS bound capture case cheri cheri_rounding compare dtype generate guarded_tensor laws oracle regime specimens
-             tensor trimul_gpu trimul_rounding trimul_stages tuner_model)
+             tensor trimul_certain trimul_gpu trimul_rounding trimul_stages tuner_model)
 assay_add_test_program(assay_bench_test      FROM bench/self                          LABEL unit.threads SERIAL)
 if(NOT ASSAY_SANITIZE STREQUAL "thread")  # it has none
   assay_add_test_program(assay_reports_test  FROM reports/self     LINK assay::reports LABEL unit)

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle of trimul where data choose what f32 rounds, at all edges and in all channels alike: of x near a far value, of
+// terms that are less than half a unit of the sum.
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/trimul/trimul.h"
+#include "oracles/core/compare.h"
+#include "properties/core/random.h"
+#include "properties/self/support.h"
+#include "properties/self/trimul_loop.h"
+
+namespace assay::trimul {
+namespace {
+
+using test::Change;
+using test::changed;
+using test::compare_loop;
+using test::expected_of;
+using test::problem_of;
+using test::recipe_of;
+using test::Sums;
+
+constexpr int64_t kHidden = 32;
+constexpr double kLittle = 0.98 * 0x1p-24;  // less than half a unit of 1
+
+Case sized(int64_t n, int64_t c, int64_t h = kHidden) {
+  Case which = problem_of(n, 1);
+  which.dims = {{"b", 1}, {"n", n}, {"c", c}, {"h", h}, {"mask", 1}};
+  return which;
+}
+
+double sign_of(int64_t i) {
+  return i % 2 == 0 ? 1 : -1;
+}
+
+// right is as large as its one channel of xn. out is the first channel of hidden, whose norm eps makes linear.
+void set_right_and_out(Input input, int64_t e, int64_t channels, float& value) {
+  if (input == kMask || input == kToOutNormWeight) value = 1;
+  if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias) value = 0;
+  if (input == kRightProj) value = e == 0 ? 1 : 0;
+  if (input == kLeftProj && e >= channels) value = 0;
+  if (input == kToOut) value = e % kHidden == 0 ? 1 : 0;
+}
+
+// The CPU path, and a loop of sums in f32.
+void expect_bounded(const Case& which, const Change& change) {
+  const Recipe recipe = recipe_of(Factor::kStored, DType::kF32);
+  const int64_t count = 2 * which.dims["c"];
+  const Comparison of_loop = compare_loop(recipe, recipe, which, change, count, Sums::kRounded);
+  EXPECT_EQ(of_loop.wrong, 0) << "loop: " << of_loop.max_error_over_bound;
+  Problem problem = changed(which, change);
+  problem.run();
+  const TensorBytes outputs = problem.outputs();
+  const auto* got = reinterpret_cast<const float*>(outputs[0].data());
+  const std::vector<Expected> expected = expected_of(problem, recipe, count);
+  Comparison of_path;
+  for (size_t i = 0; i < expected.size(); ++i)
+    of_path.add(expected[i], got[i], static_cast<int64_t>(i), DType::kF32);
+  EXPECT_EQ(of_path.wrong, 0) << "path: " << of_path.max_error_over_bound;
+}
+
+// x - x[0] rounds all channels but the first one, by a sign that alternates as the weights do.
+TEST(TriMulOracle, BoundsDifferencesFromAFarValue) {
+  constexpr int64_t kChannels = 129;
+  const auto change = [](Input input, int64_t e, float& value) {
+    const int64_t c = e % kChannels;
+    set_right_and_out(input, e, kChannels, value);
+    if (input == kX) {
+      const double uniform = CounterRandom(1, 77).uniform(static_cast<uint64_t>(e));
+      value = c == 0 ? -1.0f
+                     : static_cast<float>(std::floor(8192 + 8192 * uniform) * 0x1p-22 + sign_of(c) * kLittle);
+    }
+    if (input == kNormWeight) value = 1;
+    if (input == kNormBias) value = 0;
+    if (input == kLeftProj && e < kChannels) value = c > 0 ? static_cast<float>(sign_of(c) * 0x1p-12) : 0;
+  };
+  expect_bounded(sized(32, kChannels), change);
+}
+
+// What the bias takes from xn, at all edges.
+TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
+  constexpr int64_t kChannels = 4;
+  const auto change = [](Input input, int64_t e, float& value) {
+    const int64_t c = e % kChannels;
+    set_right_and_out(input, e, kChannels, value);
+    if (input == kX) {
+      const double uniform = CounterRandom(2, 77).uniform(static_cast<uint64_t>(e));
+      value = static_cast<float>(sign_of(c) * (0.95 + 0.05 * uniform));
+    }
+    if (input == kNormWeight) value = 5.6e-8f;
+    if (input == kNormBias) value = 1.5f;
+    if (input == kLeftProj && e < kChannels) value = static_cast<float>(sign_of(c) * 0x1p-6);
+  };
+  expect_bounded(sized(1024, kChannels), change);
+}
+
+// Terms that a sum of 1 does not take notice of: of a projection at edges that differ in a channel which p does not see, of
+// hidden, of the last sum.
+TEST(TriMulOracle, BoundsProjectionsOfLittleTerms) {
+  constexpr int64_t kChannels = 128;
+  const auto change = [](Input input, int64_t e, float& value) {
+    const int64_t c = e % kChannels;
+    set_right_and_out(input, e, kChannels, value);
+    if (input == kNormWeight) value = c == kChannels - 2 ? 1e-3f : 0;
+    if (input == kNormBias) value = 1;
+    if (input != kLeftProj || e >= kChannels) return;
+    const double last = c == kChannels - 1 ? -1 : c == kChannels - 2 ? 0 : kLittle;
+    value = static_cast<float>(0x1p-12 * (c == 0 ? 1 : last));
+  };
+  expect_bounded(sized(32, kChannels), change);
+}
+TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
+  constexpr int64_t kChannels = 4, kNodes = 768;
+  const auto change = [](Input input, int64_t e, float& value) {
+    set_right_and_out(input, e, kChannels, value);
+    if (input == kMask && e > 0 && e < kNodes) value = static_cast<float>(kLittle);
+    if (input == kNormWeight) value = 1e-3f;
+    if (input == kNormBias) value = 1;
+    if (input == kLeftProj && e < kChannels) value = e == 0 ? 0x1p-12f : 0;
+  };
+  expect_bounded(sized(kNodes, kChannels), change);
+}
+TEST(TriMulOracle, BoundsLastSumsOfLittleTerms) {
+  for (const int64_t h : {128, 1024}) {
+    const auto change = [h](Input input, int64_t e, float& value) {
+      if (input == kToOutNormWeight || input == kOutGate) value = 0;
+      if (input == kToOutNormBias) value = 1;
+      if (input == kToOut) value = e % h == 0 ? 1 : static_cast<float>(kLittle);
+    };
+    expect_bounded(sized(2, 4, h), change);
+  }
+}
+
+}  // namespace
+}  // namespace assay::trimul
