@@ -44,6 +44,7 @@ struct TileFactor {
   static constexpr int kBlockDepth = kIsShort ? 8 : 16;
   static constexpr int kBlockBytes = 8 * kBlockDepth * kBytes;
   static constexpr int kSlotNext = kSlotColumns / 8 * kBlockBytes;  // in a slot, and from a part to the next
+  static_assert(kParts == 1 || kSlotDepth == kBlockDepth, "a slot is two blocks, the parts of one depth");
   // Of a ring: a warpgroup frees a slot when it has begun with the next one.
   static constexpr int kLeastSlots = kIsShort ? 2 : 1;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // trimul on a GPU: how exact split factors are; and sizes that no fuzzed case has: planes of several tiles of 128 rows, odd
 // numbers of them, of their halves and of the boxes that they leave as, in clusters whose tiles share columns and in
-// others; and so many planes that a block takes several tiles, after odd and even numbers of boxes.
+// others; so many planes that a block takes several tiles, after odd and even numbers of boxes; and hidden of more than
+// 2^31 elements.
 #include "properties/core/judge.h"
 #include "properties/self/gpu.h"
 #include "properties/self/spoiled.h"
@@ -54,6 +55,18 @@ TEST(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
   // 500 tiles or more, beside 132 blocks with tiles of 256 columns, 264 with tiles of 128.
   for (const int64_t n : {160, 193, 256}) expect_pass(2, n, 140);
   for (const int64_t n : {32, 65, 96, 128}) expect_pass(4, n, 140);
+}
+
+TEST(TriMulOnTheGpu, PassesBeyond32Bits) {
+  const test::Gpu gpu = test::gpu();
+  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+  const Op& op = registry().op("trimul");
+  for (const Path& path : op.paths) {
+    if (path.device != DeviceKind::kCuda) continue;
+    const Case which = problem_of(path.name, 1, 4104, 8, 128);  // 2.16e9
+    const Verdict verdict = test::judge_path(path, which, nullptr, *gpu.device);
+    EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
+  }
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ class CommandLine {
     add_device(exec);
 
     auto& report = add(Command::kReport, "report", "Render the reports of a record again");
-    report.add_option("RUN.JSON", options_.subject, "A record that `run` left")->required();
+    report.add_option("RUN.JSON", options_.subject, "A record that `run` left, or its directory")->required();
     add_out(report, "Directory for the reports (default: beside the record)");
   }
 
@@ -143,6 +143,8 @@ class CommandLine {
         options_.max_elements = parse_integer<int64_t>("--max-elements", raw_.max_elements, 1);
       if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>("--seed", raw_.seed, 0);
       if (!raw_.budget.empty()) options_.budget = parse_budget(raw_.budget);
+      if (!raw_.budget.empty() && !raw_.cases.empty())
+        throw usage_error("--cases {} and --budget {} exclude each other", raw_.cases, raw_.budget);
       if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
       if (options_.specimens && options_.json) throw usage_error("--json does not apply to --specimens");
       if (options_.specimens && !options_.out.empty()) {

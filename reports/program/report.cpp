@@ -9,8 +9,9 @@
 namespace assay {
 
 int run_report(const Options& options) {
-  const std::filesystem::path source(options.subject);
-  const Record record = parse_record(read_file(source), options.subject);
+  std::filesystem::path source(options.subject);
+  if (std::filesystem::is_directory(source)) source /= "run.json";
+  const Record record = parse_record(read_file(source), source.string());
   const std::string beside = source.has_parent_path() ? source.parent_path().string() : ".";
   const std::string out = options.out.empty() ? beside : options.out;
   make_output_directory(out);

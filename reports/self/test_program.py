@@ -115,7 +115,7 @@ class Commands(ProgramTest):
 
     def test_report_renders_a_record_again(self):
         assay("verify", "--device", "cpu", "--cases", "3", "--out", self.dir / "a")
-        result = assay("report", self.dir / "a/run.json", "--out", self.dir / "b")
+        result = assay("report", self.dir / "a", "--out", self.dir / "b")
         self.assertEqual(result.returncode, 0, result.stderr)
         for name in ("run.json", "report.html", "report.md", "junit.xml", "benchmark.json"):
             self.assertEqual((self.dir / "a" / name).read_text(), (self.dir / "b" / name).read_text(), name)
@@ -296,6 +296,7 @@ class BadInput(ProgramTest):
             ("--shard 3/2", "verify", "--shard", "3/2"),
             ("--budget soon", "verify", "--budget", "soon"),
             ("--budget infs", "verify", "--budget", "infs"),
+            ("--cases 4 and --budget 3s exclude each other", "verify", "--cases", "4", "--budget", "3s"),
             ("--cases 0 is not an integer from 1", "verify", "--cases", "0"),
             ("--cases -3 is not an integer from 1", "verify", "--cases", "-3"),
             ("--cases many is not", "verify", "--cases", "many"),
@@ -321,6 +322,7 @@ class BadInput(ProgramTest):
             ("weight_updated takes an argument", "replay", BLOCK + "weight_updated:"),
             ("'w' is missing", "replay", CASE.replace("first_call", "after:f32,b=1,t=1,d=1")),
             ("missing.json", "report", "missing.json"),
+            ("run.json", "report", "/"),
             ("missing.safetensors", "replay", "missing.safetensors"),
         ]:
             with self.subTest(args=args):
