@@ -120,15 +120,15 @@ void Roundings::Finished::measure_gates() {
     gates_.s[h] = g.s;
     gates_.weights[h] = g.alike();
     const double unit = units_.gate_storage * gate.value,
-                 error = gate.slope * error_of_projection(g) + std::sqrt(gate.s);
+                 error = gate.slope * error_of_projection(g) + std::sqrt(gate.s) + gate.underflow;
     limits[h] = std::min(unit, distance_from(units_.storage_bits, gate.value) + error);
     if (limits[h] < unit) {
       ++known;
     } else {
       stored.add(gate.value);
     }
-    gates_.lost[h] = slope * g.lost;
-    gates_.own[h] = std::sqrt(gate.s) + limits[h] + storage + units_.tiny_out_gate;
+    gates_.lost[h] = slope * g.lost + storage + units_.tiny_out_gate + gate.underflow;
+    gates_.own[h] = std::sqrt(gate.s) + limits[h];
     double* slopes = &gates_.slopes[h * of_.columns_];
     for (size_t c = 0; c < channels_; ++c)
       slopes[c] = w.values[h * channels_ + c] * std::sqrt(edge_.repeats) * edge_.alike[c];
@@ -262,15 +262,16 @@ void Roundings::Finished::add_gate(size_t c, Element& to) const {
 // What the norm, the product with the gate and the last factors round.
 void Roundings::Finished::add_output(size_t c, Element& to) const {
   double shared = 0;
+  const double lost_weight = units_.out_weight > 0 ? units_.lost_weight(of_.to_out_.largest) : 0;
   for (size_t h = 0; h < hidden_; ++h) {
     const size_t at = c * hidden_ + h;
     const double weight = std::abs(of_.to_out_.values[at]);
     const double twins = std::max(of_.gate_twins_[h], equal_z_[h]);
-    const double y = 3 * u_ * std::abs(normal_[h] * of_.out_norm_weight_[h]) + u_ * std::abs(f_.y[h]) +
-                     units_.tiny_norm_out;
+    const double y = 3 * u_ * std::abs(normal_[h] * of_.out_norm_weight_[h]) + u_ * std::abs(f_.y[h]);
     to.linear.add(weight * gates_.value[h] * y, twins);
     const double z = std::abs(f_.z[h]) + f_.z_error[h], lost = units_.out_factor > 0 ? of_.lost_.z : 0;
-    to.linear.add(weight * ((units_.out_gate + units_.out_factor) * z + lost), twins);
+    to.linear.add(weight * (units_.out_gate + units_.out_factor) * z, twins);
+    to.products += weight * (gates_.value[h] * units_.tiny_norm_out + lost) + lost_weight * z;
     to.linear.s += of_.out_weights_.squares[at] * z * z;
     to.linear.limit += of_.out_weights_.limits[at] * z;
     shared += of_.out_weights_.shared[at] * z * z;
@@ -290,7 +291,7 @@ void Roundings::Finished::add_products(size_t c, Element& to) const {
     const double common = of_y * (deviation_[h] + mean_deviation_ + std::sqrt(mean_own_) +
                                   std::abs(normal_[h]) * sigma_ * std::sqrt(tau_.s));
     const double s = gates_.s[h], weights = gates_.weights[h], of_xn = slope * std::sqrt(s);
-    const double of_weights = slope * std::sqrt(weights) + gates_.own[h];
+    const double of_weights = slope * std::sqrt(weights) + gates_.own[h] + gates_.lost[h];
     const double curve = weight * std::abs(f_.y[h]) * std::min(gates_.steepest[h], kMostCurved) / 2;
     to.products += kChaos * (curve * s + common * of_xn) + curve * (s + weights);
     const double mixed =
@@ -315,7 +316,8 @@ double Roundings::Finished::error_of(size_t c, const Element& element, bool is_n
   const double certain = 1 - second * second_tau_ - 2 * u_ * range_ / sigma_, least = certain - tau;
   if (!(least > 0)) return HUGE_VAL;
   const double others =
-      second * element.products + (std::abs(sums_[c]) * shift_ + magnitudes_[c] * 2 * u_ * range_) / sigma_;
+      second * element.products +
+      (std::abs(sums_[c]) * shift_ + (magnitudes_[c] + std::abs(products_[c])) * 2 * u_ * range_) / sigma_;
   const double moved = std::min((linear + others) / least,
                                 quotient(certain, others, lambda, element.linear.s, element.common, tau_.s));
   const double of_scale = (norm_additions(n_) + 4) * u_;

@@ -28,19 +28,13 @@ double signature_of(const Projection& w, size_t h, bool is_odd) {
 }
 
 // What the gates of left and right, and what stores their product with p and the mask, make wrong of it.
-Errors own_errors(const Units& units, const Value& p, const Gate& gate, double mask, double product,
-                  double lost) {
-  const double value = std::abs(product),
-               reach = std::abs(p.value) + kLambda * (std::sqrt(p.s) + std::sqrt(p.alike()));
+Errors own_errors(const Units& units, const Value& p, const Gate& gate, double mask, double product) {
+  const double value = std::abs(product);
   Errors own;
-  own.add(std::abs(mask) * reach * std::sqrt(gate.s));
+  own.add(std::abs(mask) * reach_of(p) * std::sqrt(gate.s));
   own.add(2 * units.gate * value);
   own.add(units.contraction_factor * value);
   own.add(units.left_storage * value);
-  if (p.value != 0 && mask != 0) {
-    own.add(units.tiny_gate * (1 + std::abs(mask)));
-    own.add(lost);
-  }
   return own;
 }
 
@@ -180,10 +174,9 @@ std::vector<Roundings::Weights> Roundings::weights_of(const std::vector<const Pr
   size_t at = 0;
   for (const Projection* w : all) {
     Weights weights;
-    const double lost = unit > 0 ? units_.lost_weight(w->largest) : 0;
     for (int64_t i = 0; i < w->rows * w->columns; ++i) {
       const double value = w->values[static_cast<size_t>(i)];
-      const double limit = lost + (has_bits(value, units_.factor_bits) ? 0 : unit * std::abs(value));
+      const double limit = has_bits(value, units_.factor_bits) ? 0 : unit * std::abs(value);
       weights.limits.push_back(limit);
       const double of_row = grown[result.size()][static_cast<size_t>(i / w->columns)];
       weights.squares.push_back(std::max({counts[at++], of_row, grown_all}) * square(limit));
@@ -245,7 +238,8 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
       for (size_t c = 0; c < columns_; ++c)
         (is_fixed_[c] ? node.fixed : node.squares)[at] += square(slopes[c]);
 
-      const Errors own = own_errors(units_, p, gate, m, row.value[h * nodes_ + k], lost);
+      const Errors own = own_errors(units_, p, gate, m, row.value[h * nodes_ + k]);
+      const double underflow = underflow_of(units_, p, gate, m, lost);
       node.own[at] = own.s;
       node.own_limits[at] = own.limit;
 
@@ -260,13 +254,13 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
                               factor * (std::abs(a) * std::sqrt(all_p) + std::abs(slope) * std::sqrt(all_g));
       node.weights[at] = square(std::abs(a) * std::sqrt(alike_p) + std::abs(slope) * std::sqrt(alike_g));
       node.second_weights[at] = product(alike_p, alike_g);
-      node.lost[at] = std::abs(a) * p.lost + std::abs(slope) * g.lost;
+      node.lost[at] = std::abs(a) * p.lost + std::abs(slope) * g.lost + underflow;
 
       const double error_p = limit_of(proj, h, p, e), error_g = limit_of(gates, h, g, e);
       node.all_second[at] = product(square(error_p), square(error_g)) +
                             factor * (std::abs(a) * error_p + std::abs(slope) * error_g);
-      node.all[at] =
-          std::abs(a) * error_p + std::abs(slope) * error_g + node.own_limits[at] + node.all_second[at];
+      node.all[at] = std::abs(a) * error_p + std::abs(slope) * error_g + node.own_limits[at] + underflow +
+                     node.all_second[at];
     }
     if (!is_small_) gram(node.slopes.data(), hidden_, columns_, &node.grams[k * grams]);
   }
@@ -333,13 +327,13 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
     // Channels of left that are those of right are rounded alike where their edges are equal.
     own.s = is_shared_[h] ? std::max({repeats, left.repeats, right.repeats}) * (own_left + own_right)
                           : left.repeats * own_left + right.repeats * own_right;
-    // What sums lose is no product, but certain as products are.
+    // What sums and underflow lose is no product, but certain as products are.
     result.second[h] += lost + terms * units_.contraction_sum * std::sqrt(f.m2[h]);
-    const double sum = f.terms[h] > 0 ? terms * square(units_.tiny_contraction) : 0;
-    own.s += sum;
-    own.limit += std::sqrt(terms * sum);
-    if (f.terms[h] > 0) own.add(units_.tiny_hidden);
-    if (units_.hidden_storage > 0) own.add(storage * (std::abs(f.hidden[h]) + f.hidden_error[h]) + f.lost);
+    if (f.terms[h] > 0) result.second[h] += terms * units_.tiny_contraction + units_.tiny_hidden;
+    if (units_.hidden_storage > 0) {
+      own.add(storage * (std::abs(f.hidden[h]) + f.hidden_error[h]));
+      result.second[h] += f.lost;
+    }
   }
   std::vector<double> met(hidden_ * columns_);
   for (size_t matrix = 0; matrix < 4 && has_weights; ++matrix) {

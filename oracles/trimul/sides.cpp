@@ -104,7 +104,7 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
   e.differences = u * range / s.sigma;
   e.scaled = 3 * u * std::sqrt(n * s.variance) / s.sigma;
   e.added = u * std::sqrt(n);
-  const double lost = square(units_.projection_factor > 0 ? lost_.xn : 0);
+  e.underflow = std::sqrt(n) * (units_.tiny_in + (units_.projection_factor > 0 ? lost_.xn : 0));
   double sum = 0;
   std::vector<double> magnitudes(count);
   e.own.resize(count);
@@ -119,8 +119,8 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
     if (std::isinf(weight) && std::abs(e.xn[c] - s.mean) <= own + mean_error) e.is_open = true;
     e.xn[c] = xn;
     e.squares[c] = xn * xn;
-    e.own[c] = square(units_.projection_factor * xn) + square(units_.tiny_in) + lost;
-    e.limits[c] = units_.projection_factor * std::abs(xn) + units_.tiny_in + std::sqrt(lost);
+    e.limits[c] = units_.projection_factor * std::abs(xn);
+    e.own[c] = square(e.limits[c]);
     if (is_fixed(c)) {
       e.fixed.resize(count);
       std::swap(e.fixed[c], e.own[c]);
@@ -222,11 +222,10 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       row.is_open |= p.is_open || g.is_open || !std::isfinite(g.value);
       const Gate gate = gate_of(g, units_, units_.gate, units_.underflow_gate);
       const double value = p.value * gate.value * m, square_m = m * m;
-      const double reach = square(std::abs(p.value) + kLambda * (std::sqrt(p.s) + std::sqrt(p.alike())));
+      const double reach = square(reach_of(p));
       double s = square_m * (square(gate.value) * p.s + reach * (square(gate.slope) * g.s + gate.s));
       s += square(2 * units_.gate * value) + square(units_.contraction_factor * value) +
            square(units_.left_storage * value);
-      if (p.value != 0 && m != 0) s += square(units_.tiny_gate) * (1 + square_m) + square(lost);
       const auto at = static_cast<size_t>(h * nodes_ + k);
       row.value[at] = value;
       row.norms[static_cast<size_t>(h)] += value * value;
@@ -234,7 +233,8 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       const double by_gate = std::sqrt(reach) * gate.slope;
       const double weights = square(gate.value) * p.weights + square(by_gate) * g.weights;
       const double certain = gate.value * p.lost + by_gate * g.lost;
-      row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + certain / kLambda);
+      const double underflow = underflow_of(units_, p, gate, m, lost);
+      row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + certain / kLambda) + underflow / kLambda;
       row.is_open |= std::abs(value) >= kOverflow;
     }
   }

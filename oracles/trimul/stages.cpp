@@ -270,10 +270,11 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
                 e.differences * w.absolute[h] + e.scaled * w.root[h] +
                 e.added * std::sqrt(of_row.term_squares) + terms * units.projection_sum * std::sqrt(m2);
       if (of_row.term_squares > 0) to.lost += terms * units.tiny_projection;
+      to.lost += e.underflow * w.norms[h];
       to.s = e.repeats * sums.own[row];
       if (!has_weights) continue;
-      to.weights = square(units.projection_weight) * rounded[row] +
-                   square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed[row];
+      to.lost += units.lost_weight(w.largest) * std::sqrt(n) * e.norm;
+      to.weights = square(units.projection_weight) * rounded[row] + e.repeats * fixed[row];
     }
   }
   return values;
@@ -316,8 +317,8 @@ Gate gate_of(const Value& g, const Units& units, double unit, double underflow) 
   const double value = sigmoid(g.value);
   const double relative = units.sigmoid * unit + (8 + 2 * std::abs(g.value)) * unit * (1 - value);
   const double own = std::isfinite(g.value) ? relative * value : 0;
-  return {value, std::isfinite(g.value) ? sigmoid_slope(g.value, error_of_projection(g)) : 0,
-          square(own) + square(underflow)};
+  return {value, std::isfinite(g.value) ? sigmoid_slope(g.value, error_of_projection(g)) : 0, square(own),
+          underflow};
 }
 
 std::vector<double> vector_of(const ConstTensorView& view) {

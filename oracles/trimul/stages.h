@@ -75,6 +75,7 @@ struct Edge {
   double differences = 0;       // u R / sigma
   double scaled = 0;            // 3u sqrt(C V) / sigma
   double added = 0;             // u sqrt(C)
+  double underflow = 0;         // sqrt(C) times that of each
   double repeats = 1;           // r
   double kappa = 0;             // of its own channels
   double norm = 0;              // of xn
@@ -105,7 +106,7 @@ struct Projection {
 // A projection of one edge, one row of it.
 struct Value {
   double value = 0, s = 0, weights = 0;  // weights: s_w, of what errs alike at all edges
-  double lost = 0;  // the most that nothing random is known of: of the norm and of the sum
+  double lost = 0;  // the most that nothing random is known of: of the norm, of the sum, of underflow
   bool is_open = false;
   // What errs alike at all edges, as if weights alone did.
   double alike() const { return square(std::sqrt(weights) + lost / kLambda); }
@@ -114,9 +115,19 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
 
 // The sigmoid of g: value, its greatest slope, and what its evaluation adds to s.
 struct Gate {
-  double value, slope, s;
+  double value, slope, s, underflow;
 };
 Gate gate_of(const Value& g, const Units& units, double unit, double underflow);
+
+// The most that p may be.
+inline double reach_of(const Value& p) {
+  return std::abs(p.value) + kLambda * (std::sqrt(p.s) + std::sqrt(p.alike()));
+}
+// What underflow may take from left or right; `lost` is what its format loses.
+inline double underflow_of(const Units& units, const Value& p, const Gate& gate, double mask, double lost) {
+  if (p.value == 0 || mask == 0) return 0;
+  return std::abs(mask) * reach_of(p) * gate.underflow + units.tiny_gate * (1 + std::abs(mask)) + lost;
+}
 
 // The limit of the error of what is projected: 7 sqrt(2 s) + 7 sqrt(s_w), with what is lost.
 double error_of_projection(const Value& value);

@@ -107,10 +107,10 @@ class TriMul {
     const auto n = static_cast<size_t>(nodes_), at = static_cast<size_t>(h) * n;
     const auto [value, own, weights, magnitude] = contraction_sums({left, at}, {right, at}, n);
     const double terms = static_cast<double>(nodes_) * units_.products;
-    double s = repeats * own;
+    const double s = repeats * own;
     const double m2 = m_squared_of_products(&left.value[at], &right.value[at], n, magnitude);
-    const double sum = terms * units_.contraction_sum * std::sqrt(m2);
-    if (magnitude > 0) s += terms * square(units_.tiny_contraction) + square(units_.tiny_hidden);
+    double sum = terms * units_.contraction_sum * std::sqrt(m2);
+    if (magnitude > 0) sum += terms * units_.tiny_contraction + units_.tiny_hidden;
     const double storage =
         units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && magnitude > 0 ? lost : 0);
     return {.value = value,
@@ -216,12 +216,13 @@ class TriMul {
     const double inherited = gate.slope * error_of_projection(g);
     const double storage =
         units_.gate_storage * gate.value + (units_.gate_storage > 0 ? lost_.gate : 0) + units_.tiny_out_gate;
-    const double gate_error = inherited + std::sqrt(gate.s) + storage;
+    const double gate_error = inherited + std::sqrt(gate.s) + storage + gate.underflow;
     const double lost = units_.out_factor > 0 ? lost_.z : 0;
     const double rounding = (units_.out_gate + units_.out_factor) * std::abs(z) + lost;
     to.z[h] = z;
     to.error[h] = std::isfinite(z) ? (gate.value + gate_error) * error + size * gate_error + rounding : 0;
-    const double gate_variance = square(gate.slope) * (g.s + g.alike()) + gate.s + square(storage);
+    const double gate_variance =
+        square(gate.slope) * (g.s + g.alike()) + gate.s + square(storage + gate.underflow);
     to.variance[h] = square(gate.value) * variance + (square(y) * gate_variance + square(rounding)) / 3;
   }
 

@@ -7,6 +7,8 @@
 // place in tf32, bf16, f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo
 // and both rests). f16 adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in
 // hidden, whose A may be stored as 2^12; the other formats half of their smallest number, 2^-134 (bf16) or 2^-137 (tf32).
+// Of f32's own values underflow takes 2^-149, of a sigmoid 2^-126. It may take all of each: it is granted linearly wherever a
+// rounding is named, as 2^-149 n is with n q M.
 // i is half a unit of the dtype between the steps. R is the range of a row, the largest difference of two of its values.
 // a(n) = min((n + 1)/2, 18 + n/64).
 //
@@ -33,7 +35,7 @@
 //         W^2 xn^2 over the weights that are no numbers of the format, r of those of a row that are equal; and, where
 //         f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
-//         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself and 2^-126, with factors of f16, where 1/(ab) may serve
+//         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself, with factors of f16, where 1/(ab) may serve
 //         two of them, 5u. Two products. Rounded as a factor, and stored
 // hidden  s = r sum_k (right^2 s(left) + left^2 s(right)), and n q M, n = N or 3N, with M of left right over k as above.
 //         From N = 256 on the partial sums are those after each eighth term, and their root mean square sqrt(28/N sum
@@ -77,8 +79,8 @@
 // they are. None of it is random, and n of them do not cancel each other. By Cauchy's inequality n partial sums whose mean
 // square is at most M^2 lose at most n q M:
 //   hidden  n q M is added to E; with all channels at once to second
-//   p       with what else is granted of it linearly it is added to its limit, and so is what that makes of hidden,
-//           sum_k |right left'/p| n q M: as a seventh of n q M in the root of s_w; with all channels at once in second
+//   p       with underflow and what else is granted of it linearly it is added to its limit, and so is what that makes of
+//           hidden, sum_k |right left'/p| n q M: as a seventh of n q M in the root of s_w; with all channels at once in second
 // That is a chain of n additions. A tensor core adds k >= 4 products to a sum at once: it cuts these k + 1 off one bit or
 // more behind the last bit of the largest [Li et al. 2024, arXiv 2403.00232], which loses (k + 1)/2 q of that, and then
 // their sum, q of that. A chain of k additions is granted k q M, and M^2 contains the squares of terms that are larger than

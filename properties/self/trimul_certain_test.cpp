@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle of trimul where data choose what f32 rounds, at all edges and in all channels alike: of x near a far value, of
-// terms that are less than half a unit of the sum.
+// terms that are less than half a unit of the sum, of what underflows.
 #include <cmath>
 #include <cstdint>
 
@@ -129,6 +129,55 @@ TEST(TriMulOracle, BoundsLastSumsOfLittleTerms) {
       if (input == kToOut) value = e % h == 0 ? 1 : static_cast<float>(kLittle);
     };
     expect_bounded(sized(2, 4, h), change);
+  }
+}
+
+// All of xn but two values is less than half of 2^-149, and has the signs of the weights.
+TEST(TriMulOracle, BoundsUnderflowOfXn) {
+  constexpr int64_t kChannels = 34;
+  const auto change = [](Input input, int64_t e, float& value) {
+    const int64_t c = e % kChannels;
+    set_right_and_out(input, e, kChannels, value);
+    if (input == kX) {
+      const double uniform = CounterRandom(6, 77).uniform(static_cast<uint64_t>(e));
+      value = static_cast<float>(sign_of(c) * (c < 2 ? 4 : 0.40 + 0.08 * uniform));
+    }
+    if (input == kNormWeight) value = c < 2 ? 1 : 0x1p-149f;
+    if (input == kNormBias) value = 0;
+    if (input == kLeftProj && e < kChannels) value = c < 2 ? 0 : static_cast<float>(sign_of(c) * 0x1p120);
+  };
+  expect_bounded(sized(64, kChannels), change);
+}
+
+// Sigmoids below 2^-126, which the path takes for 0, times what makes them visible.
+TEST(TriMulOracle, BoundsUnderflowOfGates) {
+  constexpr int64_t kChannels = 4;
+  const auto change = [](Input input, int64_t e, float& value) {
+    const int64_t c = e % kChannels;
+    set_right_and_out(input, e, kChannels, value);
+    if (input == kNormWeight) value = c == 1 ? 0 : 1e-4f;
+    if (input == kNormBias) value = 1;
+    if (input == kLeftProj && e < kChannels) value = e == 0 ? 0x1p100f : 0;
+    if (input == kLeftGate) value = c == 1 ? -87.34f : 0;
+    if (input == kRightProj) value = e == 0 ? 0x1p7f : 0;
+  };
+  expect_bounded(sized(384, kChannels), change);
+}
+
+// left is less than half of 2^-149 by its gate, right is large; and products of both are.
+TEST(TriMulOracle, BoundsUnderflowOfFactorsAndProducts) {
+  constexpr int64_t kChannels = 2;
+  for (const bool is_product : {false, true}) {
+    const auto change = [is_product](Input input, int64_t e, float& value) {
+      set_right_and_out(input, e, kChannels, value);
+      if (input == kNormWeight) value = 1e-4f;
+      if (input == kNormBias) value = 1;
+      if (input == kLeftGate) value = !is_product && e % kChannels == 0 ? -34 : 0;
+      if (input == kLeftProj && e < kChannels) value = e > 0 ? 0 : is_product ? 0x1p-74f : 0x1p-101f;
+      if (input == kRightProj) value = e > 0 ? 0 : is_product ? 0.95f * 0x1p-74f : 0x1p115f;
+      if (input == kToOutNormWeight && is_product) value = 0x1p126f;
+    };
+    expect_bounded(sized(is_product ? 768 : 1152, kChannels), change);
   }
 }
 

@@ -100,12 +100,13 @@ Value projected(const Projection& w, int64_t row, const Edge& e, const std::vect
   const double n = static_cast<double>(e.xn.size()) * units.products, m2 = m_squared_of(terms);
   value.lost = std::abs(weighted) * e.shared + std::abs(value.value - biased) * e.rho +
                absolute * e.differences + std::sqrt(root) * e.scaled + std::sqrt(squares) * e.added +
+               e.underflow * w.norms[static_cast<size_t>(row)] +
                n * (units.projection_sum * std::sqrt(m2) + units.tiny_projection);
   value.s = e.repeats * own;
   if (units.projection_weight == 0) return value;
   const double repeats = std::max(most_repeats(magnitudes), growth(alike.kappa()));
-  value.weights = square(units.projection_weight) * repeats * rounded +
-                  square(units.lost_weight(w.largest) * e.norm) + e.repeats * fixed;
+  value.lost += units.lost_weight(w.largest) * std::sqrt(static_cast<double>(e.xn.size())) * e.norm;
+  value.weights = square(units.projection_weight) * repeats * rounded + e.repeats * fixed;
   return value;
 }
 
@@ -121,6 +122,7 @@ void expect_projected(const Units& units, int64_t rows, int64_t channels, bool h
   e.differences = 3e-7;
   e.scaled = 4e-7;
   e.added = 5e-7;
+  e.underflow = 6e-7;
   e.repeats = 2;
   for (int64_t c = 0; c < channels; ++c) {
     norm_weight.push_back(random(1, c));
