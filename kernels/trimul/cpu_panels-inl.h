@@ -124,7 +124,7 @@ HWY_INLINE V32 sigmoid(V32 x) {
   constexpr double kLog2E = 1.4426950408889634;
   constexpr float kHigh = static_cast<float>(kLog2E);
   constexpr float kLow = static_cast<float>(kLog2E - static_cast<double>(kHigh));
-  constexpr float kFar = 87.3365f;  // beyond, a is no normal number, and is taken as 0
+  constexpr float kFar = 87.33655f;  // from here on, a is no normal number, and is taken as 0
 
   const V32 one = hn::Set(f32, 1);
   const V32 size = hn::Min(hn::Abs(x), hn::Set(f32, kFar));

@@ -19,10 +19,11 @@
 //          and equal values become 0; squares never overflow where the values themselves do not. A term of a
 //          sum of n > 32 goes through 18 + n/64 additions on average and 36 + n/32 at most, as it does in parts of 32. They
 //          see values that are not rounded below f32, but for hidden in a path that keeps it in 16 bits. Rounding comes
-//          after normalising
+//          after normalising, the weight after the division by the root
 // factors  what a recipe rounds to f16 (the factors of the products, hidden, the gate of the output) is stored times a power of
 //          two that depends on the inputs alone. With A, the largest magnitude that the inputs permit (below), A is
-//          stored as something from 2^12 to 2^15: nothing overflows, and what underflows is below A * 2^-37.
+//          stored as something from 2^13 to 2^15, of hidden from 2^12 on: nothing overflows, and underflow takes at most
+//          A * 2^-38, of hidden A * 2^-37.
 //          eps of the second norm is scaled alike. Paths with factors of f32's range need no scale; what is below
 //          2^-126 loses up to 2^-134 there (bf16) or 2^-137 (tf32, and so does the rest of a split)
 //            xn      sqrt(C) * max|norm.weight| + max|norm.bias|             weights  their largest magnitude
@@ -32,8 +33,8 @@
 // aliasing out may overlap no other tensor
 // empty    B, N or C = 0: out is empty. H = 0: out = 0
 // special  infinities and NaNs propagate as in the formula: one in x makes row i and column i of its batch NaN, also
-//          where the mask is 0. Where a sum of products, or a norm's row of C or H such
-//          deviations, exceeds the range of f32, out is an infinity or a NaN
+//          where the mask is 0. Where a sum of products, a norm's row of C or H such deviations, what a norm yields, or a weight
+//          as a factor exceeds the range of f32, out is an infinity or a NaN
 // repeats  bitwise on one device, whatever the layout, the other batches, the threads, the configuration or what happened
 //          before. The order of the sum over k is the same for all i, j and h: left and right are exchangeable, and
 //          hidden channels with equal weights have equal bits. A mask of ones has the bits of none

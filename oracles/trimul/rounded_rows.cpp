@@ -88,7 +88,7 @@ class Roundings::Finished {
   std::vector<double> equal_z_;
   Gates gates_;
   std::vector<double> normal_, deviation_, own_deviation_;  // (H), of hidden
-  double mean_deviation_ = 0, mean_own_ = 0, range_ = 0, shift_ = 0;
+  double mean_deviation_ = 0, mean_own_ = 0, mean_second_ = 0, range_ = 0, shift_ = 0;
   double mean_square_ = 0;  // of the errors of hidden, without their mean and tau
   // Linear forms of hidden, (C + 2, H): one for each c, the mean, tau.
   std::vector<double> forms_, sums_, magnitudes_, products_;
@@ -153,10 +153,11 @@ void Roundings::Finished::measure_hidden() {
     own_deviation_[h] = std::sqrt(own_s(h));
     deviation_[h] = std::sqrt(all_.xn[h]);
     mean_deviation_ += deviation_[h] / n_;
+    mean_second_ += (all_.second[h] + all_.second_own[h]) / n_;
     mean_own_ += square(own_deviation_[h] / n_);
   }
   range_ = f_.is_uniform ? 0 : f_.statistics.range + 2 * most;
-  shift_ = mean_roundings(n_) * u_ * range_;
+  shift_ = mean_roundings(n_) * u_ * range_ + (range_ == 0 ? 0 : units_.tiny_norm_out);
   if (!f_.is_uniform) shift_ += units_.norm_mean * std::abs(f_.statistics.mean);
   for (double one : error) mean_square_ += square(one + 2 * u_ * range_ + shift_) / n_;
 }
@@ -269,9 +270,12 @@ void Roundings::Finished::add_output(size_t c, Element& to) const {
     const double twins = std::max(of_.gate_twins_[h], equal_z_[h]);
     const double y = 3 * u_ * std::abs(normal_[h] * of_.out_norm_weight_[h]) + u_ * std::abs(f_.y[h]);
     to.linear.add(weight * gates_.value[h] * y, twins);
-    const double z = std::abs(f_.z[h]) + f_.z_error[h], lost = units_.out_factor > 0 ? of_.lost_.z : 0;
+    const double z = std::abs(f_.z[h]) + f_.z_error[h];
+    const double of_y = units_.tiny_norm_out * (1 + (range_ == 0 ? 0 : std::abs(of_.out_norm_weight_[h])));
+    const double lost =
+        gates_.value[h] * of_y + units_.tiny_out_gate + (units_.out_factor > 0 ? of_.lost_.z : 0);
     to.linear.add(weight * (units_.out_gate + units_.out_factor) * z, twins);
-    to.products += weight * (gates_.value[h] * units_.tiny_norm_out + lost) + lost_weight * z;
+    to.products += weight * lost + lost_weight * z;
     to.linear.s += of_.out_weights_.squares[at] * z * z;
     to.linear.limit += of_.out_weights_.limits[at] * z;
     shared += of_.out_weights_.shared[at] * z * z;
@@ -293,6 +297,12 @@ void Roundings::Finished::add_products(size_t c, Element& to) const {
     const double s = gates_.s[h], weights = gates_.weights[h], of_xn = slope * std::sqrt(s);
     const double of_weights = slope * std::sqrt(weights) + gates_.own[h] + gates_.lost[h];
     const double curve = weight * std::abs(f_.y[h]) * std::min(gates_.steepest[h], kMostCurved) / 2;
+    // What is no linear error of hidden meets all errors of the gate.
+    const double of_gate = gates_.steepest[h] * kLambda * (std::sqrt(2 * s) + std::sqrt(weights)) +
+                           gates_.own[h] + gates_.lost[h];
+    const double certain = all_.second[h] + all_.second_own[h] + mean_second_ + 2 * u_ * range_ + shift_ +
+                           std::abs(normal_[h]) * sigma_ * second_tau_;
+    to.products += of_y * certain * of_gate;
     to.products += kChaos * (curve * s + common * of_xn) + curve * (s + weights);
     const double mixed =
         std::max(of_.gate_twins_[h], equal_z_[h]) *

@@ -306,7 +306,8 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
           r2 * square(left.second_mixed[at]) + l2 * square(right.second_mixed[at]) + (all_l * all_r - common);
       of.most += rv * left.all_second[at] + lv * right.all_second[at] + left.all[at] * right.all[at];
       of.second += rv * (left.second[at] + left.second_mixed[at]) +
-                   lv * (right.second[at] + right.second_mixed[at]) + std::sqrt(common);
+                   lv * (right.second[at] + right.second_mixed[at]) + std::sqrt(common) +
+                   left.lost[at] * right.all[at] + left.all[at] * right.lost[at];
       of.mixed += rv * left.second_weights[at] + lv * right.second_weights[at] +
                   std::sqrt(left.weights[at] * right.weights[at]);
       of.lost += rv * left.lost[at] + lv * right.lost[at];
@@ -329,7 +330,7 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
                           : left.repeats * own_left + right.repeats * own_right;
     // What sums and underflow lose is no product, but certain as products are.
     result.second[h] += lost + terms * units_.contraction_sum * std::sqrt(f.m2[h]);
-    if (f.terms[h] > 0) result.second[h] += terms * units_.tiny_contraction + units_.tiny_hidden;
+    if (f.hidden_error[h] > 0) result.second[h] += terms * units_.tiny_contraction + units_.tiny_hidden;
     if (units_.hidden_storage > 0) {
       own.add(storage * (std::abs(f.hidden[h]) + f.hidden_error[h]));
       result.second[h] += f.lost;

@@ -47,7 +47,7 @@ struct Form : Errors {
 // Of one edge of out, from hidden on.
 struct Finish {
   const double *hidden, *hidden_error;  // (H) and a bound
-  const double *terms, *m2;             // (H): sum_k left^2 right^2, M^2
+  const double* m2;                     // (H): M^2
   Statistics statistics;                // of hidden
   const double *y, *z, *z_error;        // (H)
   double lost;                          // of hidden, as in Lost
@@ -89,11 +89,11 @@ class Roundings {
     std::vector<double> second_mixed;      // (N, H): of two of which one is the channel's own
     std::vector<double> second_weights;    // (N, H): of two errors of weights
     std::vector<double> weights;           // (N, H): s_w
-    std::vector<double> lost;              // (N, H): as that of a Value
-    std::vector<double> all, all_second;   // (N, H): limits of the error, and of its products of two errors
-    std::vector<double> xn;                // (N, columns)
-    std::vector<double> signatures;        // (N): of xn
-    double repeats = 1;                    // of equal values of one channel
+    std::vector<double> lost;  // (N, H): as that of a Value, with what underflow takes from the side itself
+    std::vector<double> all, all_second;  // (N, H): limits of the error, and of its products of two errors
+    std::vector<double> xn;               // (N, columns)
+    std::vector<double> signatures;       // (N): of xn
+    double repeats = 1;                   // of equal values of one channel
   };
   // Limits of the roundings of weights, (H, C), and r times their squares.
   struct Weights {

@@ -100,8 +100,10 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
       2 * size * own + square(own + mean_error) + 2 * norm_additions(n) * u * s.variance;
   const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
   e.rho = s.range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
-  e.shared = mean_error / s.sigma;
-  e.differences = u * range / s.sigma;
+  // The product with 1/C underflows, and that with 1/sigma.
+  const double tiny = range == 0 ? 0 : units_.tiny_in;
+  e.shared = (mean_error + tiny) / s.sigma;
+  e.differences = u * range / s.sigma + tiny;
   e.scaled = 3 * u * std::sqrt(n * s.variance) / s.sigma;
   e.added = u * std::sqrt(n);
   e.underflow = std::sqrt(n) * (units_.tiny_in + (units_.projection_factor > 0 ? lost_.xn : 0));

@@ -38,6 +38,9 @@ class Sides {
   // What s of a factor of the contraction, value number `at` of a row, and of what is stored of it, grows by where they
   // are rounded alike.
   double grown_by(const Row& row, size_t at, double kappa, double counted) const;
+  bool is_open() const {
+    return left_.is_open || left_gate_.is_open || right_.is_open || right_gate_.is_open;
+  }
   // Up to hidden: with masks of 1, and of a batch.
   const Lost& lost() const { return lost_; }
   Lost lost(int64_t b) const;

@@ -122,6 +122,11 @@ Statistics statistics_of(const double* values, int64_t count) {
   return result;
 }
 
+// Of a format of f32's range.
+bool rounds_to_infinity(int bits, double value) {
+  return std::abs(value) >= 0x1p128 - std::ldexp(1.0, 127 - bits);
+}
+
 Projection::Projection(const ConstTensorView& view, int factor_bits)
     : rows(view.shape[0]), columns(view.shape[1]) {
   const auto channels = static_cast<size_t>(columns);
@@ -145,6 +150,7 @@ Projection::Projection(const ConstTensorView& view, int factor_bits)
       rounded[at] = is_rounded ? value * value : 0;
       sum += value * value;
       largest = std::max(largest, std::abs(value));
+      is_open |= std::isfinite(value) && rounds_to_infinity(factor_bits, value);
     }
     norms.push_back(std::sqrt(sum));
     const double repeats = std::max(most_repeats(magnitudes), growth(alike.kappa()));
@@ -269,11 +275,11 @@ std::vector<Value> project(const Projection& w, const Edge& e, const Units& unit
       to.lost = e.shared * std::abs(w.weighted[h]) + e.rho * std::abs(p - w.biased[h]) +
                 e.differences * w.absolute[h] + e.scaled * w.root[h] +
                 e.added * std::sqrt(of_row.term_squares) + terms * units.projection_sum * std::sqrt(m2);
-      if (of_row.term_squares > 0) to.lost += terms * units.tiny_projection;
-      to.lost += e.underflow * w.norms[h];
+      // xn may be something else where its exact value is 0.
+      if (w.norms[h] > 0) to.lost += terms * units.tiny_projection + e.underflow * w.norms[h];
       to.s = e.repeats * sums.own[row];
       if (!has_weights) continue;
-      to.lost += units.lost_weight(w.largest) * std::sqrt(n) * e.norm;
+      if (w.norms[h] > 0) to.lost += units.lost_weight(w.largest) * std::sqrt(n) * e.norm;
       to.weights = square(units.projection_weight) * rounded[row] + e.repeats * fixed[row];
     }
   }

@@ -72,7 +72,7 @@ struct Edge {
   std::vector<double> alike;    // likewise, as large as others like them make them count
   std::vector<double> squares;  // of xn
   double shared = 0, rho = 0;   // m / sigma, and the error of 1/sqrt(V + eps)
-  double differences = 0;       // u R / sigma
+  double differences = 0;       // u R / sigma, with what underflows before the weight
   double scaled = 0;            // 3u sqrt(C V) / sigma
   double added = 0;             // u sqrt(C)
   double underflow = 0;         // sqrt(C) times that of each
@@ -101,6 +101,7 @@ struct Projection {
   std::vector<double> absolute, root;    // of the former: sum of magnitudes, root of the sum of squares
   std::vector<double> norms;             // of the rows
   double largest = 0;                    // magnitude
+  bool is_open = false;                  // a finite weight is infinite as a factor
 };
 
 // A projection of one edge, one row of it.
@@ -113,20 +114,21 @@ struct Value {
 };
 std::vector<Value> project(const Projection& w, const Edge& e, const Units& units);
 
-// The sigmoid of g: value, its greatest slope, and what its evaluation adds to s.
+// The sigmoid of g: value, its greatest slope, what its evaluation adds to s, and below which it may become 0.
 struct Gate {
   double value, slope, s, underflow;
 };
 Gate gate_of(const Value& g, const Units& units, double unit, double underflow);
 
-// The most that p may be.
+// The most that p may be, but for what doubles s in hidden; 0 only if it is 0 whatever was rounded.
 inline double reach_of(const Value& p) {
   return std::abs(p.value) + kLambda * (std::sqrt(p.s) + std::sqrt(p.alike()));
 }
 // What underflow may take from left or right; `lost` is what its format loses.
 inline double underflow_of(const Units& units, const Value& p, const Gate& gate, double mask, double lost) {
-  if (p.value == 0 || mask == 0) return 0;
-  return std::abs(mask) * reach_of(p) * gate.underflow + units.tiny_gate * (1 + std::abs(mask)) + lost;
+  const double reach = reach_of(p);
+  if (reach == 0 || mask == 0) return 0;
+  return std::abs(mask) * reach * gate.underflow + units.tiny_gate * (1 + std::abs(mask)) + lost;
 }
 
 // The limit of the error of what is projected: 7 sqrt(2 s) + 7 sqrt(s_w), with what is lost.

@@ -65,10 +65,14 @@ class TriMul {
         out_norm_bias_(vector_of(question.inputs[kToOutNormBias])),
         out_gate_(question.inputs[kOutGate], units_.factor_bits, vector_of(question.inputs[kNormWeight]),
                   vector_of(question.inputs[kNormBias])),
-        to_out_(question.inputs[kToOut]),
+        to_out_(question.inputs[kToOut], units_.factor_bits),
         is_uniform_(sides_.is_uniform()),
         lost_(sides_.lost()) {
-    if (units_.is_scaled) measure();
+    if (units_.is_scaled) {
+      measure();
+    } else {
+      is_meaningless_ = sides_.is_open() || out_gate_.is_open || to_out_.is_open;
+    }
     if (hidden_ > 0 && question.recipe.factor != Factor::kStored &&
         Roundings::affordable(question.dims) != Roundings::Extent::kNothing)
       roundings_.emplace(question, units_, sides_, out_gate_, to_out_, out_norm_weight_, lost_);
@@ -92,15 +96,15 @@ class TriMul {
     const double h = std::sqrt(static_cast<double>(hidden_));
     lost_.z = kUnderflowF16 * (h * largest_of(out_norm_weight_) + largest_of(out_norm_bias_));
     lost_.gate = kUnderflowF16;
-    is_meaningless_ = !std::isfinite(lost_.xn + lost_.hidden + lost_.z + out_gate_.largest + to_out_.largest);
+    is_meaningless_ |=
+        !std::isfinite(lost_.xn + lost_.hidden + lost_.z + out_gate_.largest + to_out_.largest);
   }
 
   // hidden of one edge and channel: value, limit and variance of its error.
   struct Hidden {
     double value = 0, error = 0, variance = 0;
-    double size = 0;   // of the value, or of its terms if they cancel
-    double terms = 0;  // sum of squares
-    double m2 = 0;     // M^2 of the sum over k
+    double size = 0;  // of the value, or of its terms if they cancel
+    double m2 = 0;    // M^2 of the sum over k
     bool is_open = false;
   };
   Hidden contract(const Row& left, const Row& right, int64_t h, double repeats, double lost) const {
@@ -110,14 +114,14 @@ class TriMul {
     const double s = repeats * own;
     const double m2 = m_squared_of_products(&left.value[at], &right.value[at], n, magnitude);
     double sum = terms * units_.contraction_sum * std::sqrt(m2);
-    if (magnitude > 0) sum += terms * units_.tiny_contraction + units_.tiny_hidden;
+    const bool is_zero = magnitude == 0 && own == 0 && weights == 0;  // whatever was rounded
+    if (!is_zero) sum += terms * units_.tiny_contraction + units_.tiny_hidden;
     const double storage =
-        units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && magnitude > 0 ? lost : 0);
+        units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && !is_zero ? lost : 0);
     return {.value = value,
             .error = kLambda * (std::sqrt(2 * s) + weights) + sum + storage,
             .variance = (s + weights * weights + sum * sum + storage * storage) / 3,
             .size = std::max(std::abs(value), std::sqrt(magnitude)),
-            .terms = magnitude,
             .m2 = m2,
             .is_open = left.norms[static_cast<size_t>(h)] * right.norms[static_cast<size_t>(h)] >= kOverflow};
   }
@@ -157,7 +161,9 @@ class TriMul {
       product_deviation += d * std::sqrt(one.variance) / n;
       result.amplified = std::max(result.amplified, one.size / s.sigma);
     }
-    mean_error += mean_roundings(n) * u * range + (is_uniform_ ? 0 : units_.norm_mean * std::abs(s.mean));
+    const double tiny = range == 0 ? 0 : units_.tiny_norm_out;  // of the products with 1/H and 1/sigma
+    mean_error += mean_roundings(n) * u * range + tiny;
+    if (!is_uniform_) mean_error += units_.norm_mean * std::abs(s.mean);
     const double variance_error =
         2 * products + squares + square(mean_error) + 2 * norm_additions(n) * u * (s.variance + products);
     const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
@@ -172,7 +178,7 @@ class TriMul {
       double error = 0, variance = 0;
       if (!is_uniform_) {
         const double difference = one.error + 2 * u * range + mean_error;
-        const double normalised = (difference * (1 + rho) + std::abs(d) * rho) / s.sigma;
+        const double normalised = (difference * (1 + rho) + std::abs(d) * rho) / s.sigma + tiny;
         error = magnitude * std::min(normalised, std::sqrt(n) + std::abs(d) / s.sigma);
         if (std::isinf(weight) && std::abs(d) <= difference) result.is_open = true;
         const double spread = (one.variance + square(deviation) + 2 * square(u * range)) / square(s.sigma);
@@ -180,20 +186,20 @@ class TriMul {
       }
       error += 3 * u * (std::abs(scaled) + error) + u * (std::abs(y) + error) + units_.tiny_norm_out;
       variance += square(u) * (square(scaled) + square(y) / 3);
+      // On the way to y and z.
+      result.is_open |= std::isfinite(y) && std::max(std::abs(y), std::abs(scaled)) + error >= kOverflow;
       gate(e, gates[h], h, y, error, variance, result);
       normalised_y.push_back(y);
     }
     if (roundings_ && roundings_->covers(b, i, j) && !result.is_open) {
-      std::vector<double> errors, terms, m2;
+      std::vector<double> errors, m2;
       for (const Hidden& one : hidden) {
         errors.push_back(one.error);
-        terms.push_back(one.terms);
         m2.push_back(one.m2);
       }
       result.rows = roundings_->of(b, i, j,
                                    {.hidden = values.data(),
                                     .hidden_error = errors.data(),
-                                    .terms = terms.data(),
                                     .m2 = m2.data(),
                                     .statistics = s,
                                     .y = normalised_y.data(),
@@ -217,7 +223,7 @@ class TriMul {
     const double storage =
         units_.gate_storage * gate.value + (units_.gate_storage > 0 ? lost_.gate : 0) + units_.tiny_out_gate;
     const double gate_error = inherited + std::sqrt(gate.s) + storage + gate.underflow;
-    const double lost = units_.out_factor > 0 ? lost_.z : 0;
+    const double lost = (units_.out_factor > 0 ? lost_.z : 0) + units_.tiny_out_gate;
     const double rounding = (units_.out_gate + units_.out_factor) * std::abs(z) + lost;
     to.z[h] = z;
     to.error[h] = std::isfinite(z) ? (gate.value + gate_error) * error + size * gate_error + rounding : 0;
@@ -246,7 +252,7 @@ class TriMul {
     if (!std::isfinite(sum)) return {.value = sum, .bound = 0, .variance = 0};
     if (magnitudes + error >= kOverflow) return open;
     const double n = static_cast<double>(to_out_.columns) * units_.products;
-    const double last_sum = n * u * (magnitudes + error) + (magnitudes > 0 ? n * units_.tiny_out : 0);
+    const double last_sum = n * u * (magnitudes + error) + (magnitudes + error > 0 ? n * units_.tiny_out : 0);
     const double last_variance = square(n * u) * (sum * sum / 9 + squares / 6);
     error += units_.out_weight * magnitudes + last_sum;
     if (units_.out_weight > 0) error += units_.lost_weight(to_out_.largest) * size;
@@ -271,7 +277,7 @@ class TriMul {
   Projection out_gate_, to_out_;
   bool is_uniform_;              // hidden channels have equal weights
   Lost lost_;                    // with masks of 1
-  bool is_meaningless_ = false;  // the scales of f16
+  bool is_meaningless_ = false;  // a scale of f16, or a weight as a factor
   std::optional<Roundings> roundings_;
 };
 

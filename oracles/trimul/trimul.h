@@ -7,8 +7,10 @@
 // place in tf32, bf16, f16, 3/2 * 2^-16 for a split into two bf16, 3/2 * 2^-22 into two tf32 (three products share lo*lo
 // and both rests). f16 adds A * 2^-38 for what underflows, with the magnitude A that the contract gives, and A * 2^-37 in
 // hidden, whose A may be stored as 2^12; the other formats half of their smallest number, 2^-134 (bf16) or 2^-137 (tf32).
-// Of f32's own values underflow takes 2^-149, of a sigmoid 2^-126. It may take all of each: it is granted linearly wherever a
-// rounding is named, as 2^-149 n is with n q M.
+// Of f32's own values underflow takes 2^-149, of a sigmoid 2^-126. It may take all of each: it is granted linearly to every
+// product, with what multiplies that: xn, W xn (2^-149 n with n q M), left and right and their products, hidden, y, z, W z; and
+// in both norms the mean (in m) and d / sigma, which the weight multiplies. A value that is 0 need not be 0 in a path whose
+// errors are not; only what is 0 whatever was rounded loses nothing.
 // i is half a unit of the dtype between the steps. R is the range of a row, the largest difference of two of its values.
 // a(n) = min((n + 1)/2, 18 + n/64).
 //
@@ -20,7 +22,8 @@
 //
 // xn      d = x - mean is wrong by u (R + |d|), two differences of numbers in R. A term of the mean goes through a(C) additions
 //         on average, one of V through 2a(C) at most: j deviations from one of the row's values add up to jR, squares to CV,
-//         so that the mean is wrong by m = (a(C) + 1) u R, and 2uR more for the product with 1/C unless C is a power of two;
+//         so that the mean is wrong by m = (a(C) + 1) u R, 2uR more for the product with 1/C unless C is a power of two, and
+//         its underflow;
 //         1/sqrt(V + eps) relatively by rho, the end of the interval |V^ - V| <= 2 mean(|d|) 2uR + (2uR + m)^2 + 2a(C) u V,
 //         and 4u for the product with 1/C, the sum, the root, the quotient. Two products and a sum make xn of d.
 //         None of this is random: what is lost of x beside a far value, of xn beside its bias, and by sums of numbers of few
@@ -50,7 +53,7 @@
 //         1/sqrt(V + eps), and 4u as above, with |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + 2a(H) u V,
 //         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
 //         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
-// z       gate * error(y) + |y| * error(gate) + u |z| + f |z|
+// z       gate * error(y) + |y| * error(gate) + u |z| + f |z|, and underflow
 // out     sum_h |W| (error(z) + f |z|) + n q sum |W z|, n = H or 3H
 //
 // Roundings that are alike. Values that differ by less than a unit of the format, or by about whole units, round alike
@@ -118,7 +121,9 @@
 //   channel   what is rounded in one channel alone: squares, times the number of channels with equal weights. If
 //             left has a channel with the weights of one of right, both are equal where xn is: the larger r of
 //             both sides' edges together, as of xn
-//   second    products of two errors with deviations a, b have deviation ab and are less than 62 of it with the
+//   second    what is no independent rounding: what sums, underflow and hidden's storage lose, linearly; what one side
+//             loses of p, g and itself times all errors of the other one, and what is certain of y times all of the
+//             gate. Products of two errors with deviations a, b have deviation ab and are less than 62 of it with the
 //             probability above (moments of order 23.8: e (23.8 - 1) [Bonami]), plus ab for their mean. Those of
 //             xn with xn add up over h, those with a rounding of one channel in squares. The second
 //             derivative of the sigmoid is at most its slope in g +- its error, and 1 / (6 sqrt(3)). If that is less, the
@@ -144,8 +149,8 @@
 // but rounding.
 //
 // Special. An infinity or a NaN in left or right makes hidden, and so out, NaN. What may overflow f32 but need not, a
-// sigmoid or a product with an infinity whose other factor has no certain sign, is open; so is what depends on scales
-// of f16 that an infinite input makes meaningless.
+// sigmoid or a product with an infinity whose other factor has no certain sign, is open; so is all where an
+// infinite input makes scales of f16 meaningless, or a finite weight is infinite as a factor of another format.
 //
 // Counterfeits leave two hidden channels alone, whose normalised values are +-1 nearly whatever went before.
 #pragma once

@@ -108,6 +108,10 @@ class Loop {
   }
   double at(Input input, int64_t element) const { return inputs_[input][static_cast<size_t>(element)]; }
   double round_to(int bits, double value) const {
+    if (is_split_ && bits == bits_) {
+      const double high = rounded_in_range(11, value);
+      return std::isfinite(value) ? high + rounded_in_range(11, value - high) : value;
+    }
     return has_subnormals_ ? rounded_in_range(bits, value) : rounded(bits, value);
   }
   double add(double sum, double a, double b) const {
