@@ -12,6 +12,7 @@
 #include "oracles/core/bound.h"
 #include "oracles/trimul/alike.h"
 #include "oracles/trimul/lanes.h"
+#include "oracles/trimul/met_weights.h"
 
 namespace assay::trimul::oracle {
 namespace {
@@ -36,21 +37,6 @@ Errors own_errors(const Units& units, const Value& p, const Gate& gate, double m
   own.add(units.contraction_factor * value);
   own.add(units.left_storage * value);
   return own;
-}
-
-// What weights of one matrix meet, (H, columns): sum_k other[h,k] * slopes[k,h] * xn[k,c]; columns is a multiple of kLanes.
-ASSAY_VECTORS void meet_weights(const double* other, const double* slopes, const double* xn, size_t nodes,
-                                size_t hidden, size_t columns, double* to) {
-  for (size_t h = 0; h < hidden; ++h) {
-    for (size_t c = 0; c < columns; c += kLanes) {
-      Lanes sums{};
-      for (size_t k = 0; k < nodes; ++k) {
-        const double factor = other[h * nodes + k] * slopes[k * hidden + h];
-        for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += factor * xn[k * columns + c + lane];
-      }
-      std::copy(sums.begin(), sums.end(), &to[h * columns + c]);
-    }
-  }
 }
 
 }  // namespace
@@ -214,12 +200,12 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   const Lost of_batch = sides_.lost(b);
   const double lost = units_.contraction_factor > 0 ? (is_right ? of_batch.right : of_batch.left) : 0;
   const double factor = units_.contraction_factor + units_.left_storage + units_.projection_weight;
-  std::vector<double> values;
+  std::vector<double> values, xn;
   for (size_t k = 0; k < nodes_; ++k) {
     const Edge e = sides_.edge_of_row(b, i, static_cast<int64_t>(k));
     const double m = mask_of(question_, b, i, static_cast<int64_t>(k));
-    node.xn.insert(node.xn.end(), e.xn.begin(), e.xn.end());
-    node.xn.resize((k + 1) * columns_);
+    xn.insert(xn.end(), e.xn.begin(), e.xn.end());
+    xn.resize((k + 1) * columns_);
     node.signatures.push_back(e.signature);
     values.push_back(m == 0 ? kNan : std::abs(e.signature * m));
     const std::vector<Value> projected = project(proj, e, units_), gated = project(gates, e, units_);
@@ -264,6 +250,7 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
     }
     if (!is_small_) gram(node.slopes.data(), hidden_, columns_, &node.grams[k * grams]);
   }
+  node.panels = panels_of(xn, nodes_, columns_);
   const std::vector<double> repeats = counts_of(values);
   std::erase_if(values, [](double value) { return std::isnan(value); });
   node.repeats = most_repeats(values);
@@ -336,12 +323,13 @@ Roundings::Channels Roundings::channels(const Node& left, const Node& right, con
       result.second[h] += f.lost;
     }
   }
-  std::vector<double> met(hidden_ * columns_);
   for (size_t matrix = 0; matrix < 4 && has_weights; ++matrix) {
     const Node& side = matrix < 2 ? left : right;
     const Row& other = matrix < 2 ? r : l;
-    meet_weights(other.value.data(), (matrix % 2 == 0 ? side.by_proj : side.by_gate).data(), side.xn.data(),
-                 nodes_, hidden_, columns_, met.data());
+    const std::vector<double>& slopes = matrix % 2 == 0 ? side.by_proj : side.by_gate;
+    const std::vector<double> met = meet_weights(
+        hidden_, side.panels, nodes_, columns_,
+        [&](size_t h, size_t k) { return other.value[h * nodes_ + k] * slopes[k * hidden_ + h]; });
     for (size_t h = 0; h < hidden_; ++h) {
       const double *squares = &weights_[matrix].squares[h * channels_],
                    *limits = &weights_[matrix].limits[h * channels_], *of_row = &met[h * columns_];

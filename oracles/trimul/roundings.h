@@ -91,7 +91,7 @@ class Roundings {
     std::vector<double> weights;           // (N, H): s_w
     std::vector<double> lost;  // (N, H): as that of a Value, with what underflow takes from the side itself
     std::vector<double> all, all_second;  // (N, H): limits of the error, and of its products of two errors
-    std::vector<double> xn;               // (N, columns)
+    std::vector<double> panels;           // of xn (met_weights.h)
     std::vector<double> signatures;       // (N): of xn
     double repeats = 1;                   // of equal values of one channel
   };

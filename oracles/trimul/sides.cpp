@@ -8,6 +8,8 @@
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
 #include "oracles/trimul/alike.h"
+#include "oracles/trimul/lanes.h"
+#include "oracles/trimul/met_weights.h"
 #include "oracles/trimul/roundings.h"
 
 namespace assay::trimul::oracle {
@@ -18,12 +20,16 @@ Sides::Sides(const Question& question, const Units& units)
       nodes_(question.dims["n"]),
       channels_(question.dims["c"]),
       hidden_(question.dims["h"]),
+      columns_((static_cast<size_t>(channels_) + kLanes - 1) / kLanes * kLanes),
       norm_weight_(vector_of(question.inputs[kNormWeight])),
       norm_bias_(vector_of(question.inputs[kNormBias])),
       left_(question.inputs[kLeftProj], units.factor_bits, norm_weight_, norm_bias_),
       left_gate_(question.inputs[kLeftGate], units.factor_bits, norm_weight_, norm_bias_),
       right_(question.inputs[kRightProj], units.factor_bits, norm_weight_, norm_bias_),
       right_gate_(question.inputs[kRightGate], units.factor_bits, norm_weight_, norm_bias_),
+      // Those of split factors are less than what sums lose; those of small problems are known by channel already.
+      follows_weights_(units.projection_weight > 0 && !units.is_split && !has_fixed() &&
+                       Roundings::affordable(question.dims) != Roundings::Extent::kAll),
       masks_(static_cast<size_t>(question.dims["b"]), 1),
       lefts_(static_cast<size_t>(question.dims["b"] * nodes_)),
       rights_(static_cast<size_t>(question.dims["b"] * nodes_)),
@@ -205,6 +211,11 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
   const auto size = static_cast<size_t>(hidden_ * nodes_);
   for (auto* values : {&row.value, &row.s, &row.root_weights}) values->assign(size, 0);
   row.norms.assign(static_cast<size_t>(hidden_), 0);
+  if (follows_weights_) {
+    row.rest.resize(size);
+    row.by_proj.resize(size);
+    row.by_gate.resize(size);
+  }
   if (units_.contraction_factor == 0) lost = 0;
   for (int64_t k = 0; k < nodes_; ++k) {
     const Edge e = edge_of_row(b, i, k);
@@ -213,6 +224,10 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
     row.is_open |= e.is_open;
     if (row.is_nan) return;
     if (m != 0) row.signatures.push_back(std::abs(e.signature));
+    if (follows_weights_) {
+      row.xn.insert(row.xn.end(), e.xn.begin(), e.xn.end());
+      row.xn.resize(static_cast<size_t>(k + 1) * columns_);
+    }
     const std::vector<Value> projected = project(proj, e, units_), gated = project(gates, e, units_);
     for (int64_t h = 0; h < hidden_; ++h) {
       const Value &p = projected[static_cast<size_t>(h)], &g = gated[static_cast<size_t>(h)];
@@ -238,12 +253,52 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       const double underflow = underflow_of(units_, p, gate, m, lost);
       row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + certain / kLambda) + underflow / kLambda;
       row.is_open |= std::abs(value) >= kOverflow;
+      if (!follows_weights_) continue;
+      // Errors of weights once more by the gate's: random with those of xn, at most with each other's.
+      const double most_g = kLambda * std::sqrt(g.alike()), most_p = kLambda * std::sqrt(p.alike());
+      const double curved = std::abs(p.value) * std::min(gate.slope, kMostCurved);
+      row.s[at] += square_m * square(most_g) * (square(gate.slope) * p.s + square(curved) * g.s);
+      // More than products of derivatives and xn, as floats, make a difference.
+      const double floats =
+          0x1p-22 * std::sqrt(weights) + 0x1p-149 * (std::sqrt(p.weights) + std::sqrt(g.weights));
+      row.by_proj[at] = static_cast<float>(m * gate.value);
+      row.by_gate[at] = static_cast<float>(m * p.value * sigmoid_slope(g.value, 0));
+      row.rest[at] = std::abs(m) * (certain + (gate.slope * most_p + curved * most_g / 2) * most_g) +
+                     kLambda * (1 + std::abs(m)) * floats + underflow;
     }
   }
   for (double& norm : row.norms) norm = std::sqrt(norm);
   if (units_.contraction_factor > 0 || units_.left_storage > 0) round_alike(row, kappas(b, i).repeats);
   // NaN where an infinity is one of the weights.
   std::erase_if(row.signatures, [](double value) { return std::isnan(value); });
+}
+
+std::vector<double> Sides::met_weights(const Row& left, const Row& right) const {
+  std::vector<double> roots;
+  if (!follows_weights_) return roots;
+  const auto nodes = static_cast<size_t>(nodes_), channels = static_cast<size_t>(channels_);
+  roots.resize(static_cast<size_t>(hidden_));
+  for (const bool is_right : {false, true}) {
+    const Row &side = is_right ? right : left, &other = is_right ? left : right;
+    // Of projection and gate in turns.
+    const std::vector<double> met = meet_weights(
+        2 * roots.size(), panels_of(side.xn, nodes, columns_), nodes, columns_, [&](size_t row, size_t k) {
+          const size_t at = row / 2 * nodes + k;
+          return other.value[at] * static_cast<double>((row % 2 == 0 ? side.by_proj : side.by_gate)[at]);
+        });
+    for (size_t h = 0; h < roots.size(); ++h) {
+      const size_t first = h / kGroupRows * channels * kGroupRows + h % kGroupRows;
+      double s_proj = 0, s_gate = 0;
+      for (size_t c = 0; c < channels; ++c) {
+        const size_t at = first + c * kGroupRows, of = 2 * h * columns_ + c;
+        s_proj += proj(is_right).rounded[at] * square(met[of]);
+        s_gate += gates(is_right).rounded[at] * square(met[of + columns_]);
+      }
+      // Weights of different matrices may be equal.
+      roots[h] += units_.projection_weight * (std::sqrt(s_proj) + std::sqrt(s_gate));
+    }
+  }
+  return roots;
 }
 
 const Row& Sides::row(std::vector<Row>& rows, int64_t b, int64_t i, const Projection& proj,

@@ -31,6 +31,8 @@ class Sides {
   const Row& right(int64_t b, int64_t j) const {
     return row(rights_, b, j, right_, right_gate_, lost(b).right);
   }
+  // Of hidden (H): root of s_w, by weights that meet all k; empty where they are not followed.
+  std::vector<double> met_weights(const Row& left, const Row& right) const;
   // Hidden channels have equal weights.
   bool is_uniform() const;
   const Projection& proj(bool is_right) const { return is_right ? right_ : left_; }
@@ -68,8 +70,10 @@ class Sides {
   const Question& question_;
   const Units& units_;
   int64_t nodes_, channels_, hidden_;
+  size_t columns_;  // channels, filled up to whole lanes
   std::vector<double> norm_weight_, norm_bias_;
   Projection left_, left_gate_, right_, right_gate_;
+  bool follows_weights_;
   Lost lost_;
   std::vector<double> masks_;  // (B): largest finite magnitudes, or 1 where nothing is scaled by them
   mutable std::vector<Row> lefts_, rights_;

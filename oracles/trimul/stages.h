@@ -139,9 +139,13 @@ struct Row {
   std::once_flag once;
   bool is_nan = false, is_open = false;
   std::vector<double> value, s, root_weights;
-  std::vector<double> norms;       // of the values of each h
-  std::vector<double> kappas;      // of the values of each h, and of all; empty if they are not rounded
-  std::vector<double> signatures;  // magnitudes, of edges that are not masked
+  // Where errors of weights are followed through the sum over k; empty elsewhere.
+  std::vector<double> rest;  // (H, N): what else `root_weights` stands for, and what is not linear in weights
+  std::vector<float> by_proj, by_gate;  // (H, N): derivatives
+  std::vector<float> xn;                // (N, columns)
+  std::vector<double> norms;            // of the values of each h
+  std::vector<double> kappas;           // of the values of each h, and of all; empty if they are not rounded
+  std::vector<double> signatures;       // magnitudes, of edges that are not masked
 };
 
 // The most edges of two rows that are equal: on the diagonal they share xn.

@@ -23,6 +23,9 @@ constexpr double kHighestAmplified = 64;  // of a value by the norm of hidden, f
 struct Finished {
   bool is_nan = false, is_open = false;
   std::vector<double> z, error, variance;
+  std::vector<double> own;     // error but for that of 1/sigma, which is `rho` of `scaled` in all channels
+  std::vector<double> scaled;  // what 1/sigma is a factor of
+  double rho = 0;
   Roundings::Rows rows;  // empty if nothing better than `error` is known
   double amplified = 0;  // largest hidden, or root of the sum of its squared terms, by sigma
 };
@@ -51,6 +54,17 @@ ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n
     magnitudes[lane] += l2 * r2;
   });
   return {total(values), total(errors), total(weights), total(magnitudes)};
+}
+
+// The same by errors of weights that were followed through the sum: what is left of each side, and both sides' together.
+ASSAY_VECTORS double sum_of_rests(const Row& left, const Row& right, size_t first, size_t n) {
+  Lanes sums{};
+  for_lanes(n, [&](size_t k, size_t lane) {
+    const size_t at = first + k;
+    sums[lane] += std::abs(right.value[at]) * left.rest[at] + std::abs(left.value[at]) * right.rest[at] +
+                  kLambda * kLambda * left.root_weights[at] * right.root_weights[at];
+  });
+  return total(sums);
 }
 
 class TriMul {
@@ -107,11 +121,21 @@ class TriMul {
     double m2 = 0;    // M^2 of the sum over k
     bool is_open = false;
   };
-  Hidden contract(const Row& left, const Row& right, int64_t h, double repeats, double lost) const {
+  Hidden contract(const Row& left, const Row& right, int64_t h, double repeats, double lost,
+                  const std::vector<double>& met) const {
     const auto n = static_cast<size_t>(nodes_), at = static_cast<size_t>(h) * n;
     const auto [value, own, weights, magnitude] = contraction_sums({left, at}, {right, at}, n);
     const double terms = static_cast<double>(nodes_) * units_.products;
     const double s = repeats * own;
+    double random = kLambda * (std::sqrt(2 * s) + weights), s_weights = square(weights);
+    if (!met.empty()) {
+      const double s_met = square(met[static_cast<size_t>(h)]), rest = sum_of_rests(left, right, at, n);
+      const double followed = kLambda * std::sqrt(2 * s + s_met) + rest;
+      if (followed < random) {
+        random = followed;
+        s_weights = s_met + square(rest / kLambda);
+      }
+    }
     const double m2 = m_squared_of_products(&left.value[at], &right.value[at], n, magnitude);
     double sum = terms * units_.contraction_sum * std::sqrt(m2);
     const bool is_zero = magnitude == 0 && own == 0 && weights == 0;  // whatever was rounded
@@ -119,8 +143,8 @@ class TriMul {
     const double storage =
         units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && !is_zero ? lost : 0);
     return {.value = value,
-            .error = kLambda * (std::sqrt(2 * s) + weights) + sum + storage,
-            .variance = (s + weights * weights + sum * sum + storage * storage) / 3,
+            .error = random + sum + storage,
+            .variance = (s + s_weights + sum * sum + storage * storage) / 3,
             .size = std::max(std::abs(value), std::sqrt(magnitude)),
             .m2 = m2,
             .is_open = left.norms[static_cast<size_t>(h)] * right.norms[static_cast<size_t>(h)] >= kOverflow};
@@ -129,7 +153,8 @@ class TriMul {
   Finished finish(int64_t b, int64_t i, int64_t j) const {
     const auto count = static_cast<size_t>(hidden_);
     Finished result;
-    for (auto* values : {&result.z, &result.error, &result.variance}) values->assign(count, 0);
+    for (auto* values : {&result.z, &result.error, &result.variance, &result.own, &result.scaled})
+      values->assign(count, 0);
     if (hidden_ == 0) return result;
     const Row& left = sides_.left(b, i);
     const Row& right = sides_.right(b, j);
@@ -140,8 +165,9 @@ class TriMul {
     std::vector<Hidden> hidden;
     std::vector<double> values;
     const double repeats = repeats_of(left, right), lost = sides_.lost(b).hidden;
+    const std::vector<double> met = sides_.met_weights(left, right);
     for (int64_t h = 0; h < hidden_; ++h) {
-      hidden.push_back(contract(left, right, h, repeats, lost));
+      hidden.push_back(contract(left, right, h, repeats, lost, met));
       values.push_back(hidden.back().value);
       result.is_open |= hidden.back().is_open;
     }
@@ -162,12 +188,17 @@ class TriMul {
       result.amplified = std::max(result.amplified, one.size / s.sigma);
     }
     const double tiny = range == 0 ? 0 : units_.tiny_norm_out;  // of the products with 1/H and 1/sigma
-    mean_error += mean_roundings(n) * u * range + tiny;
-    if (!is_uniform_) mean_error += units_.norm_mean * std::abs(s.mean);
+    double shift = mean_roundings(n) * u * range + tiny;        // of the mean, beside that of the errors
+    if (!is_uniform_) shift += units_.norm_mean * std::abs(s.mean);
+    mean_error += shift;
     const double variance_error =
         2 * products + squares + square(mean_error) + 2 * norm_additions(n) * u * (s.variance + products);
-    const double least = std::max(s.variance - variance_error, 0.0) + kEpsilon;
+    // Also by the triangle inequality: errors without their mean are no larger than with it.
+    const double least_root = std::max(std::sqrt(s.variance) - std::sqrt(squares) - shift, 0.0);
+    const double least_square = square(least_root) * (1 - 2 * norm_additions(n) * u);
+    const double least = std::max(s.variance - variance_error, least_square) + kEpsilon;
     const double rho = range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
+    result.rho = rho;
     const double rho_deviation = product_deviation / (s.sigma * s.sigma);
     std::vector<double> normalised_y;
     const std::vector<Value> gates = project(out_gate_, e, units_);
@@ -175,20 +206,23 @@ class TriMul {
       const Hidden& one = hidden[h];
       const double weight = out_norm_weight_[h], magnitude = std::abs(weight);
       const double d = one.value - s.mean, scaled = d / s.sigma * weight, y = scaled + out_norm_bias_[h];
-      double error = 0, variance = 0;
+      double error = 0, own = 0, variance = 0;
       if (!is_uniform_) {
         const double difference = one.error + 2 * u * range + mean_error;
-        const double normalised = (difference * (1 + rho) + std::abs(d) * rho) / s.sigma + tiny;
-        error = magnitude * std::min(normalised, std::sqrt(n) + std::abs(d) / s.sigma);
+        own = magnitude * (difference * (1 + rho) / s.sigma + tiny);
+        error = std::min(own + std::abs(scaled) * rho, magnitude * (std::sqrt(n) + std::abs(d) / s.sigma));
         if (std::isinf(weight) && std::abs(d) <= difference) result.is_open = true;
         const double spread = (one.variance + square(deviation) + 2 * square(u * range)) / square(s.sigma);
         variance = square(weight) * std::min(spread, n) + square(scaled * std::min(rho_deviation, 1.0));
       }
-      error += 3 * u * (std::abs(scaled) + error) + u * (std::abs(y) + error) + units_.tiny_norm_out;
+      const double rounding =
+          3 * u * (std::abs(scaled) + error) + u * (std::abs(y) + error) + units_.tiny_norm_out;
+      own += rounding;
+      error += rounding;
       variance += square(u) * (square(scaled) + square(y) / 3);
       // On the way to y and z.
       result.is_open |= std::isfinite(y) && std::max(std::abs(y), std::abs(scaled)) + error >= kOverflow;
-      gate(e, gates[h], h, y, error, variance, result);
+      gate(e, gates[h], h, {y, scaled, error, own, variance}, result);
       normalised_y.push_back(y);
     }
     if (roundings_ && roundings_->covers(b, i, j) && !result.is_open) {
@@ -211,9 +245,12 @@ class TriMul {
     return result;
   }
 
+  struct Normalised {
+    double y, scaled, error, own, variance;
+  };
   // y becomes z, by the gate that g goes into.
-  void gate(const Edge& e, const Value& g, size_t h, double y, double error, double variance,
-            Finished& to) const {
+  void gate(const Edge& e, const Value& g, size_t h, const Normalised& of, Finished& to) const {
+    const double y = of.y, error = of.error;
     to.is_open |= g.is_open || (std::isinf(g.value) && !std::isnan(y)) || e.is_open;
     const Gate gate = gate_of(g, units_, units_.out_gate, units_.underflow_out_gate);
     const double z = y * gate.value, size = std::abs(y) + error;
@@ -226,10 +263,13 @@ class TriMul {
     const double lost = (units_.out_factor > 0 ? lost_.z : 0) + units_.tiny_out_gate;
     const double rounding = (units_.out_gate + units_.out_factor) * std::abs(z) + lost;
     to.z[h] = z;
-    to.error[h] = std::isfinite(z) ? (gate.value + gate_error) * error + size * gate_error + rounding : 0;
+    const double by_gate = size * gate_error + rounding;
+    to.error[h] = std::isfinite(z) ? gate.value * error + by_gate : 0;
+    to.own[h] = std::isfinite(z) ? gate.value * of.own + by_gate : 0;
+    to.scaled[h] = gate.value * of.scaled;
     const double gate_variance =
         square(gate.slope) * (g.s + g.alike()) + gate.s + square(storage + gate.underflow);
-    to.variance[h] = square(gate.value) * variance + (square(y) * gate_variance + square(rounding)) / 3;
+    to.variance[h] = square(gate.value) * of.variance + (square(y) * gate_variance + square(rounding)) / 3;
   }
 
   Expected out(const Finished& f, int64_t c) const {
@@ -237,7 +277,7 @@ class TriMul {
     const Expected open{.value = 0, .bound = HUGE_VAL, .variance = 0, .is_open = true};
     if (f.is_open) return open;
     const double u = units_.out_sum;
-    double sum = 0, magnitudes = 0, error = 0, variance = 0, squares = 0, size = 0;
+    double sum = 0, magnitudes = 0, error = 0, own = 0, scaled = 0, variance = 0, squares = 0, size = 0;
     for (size_t h = 0; h < f.z.size(); ++h) {
       const double weight = to_out_.values[static_cast<size_t>(c * to_out_.columns) + h], z = f.z[h];
       if (std::isinf(weight) && std::abs(z) <= f.error[h]) return open;
@@ -245,6 +285,8 @@ class TriMul {
       magnitudes += std::abs(weight * z);
       squares += square(weight * z);
       error += std::abs(weight) * f.error[h];
+      own += std::abs(weight) * f.own[h];
+      scaled += weight * f.scaled[h];
       variance += weight * weight * f.variance[h];
       size += std::abs(z) + f.error[h];
     }
@@ -254,6 +296,7 @@ class TriMul {
     const double n = static_cast<double>(to_out_.columns) * units_.products;
     const double last_sum = n * u * (magnitudes + error) + (magnitudes + error > 0 ? n * units_.tiny_out : 0);
     const double last_variance = square(n * u) * (sum * sum / 9 + squares / 6);
+    error = std::min(error, own + f.rho * std::abs(scaled));
     error += units_.out_weight * magnitudes + last_sum;
     if (units_.out_weight > 0) error += units_.lost_weight(to_out_.largest) * size;
     variance += square(units_.out_weight) * squares + last_variance;

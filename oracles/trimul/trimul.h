@@ -46,15 +46,24 @@
 //         the diagonal they are the same) and without those that the mask makes 0; of weights (sum_k |right|
 //         sqrt(s_w(left)) + ...)^2, since their errors are those of all k. For products of two errors,
 //         s(left) and s_w(left) meet |right| + 7 sqrt(s_w(right)), s(right) meets |left| + 7 sqrt(s_w(left)), and
-//         49 s(left) s(right) is added. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) + n q M, with i * |hidden|
+//         49 s(left) s(right) is added. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) + n q M, with i * |hidden|.
+//         Unless all channels are known at once (below), factors are split, or a norm.weight is 0, weights are followed through
+//         the sum over k, where that is less: the root of s_w is f sum sqrt(sum_c r W^2 T^2) over the four matrices,
+//         T[c] = sum_k right left' xn[c] with the derivative left' of left by p or g, or the same of right. Then
+//         E = 7 sqrt(2 s + s_w) + rest + n q M, with i * |hidden|. Of products, of which a = 7 sqrt(s_w(p)) and
+//         b = 7 sqrt(s_w(g)) are a part, those with errors of xn are random: b^2 (slope^2 s(p) + (p curve)^2 s(g)) in
+//         s(left). The others and what is lost add up in `rest`: |right| |mask| (slope a b + |p| curve b^2 / 2), likewise
+//         of right, and 49 sqrt(s_w(left) s_w(right)). curve: the least of slope and 1 / (6 sqrt(3))
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
 //         are added without the root. D = hidden - mean; m = mean(E) + (a(H) + 1) u R, with 2uR more as above, and u |mean|
 //         where hidden is stored in 16 bits: there the mean may be rounded to one number; rho is the end of the interval of
 //         1/sqrt(V + eps), and 4u as above, with |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + 2a(H) u V,
+//         or, if that is more, sqrt(V^) >= sqrt(V) - sqrt(mean((E + 2uR)^2)) - m + mean(E) by the triangle inequality;
 //         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
 //         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
 // z       gate * error(y) + |y| * error(gate) + u |z| + f |z|, and underflow
-// out     sum_h |W| (error(z) + f |z|) + n q sum |W z|, n = H or 3H
+// out     sum_h |W| (error(z) + f |z|) + n q sum |W z|, n = H or 3H. What rho makes wrong is one factor of all channels: if
+//         that is less, rho |sum_h W gate w D| / sigma stands for the part of |D| rho in all error(z)
 //
 // Roundings that are alike. Values that differ by less than a unit of the format, or by about whole units, round alike
 // though they are not equal: (x - x^)/l is a function of the position of x between two numbers of the format alone, a
@@ -95,8 +104,8 @@
 // nodes of one batch, the smaller of the above and of this holds. The nodes are 0 and N-1 of the first batch, N-2 and N-1
 // of the last one; and, as long as all of them together need no more than two of the largest nodes would, N-2 and 2N/5 of
 // the first, 0 and 2N/5 of the last one. Any sample that the judge compares has these edges, those of 2N/5 in some channels
-// only. At all others the above alone holds, which in bf16 is more than most values: a fault of such an edge alone does not
-// show.
+// only. At all others the above alone holds, which in bf16 is more than most values: a fault of a few such edges alone does
+// not show; one of many does by the rms of the error.
 // To first order out[c] is wrong by sum_e D_e e, over the independent roundings e within +-l_e, so by no more
 // than sum |D_e| l_e and, but for the probability above, 7 sqrt(s), s = sum (D_e l_e)^2: the smaller of both sums over
 // everything. With y' = D/sigma, a = W gate w of the output, e = (error of hidden)/sigma, tau = mean(y' e),

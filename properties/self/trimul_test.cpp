@@ -148,6 +148,29 @@ TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
   EXPECT_GT(c.max_error_over_bound, 0.05);  // 0.006 without
 }
 
+// Weights that lie 0.49 of a unit above a number of the format, by signs that all edges have.
+TEST(TriMulOracle, BoundsAlikeWeightsOfLargeProblems) {
+  for (const Factor factor : {Factor::kBF16, Factor::kF16, Factor::kTF32}) {
+    const double unit = factor == Factor::kBF16 ? 0x1p-7 : 0x1p-10;
+    const auto change = [unit](Input input, int64_t e, float& value) {
+      const double sign = e % 2 == 0 ? 1 : -1;
+      if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias)
+        value = 0;
+      if (input == kMask || input == kToOutNormWeight) value = 1;
+      if (input == kNormWeight) value = 1e-3f;
+      if (input == kNormBias) value = static_cast<float>(sign);
+      if (input == kLeftProj)
+        value = e < 128 ? static_cast<float>(sign * 0x1p-30 * (1 + (e % 50 + 0.49) * unit)) : 0;
+      if (input == kRightProj) value = e == 0 ? 1 : 0;
+      if (input == kToOut) value = e % 128 == 0 ? 1 : 0;
+    };
+    const Recipe recipe = recipe_of(factor, factor == Factor::kBF16 ? DType::kBF16 : DType::kF32);
+    const Comparison c = compare_loop(recipe, recipe, large_problem(), change, 48 * 128);
+    EXPECT_EQ(c.wrong, 0) << recipe.to_string() << ": " << c.max_error_over_bound;
+    EXPECT_GT(c.max_error_over_bound, 0.01) << recipe.to_string();
+  }
+}
+
 TEST(TriMulOracle, RejectsFactorsOf16BitsInPathsOfF32) {
   const Comparison c = compare_loop(recipe_of(Factor::kStored, DType::kF32),
                                     recipe_of(Factor::kF16, DType::kF16), problem_of(24, 0));
@@ -293,6 +316,29 @@ TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
     const std::span row = std::span(expected).subspan(static_cast<size_t>(first * 48 * 128), 48 * 128);
     EXPECT_TRUE(std::ranges::any_of(row, [](const Expected& e) { return std::abs(e.value) > 2 * e.bound; }))
         << first;
+  }
+}
+
+// Nor a block of them between nodes whose edges have no bounds of all channels at once, in bf16 and with a mask.
+TEST(TriMulOracle, RejectsLostBlocksOfLargeProblems) {
+  for (const int64_t n : {32, 64}) {
+    const Case which = {.op = "trimul",
+                        .path = "stand_in",
+                        .dtype = DType::kF32,
+                        .dims = {{"b", 1}, {"n", n}, {"c", 128}, {"h", 128}, {"mask", 1}}};
+    const Path right = stand_in<Factor::kBF16, DType::kBF16>();
+    Path wrong = right;
+    wrong.run = [&](const Call& call) {
+      right.run(call);
+      const TensorView& to = call.outputs[0];
+      for (int64_t i = n / 2; i < n * 3 / 4; ++i) {
+        for (int64_t e = (i * n + n / 2) * 128; e < (i * n + n * 3 / 4) * 128; ++e)
+          to.as<float>()[offset_of(index_of(e, to.shape), to.strides)] = 0;
+      }
+    };
+    EXPECT_EQ(judge(subject_of(right), which, cpu()).kind, VerdictKind::kPass);
+    const Verdict verdict = judge(subject_of(wrong), which, cpu());
+    EXPECT_EQ(verdict.kind, VerdictKind::kFail) << verdict.reason;
   }
 }
 
