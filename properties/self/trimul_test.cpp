@@ -160,7 +160,9 @@ TEST(TriMulOracle, BoundsAlikeWeightsOfLargeProblems) {
       if (input == kNormWeight) value = 1e-3f;
       if (input == kNormBias) value = static_cast<float>(sign);
       if (input == kLeftProj)
-        value = e < 128 ? static_cast<float>(sign * 0x1p-30 * (1 + (e % 50 + 0.49) * unit)) : 0;
+        value = e < 128
+                    ? static_cast<float>(sign * 0x1p-30 * (1 + (static_cast<double>(e % 50) + 0.49) * unit))
+                    : 0;
       if (input == kRightProj) value = e == 0 ? 1 : 0;
       if (input == kToOut) value = e % 128 == 0 ? 1 : 0;
     };
