@@ -197,7 +197,7 @@ class TriMul {
     const double least_root = std::max(std::sqrt(s.variance) - std::sqrt(squares) - shift, 0.0);
     const double least_square = square(least_root) * (1 - 2 * norm_additions(n) * u);
     const double least = std::max(s.variance - variance_error, least_square) + kEpsilon;
-    const double rho = range == 0 ? 0 : s.sigma / std::sqrt(least) - 1 + 4 * u;
+    const double rho = range == 0 ? 0 : std::max(s.sigma / std::sqrt(least) - 1, 0.0) + 4 * u;
     result.rho = rho;
     const double rho_deviation = product_deviation / (s.sigma * s.sigma);
     std::vector<double> normalised_y;
