@@ -40,6 +40,12 @@ def trimul(x, mask, norm_weight, norm_bias, left_proj, right_proj, left_gate, ri
     return F.linear(y * F.linear(xn, out_gate).sigmoid(), to_out)
 
 
+def trimul_f16(*inputs):
+    """What a user of PyTorch who gives up f32 factors would write."""
+    with torch.autocast("cuda", torch.float16):
+        return trimul(*inputs)
+
+
 def source():
     """With its weights by name; it takes a mask into account only if it is told to."""
     kernel = importlib.import_module("trimul_seed").custom_kernel
@@ -70,6 +76,7 @@ OPS = {
         "problems": [("f32", {"b": b, "n": n, "c": c, "h": HIDDEN, "mask": mask}) for b, n, c, mask in SIZES],
         "inputs": inputs,
         "formula": trimul,
+        "also_compiled": {"torch.compile (f16 autocast)": trimul_f16},
         "source": source,
     },
 }

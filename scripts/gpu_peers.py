@@ -10,6 +10,7 @@ Each bench/<op>.py declares OPS: by the name of each op of the family
     inputs         inputs(dtype of torch, **dims): the inputs on the GPU, in the order of the op's table, and what else
                    formula takes
     formula        formula(*inputs) in plain PyTorch; given to torch.compile, and with float64 inputs the reference
+    also_compiled  {name: function(*inputs)}, given to torch.compile, too; optional
     source         source(): a function with the source's kernels, from a module of PEERS_DIR, called as formula is;
                    optional
     source_dtypes  the dtypes that it serves; all when left out
@@ -17,6 +18,7 @@ Each bench/<op>.py declares OPS: by the name of each op of the family
 Medians with a cold L2, timed as our own paths are. The error of each output is normwise against float64.
 """
 import fnmatch
+import functools
 import importlib.util
 import json
 import pathlib
@@ -40,21 +42,18 @@ def declared(folder):
     return ops
 
 
-def compiled(op):
+def compiled(formula):
     # By default a function that was compiled for one problem is compiled for any size at the second one, and slower.
     torch.compiler.reset()
-    return torch.compile(op["formula"], dynamic=False)
-
-
-def source(op):
-    return op["source"]()
+    return torch.compile(formula, dynamic=False)
 
 
 def peers(op, dtype, has_sources):
     """{name: how to get the function}."""
-    found = {"torch.compile": compiled}
+    formulas = {"torch.compile": op["formula"]} | op.get("also_compiled", {})
+    found = {name: functools.partial(compiled, formula) for name, formula in formulas.items()}
     if has_sources and "source" in op and dtype in op.get("source_dtypes", DTYPES):
-        found["source (Triton)"] = source
+        found["source (Triton)"] = op["source"]
     return found
 
 
@@ -106,7 +105,7 @@ def measure(timer, name, op, dtype, dims, has_sources):
             # whatever passes through it, and the next peer would find it there.
             inputs = each_tensor(torch.clone)
             copies.append(inputs)
-            function = function_of(op)
+            function = function_of()
             row["rel_l2"] = [normwise_error(*pair) for pair in zip(as_tuple(function(*inputs)), want, strict=True)]
             row["us"] = timer.microseconds(lambda: function(*inputs))
         except Exception as error:  # a peer that cannot run is a result, too

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "bench/core/cpu_copy.h"
+#include "bench/core/cpu_products.h"
 #include "bench/core/cuda_copy.h"
 #include "bench/core/measure.h"
 #include "kernels/core/build.h"
+#include "kernels/core/context.h"
 #include "kernels/core/parallel.h"
+#include "kernels/core_cuda/cublas.h"
 #include "properties/core/random.h"
 
 namespace assay {
@@ -67,15 +70,74 @@ void fill_with_noise(Device& device, const DeviceBuffer& buffer) {
   }
 }
 
-double median_seconds(Device& device, const Work& work, const DeviceBuffer& to, const DeviceBuffer& from) {
+double median_seconds(Device& device, const std::function<void()>& work) {
   constexpr int kRepeats = 11;
-  work.run(to.data(), from.data(), from.bytes());  // touches every page
+  work();  // touches every page
   device.synchronize();
   std::vector<double> seconds;
-  for (int i = 0; i < kRepeats; ++i) {
-    seconds.push_back(device.time([&] { work.run(to.data(), from.data(), from.bytes()); }));
-  }
+  for (int i = 0; i < kRepeats; ++i) seconds.push_back(device.time(work));
   return median_interval(seconds).median;
+}
+
+double median_seconds(Device& device, const Work& work, const DeviceBuffer& to, const DeviceBuffer& from) {
+  return median_seconds(device, [&] { work.run(to.data(), from.data(), from.bytes()); });
+}
+
+// A factor as cuBLASLt takes it.
+struct ProductFormat {
+  Factor factor;
+  DType dtype;
+  bool allows_tf32;
+};
+constexpr ProductFormat kProductFormats[] = {{Factor::kStored, DType::kF32, false},
+                                             {Factor::kF16, DType::kF16, false},
+                                             {Factor::kBF16, DType::kBF16, false},
+                                             {Factor::kTF32, DType::kF32, true}};
+
+// Normal values, the same ones again and again.
+DeviceBuffer random_matrix(Device& device, DType dtype, int64_t elements) {
+  constexpr int64_t kDrawn = int64_t{1} << 20;
+  const CounterRandom random(0, 1);
+  std::vector<std::byte> drawn(kDrawn * size_of(dtype));
+  visit(dtype, [&]<class T>(std::type_identity<T>) {
+    for (int64_t e = 0; e < kDrawn; ++e)
+      reinterpret_cast<T*>(drawn.data())[e] = from_double<T>(random.normal(static_cast<uint64_t>(e)));
+  });
+  const auto bytes = static_cast<int64_t>(drawn.size());
+  DeviceBuffer matrix(device, elements / kDrawn * bytes);
+  for (int64_t at = 0; at < matrix.bytes(); at += bytes)
+    device.copy_to_device(static_cast<char*>(matrix.data()) + at, drawn.data(), bytes);
+  return matrix;
+}
+
+std::map<Factor, double> product_rates(Device& device) {
+  std::map<Factor, double> rates;
+  if (device.info().kind == DeviceKind::kCpu) {
+    int64_t flops = 0;
+    const double seconds = median_seconds(device, [&] { flops = multiply_in_registers(); });
+    rates[Factor::kStored] = static_cast<double>(flops) / seconds;
+  } else if constexpr (kHasCuda) {
+    constexpr int64_t kSide = 8192;
+    for (const auto& [factor, dtype, allows_tf32] : kProductFormats) {
+      Context context(device);
+      const DeviceBuffer a = random_matrix(device, dtype, kSide * kSide);
+      const DeviceBuffer b = random_matrix(device, dtype, kSide * kSide);
+      const DeviceBuffer d(device, a.bytes());
+      const RowProduct product{.dtype = dtype,
+                               .columns = kSide,
+                               .inner = kSide,
+                               .a_pitch = kSide,
+                               .b_pitch = kSide,
+                               .d_pitch = kSide,
+                               .usual_rows = kSide,
+                               .allows_tf32 = allows_tf32};
+      const double seconds = median_seconds(device, [&] {
+        multiply_rows(product, kSide, a.data(), b.data(), d.data(), context, device.stream());
+      });
+      rates[factor] = 2.0 * kSide * kSide * kSide / seconds;
+    }
+  }
+  return rates;
 }
 
 }  // namespace
@@ -97,7 +159,19 @@ Ceilings measure_ceilings(Device& device) {
     }
   }
   best.read_bytes_per_s = static_cast<double>(bytes) / median_seconds(device, candidates.read, to, from);
+  best.product_flops_per_s = product_rates(device);
   return best;
+}
+
+double floor_seconds(const Ceilings& ceilings, const Cost& cost, Factor factor) {
+  const double copy = static_cast<double>(cost.bytes) / ceilings.copy_bytes_per_s;
+  const bool is_split = factor == Factor::kBF16x3 || factor == Factor::kTF32x3;
+  const Factor part = factor == Factor::kBF16x3   ? Factor::kBF16
+                      : factor == Factor::kTF32x3 ? Factor::kTF32
+                                                  : factor;
+  const auto rate = ceilings.product_flops_per_s.find(part);
+  if (rate == ceilings.product_flops_per_s.end()) return copy;
+  return std::max(copy, (is_split ? 3 : 1) * static_cast<double>(cost.flops) / rate->second);
 }
 
 }  // namespace assay

@@ -2,6 +2,7 @@
 // What a device can do at best, measured in the same run as what is compared with it.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "kernels/core/device.h"
@@ -15,8 +16,17 @@ struct Ceilings {
   double read_bytes_per_s =
       0;  // [bytes/s] read only. Where it exceeds the copy, as on GPUs, a path that reads more than
           // it writes can beat the copy; nothing can beat the larger of the two
+  // [flop/s] of matrix products by what factors are rounded to. A GPU: of 8192 x 8192 by cuBLASLt, on random data; a CPU:
+  // multiply-adds in registers. Split factors have no rate: theirs are three products of their parts. A factor that is
+  // missing was not measured.
+  std::map<Factor, double> product_flops_per_s;
 };
 
+// Takes about a second.
 Ceilings measure_ceilings(Device& device);
+
+// The time that no path with these factors should be faster than: that of copying the bytes or of doing the flops, whichever is
+// longer. [s]
+double floor_seconds(const Ceilings& ceilings, const Cost& cost, Factor factor);
 
 }  // namespace assay

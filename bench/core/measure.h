@@ -29,8 +29,8 @@ struct Perf {
   double ci95_ns[2] = {0, 0};              // [ns] of the median, from order statistics
   int64_t bytes = 0;                       // [bytes] each input read once, each output written once
   int64_t flops = 0;                       // [flop]
-  double floor_ns = 0;                     // [ns] bytes over the measured copy bandwidth of this device
-  double fraction_of_floor = 0;            // [1] floor_ns / median_ns: 1 is the speed of a copy
+  double floor_ns = 0;                     // [ns] floor_seconds() of bench/core/ceilings.h
+  double fraction_of_floor = 0;            // [1] floor_ns / median_ns
   std::optional<std::string> implausible;  // why the time cannot be right: faster than memory can be read
 };
 

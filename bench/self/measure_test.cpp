@@ -116,7 +116,8 @@ TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
   const Subject subject = forward_on_cpu();
   Problem problem(*subject.op, *subject.path, small_case(), *device);
   ASSERT_EQ(judge(subject, problem).kind, VerdictKind::kPass);
-  const Ceilings ceilings{.copy_bytes_per_s = 1e9, .copy_method = "given", .read_bytes_per_s = 1e15};
+  const Ceilings ceilings{
+      .copy_bytes_per_s = 1e9, .copy_method = "given", .read_bytes_per_s = 1e15, .product_flops_per_s = {}};
   const Perf perf = measure(problem, Cache::kWarm, ceilings);
   EXPECT_GE(perf.samples_ns.size(), 15u);
   EXPECT_EQ(perf.median_ns, median_interval(perf.samples_ns).median);
@@ -126,12 +127,35 @@ TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
   EXPECT_FALSE(perf.implausible);
 }
 
+TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
+  const Ceilings ceilings{.copy_bytes_per_s = 100,
+                          .copy_method = "given",
+                          .read_bytes_per_s = 100,
+                          .product_flops_per_s = {{Factor::kBF16, 1000}, {Factor::kTF32, 500}}};
+  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 900}, Factor::kBF16), 1);
+  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 2000}, Factor::kBF16), 2);
+  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 2000}, Factor::kBF16x3), 6);
+  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 2000}, Factor::kTF32x3), 12);
+  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 2000}, Factor::kF16), 1) << "not measured";
+}
+
+// The fastest loop we know is not faster than its processor could be, nor so slow that its sums wait for each other.
+TEST(Ceilings, MultipliesInRegisters) {
+  const auto device = open_cpu();
+  const Ceilings ceilings = measure_ceilings(*device);
+  const double rate = ceilings.product_flops_per_s.at(Factor::kStored);
+  const auto threads = static_cast<double>(device->info().units);
+  EXPECT_GT(rate, threads * 1e8);
+  EXPECT_LT(rate, threads * 6e9 * 2 * 2 * 16);  // [flop/s] 6 GHz, two units of 16 lanes
+}
+
 // With a made-up slow memory, a cold time is faster than that memory allows, and the report must say so.
 TEST(Measure, CallsATimeBelowTheReadCeilingImplausible) {
   const auto device = open_cpu();
   const Subject subject = forward_on_cpu();
   Problem problem(*subject.op, *subject.path, small_case(), *device);
-  const Ceilings slow{.copy_bytes_per_s = 1, .copy_method = "given", .read_bytes_per_s = 1};
+  const Ceilings slow{
+      .copy_bytes_per_s = 1, .copy_method = "given", .read_bytes_per_s = 1, .product_flops_per_s = {}};
   EXPECT_TRUE(measure(problem, Cache::kCold, slow).implausible);
   EXPECT_FALSE(measure(problem, Cache::kWarm, slow).implausible) << "warm data may come from the cache";
 }

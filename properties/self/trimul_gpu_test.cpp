@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // trimul on a GPU: how exact split factors are; and sizes that no fuzzed case has: planes of several tiles of 128 rows, odd
 // numbers of them, of their halves and of the boxes that they leave as, in clusters whose tiles share columns and in
-// others; so many planes that a block takes several tiles, after odd and even numbers of boxes; and hidden of more than
-// 2^31 elements.
+// others; so many planes that a block takes several tiles, after odd and even numbers of boxes; as many channels as the
+// paths serve; hidden of more than 2^31 elements; and the data on which other kernels return NaN.
 #include "properties/core/judge.h"
+#include "properties/core/random.h"
 #include "properties/self/gpu.h"
 #include "properties/self/spoiled.h"
+#include "properties/self/trimul_loop.h"
 
-namespace assay {
+namespace assay::trimul {
 namespace {
+
+using assay::test::judge_path;
+using test::Change;
+using test::changed;
 
 Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t h) {
   return {.op = "trimul",
@@ -20,13 +26,13 @@ Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t 
 // 2e-6 is asked of split factors, however many terms their sums have. Sums of all terms at once had errors of 3.2e-6 at
 // B2 N256 C384 H128 on an H200: a tensor core truncates each addition.
 TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
-  const test::Gpu gpu = test::gpu();
+  const assay::test::Gpu gpu = assay::test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
   const Op& op = registry().op("trimul");
   for (const std::string_view path : {"cuda.f32", "cuda.f32_cublaslt"}) {
     const auto expect_exact = [&](int64_t n, int64_t c, int64_t h) {
       const Case which = problem_of(path, 1, n, c, h);
-      const Verdict verdict = test::judge_path(op.path(path), which, nullptr, *gpu.device);
+      const Verdict verdict = judge_path(op.path(path), which, nullptr, *gpu.device);
       ASSERT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
       EXPECT_LE(verdict.outputs[0].comparison.rel_l2().value(), 2e-6) << which.to_string();
     };
@@ -39,13 +45,13 @@ TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
 }
 
 TEST(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
-  const test::Gpu gpu = test::gpu();
+  const assay::test::Gpu gpu = assay::test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
   const Op& op = registry().op("trimul");
   const auto expect_pass = [&](int64_t b, int64_t n, int64_t h) {
     for (const std::string_view name : {"cuda.f32", "cuda.f32_cublaslt"}) {
       const Case which = problem_of(name, b, n, 4, h);
-      const Verdict verdict = test::judge_path(op.path(name), which, nullptr, *gpu.device);
+      const Verdict verdict = judge_path(op.path(name), which, nullptr, *gpu.device);
       EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
     }
   };
@@ -59,14 +65,14 @@ TEST(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
 
 // 2.2e9 elements of hidden, of many batches and of one. In bf16 the bounds of the large one would also accept an ignored mask.
 TEST(TriMulOnTheGpu, PassesBeyond32Bits) {
-  const test::Gpu gpu = test::gpu();
+  const assay::test::Gpu gpu = assay::test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
   const Op& op = registry().op("trimul");
   for (const Path& path : op.paths) {
     if (path.device != DeviceKind::kCuda) continue;
     const auto expect_pass = [&](int64_t b, int64_t n) {
       const Case which = problem_of(path.name, b, n, 8, 128);
-      const Verdict verdict = test::judge_path(path, which, nullptr, *gpu.device);
+      const Verdict verdict = judge_path(path, which, nullptr, *gpu.device);
       EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
     };
     expect_pass(64, 513);
@@ -74,5 +80,50 @@ TEST(TriMulOnTheGpu, PassesBeyond32Bits) {
   }
 }
 
+TEST(TriMulOnTheGpu, PassesWithTheMostChannelsAndOnDataOfOtherKinds) {
+  const assay::test::Gpu gpu = assay::test::gpu();
+  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+  const Op& op = registry().op("trimul");
+  const auto expect_pass = [&](const Case& which) {
+    const Verdict verdict = judge_path(op.path(which.path), which, nullptr, *gpu.device);
+    EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
+  };
+  for (const std::string_view name : {"cuda.f16", "cuda.bf16", "cuda.tf32"})
+    expect_pass(problem_of(name, 1, 72, 768, 256));
+  for (const Regime data : {Regime::kHeavyTail, Regime::kIntegers}) {
+    Case which = problem_of("cuda.f16", 1, 72, 128, 128);
+    which.data = data;
+    expect_pass(which);
+  }
+}
+
+void expect_pass_on_changed(Device& device, const Case& which, const Change& change) {
+  const Op& op = registry().op("trimul");
+  const TensorBytes inputs = changed(which, change).inputs();
+  const Subject subject{&op, &op.path(which.path), &registry().oracle("trimul")};
+  const Verdict verdict = judge(subject, which, device, {.inputs = &inputs});
+  ASSERT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
+}
+
+// A bias of 6 makes sums over k of 1024 that exceed f16 unscaled; a mean of 10000 standard deviations leaves nothing of
+// E[x^2] - E[x]^2 in f32.
+TEST(TriMulOnTheGpu, PassesWhereOthersReturnNaN) {
+  const assay::test::Gpu gpu = assay::test::gpu();
+  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+  const auto normal = [](Input input, int64_t e) {
+    return static_cast<float>(CounterRandom(1, input).normal(static_cast<uint64_t>(e)));
+  };
+  const auto biased = [&](Input input, int64_t e, float& value) {
+    if (input == kNormWeight) value = 1 + 0.1F * normal(input, e);
+    if (input == kNormBias) value = 6 + 0.1F * normal(input, e);
+  };
+  const auto offset = [&](Input input, int64_t e, float& value) {
+    if (input == kX) value = 10000 + normal(input, e);
+  };
+  expect_pass_on_changed(*gpu.device, problem_of("cuda.f16", 1, 1024, 128, 128), biased);
+  for (const std::string_view name : {"cuda.f16", "cuda.bf16", "cuda.tf32", "cuda.f32"})
+    expect_pass_on_changed(*gpu.device, problem_of(name, 1, 200, 128, 128), offset);
+}
+
 }  // namespace
-}  // namespace assay
+}  // namespace assay::trimul

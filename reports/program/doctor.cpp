@@ -6,6 +6,7 @@
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
+#include "reports/render/text.h"
 
 namespace assay {
 namespace {
@@ -55,7 +56,10 @@ int run_doctor(const Options& options) {
                                {"compute_capability", info.compute_capability},
                                {"copy_bytes_per_s", ceilings.copy_bytes_per_s},
                                {"copy_method", ceilings.copy_method},
-                               {"read_bytes_per_s", ceilings.read_bytes_per_s}});
+                               {"read_bytes_per_s", ceilings.read_bytes_per_s},
+                               {"products", Json::object()}});
+    for (const auto& [factor, rate] : ceilings.product_flops_per_s)
+      json["devices"].back()["products"][std::string(name_of(factor))] = rate;
     if (options.json) continue;
     fmt::print("{:<9} {}, {} {}, {:.1f} GiB, {:.0f} MiB last-level cache\n", info.name(), info.model,
                info.units, info.kind == DeviceKind::kCpu ? "hardware threads" : "multiprocessors",
@@ -65,6 +69,7 @@ int run_doctor(const Options& options) {
       fmt::print("          driver {}, sm_{}\n", info.driver, info.compute_capability);
     fmt::print("          copies {:.1f} GB/s, read and written ({}); reads {:.1f} GB/s\n",
                ceilings.copy_bytes_per_s / 1e9, ceilings.copy_method, ceilings.read_bytes_per_s / 1e9);
+    fmt::print("          multiplies {}\n", format_products(ceilings));
   }
   json["disturbances"] = disturbances;
   if (options.json) {

@@ -18,6 +18,7 @@ constexpr std::array kVerdicts{VerdictKind::kPass,        VerdictKind::kFail,   
                                VerdictKind::kSkipped};
 constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
 constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
+constexpr std::array kFactors{Factor::kStored, Factor::kF16, Factor::kBF16, Factor::kTF32};  // of one product
 
 // ---- devices, machine, tool
 
@@ -36,6 +37,11 @@ Json to_json(const DeviceRecord& device) {
     put_number(ceilings, "copy_bytes_per_s", device.ceilings->copy_bytes_per_s);
     ceilings["copy_method"] = device.ceilings->copy_method;
     put_number(ceilings, "read_bytes_per_s", device.ceilings->read_bytes_per_s);
+    ceilings["products"] = Json::array();
+    for (const auto& [factor, rate] : device.ceilings->product_flops_per_s) {
+      Json& product = ceilings["products"].emplace_back(Json{{"factor", name_of(factor)}});
+      put_number(product, "flops_per_s", rate);
+    }
   }
   return json;
 }
@@ -54,7 +60,13 @@ DeviceRecord read_device(const JsonFields& fields) {
     const JsonFields ceilings = fields.object("ceilings");
     device.ceilings = Ceilings{.copy_bytes_per_s = ceilings.number("copy_bytes_per_s"),
                                .copy_method = ceilings.text("copy_method"),
-                               .read_bytes_per_s = ceilings.number("read_bytes_per_s")};
+                               .read_bytes_per_s = ceilings.number("read_bytes_per_s"),
+                               .product_flops_per_s = {}};
+    if (ceilings.has("products")) {
+      for (const JsonFields& product : ceilings.objects("products"))
+        device.ceilings->product_flops_per_s[product.one_of("factor", kFactors)] =
+            product.number("flops_per_s");
+    }
   }
   return device;
 }

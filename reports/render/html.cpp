@@ -91,7 +91,7 @@ std::string machine_section(const MachineRecord& machine) {
     const bool is_cpu = device.info.kind == DeviceKind::kCpu;
     rows += fmt::format(
         "<tr><td>{}<td>{}<td>{}<td class=\"number\">{} {}<td class=\"number\">{}<td "
-        "class=\"number\">{}<td>{}<td>{}\n",
+        "class=\"number\">{}<td>{}<td>{}<td>{}\n",
         device.info.name(), escape_markup(device.info.model),
         device.info.driver.empty() ? std::string(kDash) : escape_markup(device.info.driver),
         device.info.units, is_cpu ? "threads" : "SMs", format_bytes(device.info.memory_bytes),
@@ -100,12 +100,13 @@ std::string machine_section(const MachineRecord& machine) {
                                       format_rate(device.ceilings->copy_bytes_per_s),
                                       escape_markup(device.ceilings->copy_method))
                         : "not measured",
-        device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured");
+        device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured",
+        format_products(device.ceilings));
   }
   return fmt::format(
       "<p>{}, {} memory</p><div class=\"scroll\"><table><thead><tr><th>device<th>model<th>driver"
       "<th class=\"number\">units<th class=\"number\">memory<th class=\"number\">last-level cache<th>copy, "
-      "measured<th>read, measured\n"
+      "measured<th>read, measured<th>products, measured\n"
       "<tbody>{}</table></div>\n",
       escape_markup(machine.host_os), format_bytes(machine.memory_bytes), rows);
 }

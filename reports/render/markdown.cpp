@@ -67,17 +67,18 @@ std::string machine_section(const MachineRecord& machine) {
                                  format_bytes(machine.memory_bytes));
   text +=
       "| device | model | driver | memory | last-level cache | copy, measured | read, measured "
-      "|\n|---|---|---|---|---|---|---|\n";
+      "| products, measured |\n|---|---|---|---|---|---|---|---|\n";
   std::vector<std::string> rows;
   for (const DeviceRecord& device : machine.devices) {
     rows.push_back(
-        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", device.info.name(), escape(device.info.model),
-                    device.info.driver.empty() ? "–" : escape(device.info.driver),
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", device.info.name(),
+                    escape(device.info.model), device.info.driver.empty() ? "–" : escape(device.info.driver),
                     format_bytes(device.info.memory_bytes), format_bytes(device.info.cache_bytes),
                     device.ceilings ? fmt::format("{} ({})", format_rate(device.ceilings->copy_bytes_per_s),
                                                   escape(device.ceilings->copy_method))
                                     : "not measured",
-                    device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured"));
+                    device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured",
+                    format_products(device.ceilings)));
   }
   return text + rows_within(rows, kNotRunShare) + "\n";
 }
@@ -152,7 +153,8 @@ std::string times_section(const Record& record) {
          "|---|---|--:|--:|--:|--:|--:|\n" +
          rows_within(rows, kTimesShare) +
          "\nThe floor is the time of a copy of the same bytes (inputs read once, outputs written once) at "
-         "the measured bandwidth; 100 % is the speed of that copy. A little more is possible: memory can be "
+         "the measured bandwidth, or that of as many flops at the measured rate of products, if it is "
+         "longer; 100 % is that speed. A little more is possible: memory can be "
          "read faster than copied, which favours a path that reads more than it writes. A time that would "
          "need more than the measured read bandwidth is called implausible. Times that change while they are "
          "taken, as those of a GPU that meets its power limit, are said to drift.\n\n";

@@ -116,6 +116,17 @@ std::string format_rate(double bytes_per_s) {
   return fmt::format("{} GB/s", format_number(bytes_per_s * 1e-9));
 }
 
+std::string format_products(const std::optional<Ceilings>& ceilings) {
+  std::string text;
+  for (const auto& [factor, rate] : ceilings.value_or(Ceilings{}).product_flops_per_s) {
+    const std::string number = with_unit(
+        rate, std::array<std::string_view, 5>{"FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s"});
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number,
+                        factor == Factor::kStored ? "f32" : name_of(factor));
+  }
+  return text.empty() ? "not measured" : text;
+}
+
 std::string format_bytes(int64_t bytes) {
   if (bytes < 1000) return fmt::format("{} B", bytes);
   return with_unit(static_cast<double>(bytes), std::array<std::string_view, 5>{"B", "kB", "MB", "GB", "TB"});

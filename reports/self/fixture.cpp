@@ -31,11 +31,19 @@ MachineRecord example_machine() {
                        .cache_bytes = 60 << 20,
                        .units = 132,
                        .compute_capability = 90};
-  return {.host_os = "Debian GNU/Linux 12 (bookworm), kernel 6.1",
-          .host_name = "bench-host",
-          .memory_bytes = int64_t{137} << 30,
-          .devices = {{.info = cpu, .ceilings = Ceilings{41.2e9, "streaming stores, 16 threads, 1 GiB"}},
-                      {.info = gpu, .ceilings = Ceilings{4.25e12, "cudaMemcpyAsync, 4 GiB"}}}};
+  return {
+      .host_os = "Debian GNU/Linux 12 (bookworm), kernel 6.1",
+      .host_name = "bench-host",
+      .memory_bytes = int64_t{137} << 30,
+      .devices = {
+          {.info = cpu,
+           .ceilings =
+               Ceilings{41.2e9, "streaming stores, 16 threads, 1 GiB", 45e9, {{Factor::kStored, 1.6e12}}}},
+          {.info = gpu,
+           .ceilings = Ceilings{4.25e12,
+                                "cudaMemcpyAsync, 4 GiB",
+                                4.4e12,
+                                {{Factor::kStored, 51.2e12}, {Factor::kF16, 704e12}}}}}};
 }
 
 OutputNumerics numerics(std::string name, double error_over_bound, double ulp, int64_t elements) {

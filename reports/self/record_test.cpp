@@ -70,7 +70,8 @@ static auto fields(const DeviceRecord& device) {
   const auto& [kind, index, model, driver, memory, cache, units, capability] = info;
   return std::tuple(kind, index, model, driver, memory, cache, units, capability, ceilings.has_value(),
                     ceilings ? bits(ceilings->copy_bytes_per_s) : 0, ceilings ? ceilings->copy_method : "",
-                    ceilings ? bits(ceilings->read_bytes_per_s) : 0);
+                    ceilings ? bits(ceilings->read_bytes_per_s) : 0,
+                    ceilings ? ceilings->product_flops_per_s : std::map<Factor, double>{});
 }
 
 static auto fields(const NotRun& path) {
