@@ -34,16 +34,16 @@ class Roundings::Finished {
         all_(hidden_),
         equal_z_(counts_of(magnitudes_of({f.z, f.z + hidden_}))) {
     const Node &left = of.node(false, b, i), &right = of.node(true, b, j);
-    const Row &l = of.sides_.left(b, i), &r = of.sides_.right(b, j);
+    const std::shared_ptr<const Row> l = of.sides_.left(b, i), r = of.sides_.right(b, j);
     Alike alike(units_);
     for (size_t h = 0; h < hidden_; ++h) alike.add(f.z[h]);
     for (double& count : equal_z_) count = std::max(count, growth(alike.kappa()));
-    if (!f.is_uniform) all_ = of.channels(left, right, l, r, f);
+    if (!f.is_uniform) all_ = of.channels(left, right, *l, *r, f);
     measure_gates();
     measure_hidden();
     make_forms();
     first_.resize(channels_ + 2);
-    if (!f.is_uniform) first_ = of.shared(left, right, l, r, forms_);
+    if (!f.is_uniform) first_ = of.shared(left, right, *l, *r, forms_);
     measure_norm();
   }
 

@@ -196,7 +196,8 @@ void Roundings::fill(Node& node, bool is_right, int64_t b, int64_t i) const {
   const size_t grams = hidden_ * (hidden_ + 1) / 2;
   if (!is_small_) node.grams.resize(nodes_ * grams);
   const Projection &proj = sides_.proj(is_right), &gates = sides_.gates(is_right);
-  const Row& row = is_right ? sides_.right(b, i) : sides_.left(b, i);
+  const std::shared_ptr<const Row> shared_row = is_right ? sides_.right(b, i) : sides_.left(b, i);
+  const Row& row = *shared_row;
   const Lost of_batch = sides_.lost(b);
   const double lost = units_.contraction_factor > 0 ? (is_right ? of_batch.right : of_batch.left) : 0;
   const double factor = units_.contraction_factor + units_.left_storage + units_.projection_weight;

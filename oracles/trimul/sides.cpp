@@ -2,6 +2,7 @@
 #include "oracles/trimul/sides.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <mutex>
 
@@ -31,8 +32,10 @@ Sides::Sides(const Question& question, const Units& units)
       follows_weights_(units.projection_weight > 0 && !units.is_split && !has_fixed() &&
                        Roundings::affordable(question.dims) != Roundings::Extent::kAll),
       masks_(static_cast<size_t>(question.dims["b"]), 1),
-      lefts_(static_cast<size_t>(question.dims["b"] * nodes_)),
-      rights_(static_cast<size_t>(question.dims["b"] * nodes_)),
+      // Edges are asked for by first nodes: a left row is needed once, in each thread.
+      lefts_(static_cast<size_t>(question.dims["b"] * nodes_),
+             rows_within(1. / 16, nodes_, hidden_, columns_)),
+      rights_(lefts_.size(), rows_within(1. / 2, nodes_, hidden_, columns_)),
       kappas_(lefts_.size()) {
   if (units_.is_scaled) {
     measure();
@@ -190,7 +193,7 @@ double Sides::grown_by(const Row& row, size_t at, double kappa, double counted) 
   return (growth(kappa, counted) - 1) * unit * square(row.value[at]);
 }
 
-void Sides::round_alike(Row& row, const std::vector<double>& repeats) const {
+void Sides::round_alike(Row& row, std::vector<double>& s, const std::vector<double>& repeats) const {
   const Alike none =
       units_.left_storage > 0 ? Alike(std::min(units_.storage_bits, units_.factor_bits)) : Alike(units_);
   Alike all = none;
@@ -201,7 +204,7 @@ void Sides::round_alike(Row& row, const std::vector<double>& repeats) const {
     row.kappas.push_back(channel.kappa());
     all.add(channel);
     for (size_t k = 0; k < nodes; ++k)
-      row.s[h * nodes + k] += grown_by(row, h * nodes + k, row.kappas[h], repeats[k]);
+      s[h * nodes + k] += grown_by(row, h * nodes + k, row.kappas[h], repeats[k]);
   }
   row.kappas.push_back(all.kappa());
 }
@@ -209,7 +212,9 @@ void Sides::round_alike(Row& row, const std::vector<double>& repeats) const {
 void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
                  double lost) const {
   const auto size = static_cast<size_t>(hidden_ * nodes_);
-  for (auto* values : {&row.value, &row.s, &row.root_weights}) values->assign(size, 0);
+  row.value.assign(size, 0);
+  for (auto* values : {&row.root_s, &row.root_weights}) values->assign(size, 0);
+  std::vector<double> s_of(size);
   row.norms.assign(static_cast<size_t>(hidden_), 0);
   if (follows_weights_) {
     row.rest.resize(size);
@@ -246,29 +251,35 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       const auto at = static_cast<size_t>(h * nodes_ + k);
       row.value[at] = value;
       row.norms[static_cast<size_t>(h)] += value * value;
-      row.s[at] = s;
+      s_of[at] = s;
       const double by_gate = std::sqrt(reach) * gate.slope;
       const double weights = square(gate.value) * p.weights + square(by_gate) * g.weights;
       const double certain = gate.value * p.lost + by_gate * g.lost;
       const double underflow = underflow_of(units_, p, gate, m, lost);
-      row.root_weights[at] = std::abs(m) * (std::sqrt(weights) + certain / kLambda) + underflow / kLambda;
+      row.root_weights[at] =
+          not_below(std::abs(m) * (std::sqrt(weights) + certain / kLambda) + underflow / kLambda);
       row.is_open |= std::abs(value) >= kOverflow;
       if (!follows_weights_) continue;
       // Errors of weights once more by the gate's: random with those of xn, at most with each other's.
       const double most_g = kLambda * std::sqrt(g.alike()), most_p = kLambda * std::sqrt(p.alike());
       const double curved = std::abs(p.value) * std::min(gate.slope, kMostCurved);
-      row.s[at] += square_m * square(most_g) * (square(gate.slope) * p.s + square(curved) * g.s);
+      s_of[at] += square_m * square(most_g) * (square(gate.slope) * p.s + square(curved) * g.s);
       // More than products of derivatives and xn, as floats, make a difference.
       const double floats =
           0x1p-22 * std::sqrt(weights) + 0x1p-149 * (std::sqrt(p.weights) + std::sqrt(g.weights));
       row.by_proj[at] = static_cast<float>(m * gate.value);
       row.by_gate[at] = static_cast<float>(m * p.value * sigmoid_slope(g.value, 0));
-      row.rest[at] = std::abs(m) * (certain + (gate.slope * most_p + curved * most_g / 2) * most_g) +
-                     kLambda * (1 + std::abs(m)) * floats + underflow;
+      row.rest[at] =
+          not_below(std::abs(m) * (certain + (gate.slope * most_p + curved * most_g / 2) * most_g) +
+                    kLambda * (1 + std::abs(m)) * floats + underflow);
     }
   }
   for (double& norm : row.norms) norm = std::sqrt(norm);
-  if (units_.contraction_factor > 0 || units_.left_storage > 0) round_alike(row, kappas(b, i).repeats);
+  if (units_.contraction_factor > 0 || units_.left_storage > 0) round_alike(row, s_of, kappas(b, i).repeats);
+  for (size_t at = 0; at < size; ++at) row.root_s[at] = not_below(std::sqrt(s_of[at]));
+  // An error as large as f32 can be, or larger.
+  for (const auto* limits : {&row.root_s, &row.root_weights, &row.rest})
+    row.is_open |= std::ranges::any_of(*limits, [](float limit) { return !(limit < FLT_MAX); });
   // NaN where an infinity is one of the weights.
   std::erase_if(row.signatures, [](double value) { return std::isnan(value); });
 }
@@ -301,11 +312,14 @@ std::vector<double> Sides::met_weights(const Row& left, const Row& right) const 
   return roots;
 }
 
-const Row& Sides::row(std::vector<Row>& rows, int64_t b, int64_t i, const Projection& proj,
-                      const Projection& gates, double lost) const {
-  Row& wanted = rows[static_cast<size_t>(b * nodes_ + i)];
-  std::call_once(wanted.once, [&] { fill(wanted, b, i, proj, gates, lost); });
-  return wanted;
+std::shared_ptr<const Row> Sides::left(int64_t b, int64_t i) const {
+  return lefts_.get(static_cast<size_t>(b * nodes_ + i),
+                    [&](Row& row) { fill(row, b, i, left_, left_gate_, lost(b).left); });
+}
+
+std::shared_ptr<const Row> Sides::right(int64_t b, int64_t j) const {
+  return rights_.get(static_cast<size_t>(b * nodes_ + j),
+                     [&](Row& row) { fill(row, b, j, right_, right_gate_, lost(b).right); });
 }
 
 }  // namespace assay::trimul::oracle

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "oracles/core/oracle.h"
+#include "oracles/trimul/rows.h"
 #include "oracles/trimul/stages.h"
 
 namespace assay::trimul::oracle {
@@ -27,10 +28,8 @@ class Sides {
   bool is_fixed(size_t c) const { return units_.projection_factor > 0 && norm_weight_[c] == 0; }
   bool has_fixed() const;
   // left, or right, of one first node, computed when it is first asked for.
-  const Row& left(int64_t b, int64_t i) const { return row(lefts_, b, i, left_, left_gate_, lost(b).left); }
-  const Row& right(int64_t b, int64_t j) const {
-    return row(rights_, b, j, right_, right_gate_, lost(b).right);
-  }
+  std::shared_ptr<const Row> left(int64_t b, int64_t i) const;
+  std::shared_ptr<const Row> right(int64_t b, int64_t j) const;
   // Of hidden (H): root of s_w, by weights that meet all k; empty where they are not followed.
   std::vector<double> met_weights(const Row& left, const Row& right) const;
   // Hidden channels have equal weights.
@@ -60,12 +59,10 @@ class Sides {
   template <class Grown>
   void grow(Edge& e, double by_itself, const Grown& grown) const;
   void fill(Kappas& to, int64_t b, int64_t i) const;
-  void round_alike(Row& row, const std::vector<double>& repeats) const;
+  void round_alike(Row& row, std::vector<double>& s, const std::vector<double>& repeats) const;
   void measure();
   void fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
             double lost) const;
-  const Row& row(std::vector<Row>& rows, int64_t b, int64_t i, const Projection& proj,
-                 const Projection& gates, double lost) const;
 
   const Question& question_;
   const Units& units_;
@@ -76,7 +73,7 @@ class Sides {
   bool follows_weights_;
   Lost lost_;
   std::vector<double> masks_;  // (B): largest finite magnitudes, or 1 where nothing is scaled by them
-  mutable std::vector<Row> lefts_, rights_;
+  mutable Rows lefts_, rights_;
   mutable std::vector<Kappas> kappas_;
 };
 

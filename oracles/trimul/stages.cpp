@@ -185,6 +185,10 @@ bool Projection::has_equal_rows() const {
   return true;
 }
 
+float not_below(double limit) {
+  return limit == 0 ? 0 : static_cast<float>(limit * (1 + 0x1p-23) + 0x1p-150);
+}
+
 double repeats_of(const Row& left, const Row& right) {
   std::vector<double> signatures = left.signatures;
   signatures.insert(signatures.end(), right.signatures.begin(), right.signatures.end());

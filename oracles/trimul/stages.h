@@ -138,15 +138,21 @@ double error_of_projection(const Value& value);
 struct Row {
   std::once_flag once;
   bool is_nan = false, is_open = false;
-  std::vector<double> value, s, root_weights;
+  std::vector<double> value;
+  std::vector<float> root_s, root_weights;  // as not_below() has them
   // Where errors of weights are followed through the sum over k; empty elsewhere.
-  std::vector<double> rest;  // (H, N): what else `root_weights` stands for, and what is not linear in weights
+  std::vector<float> rest;  // (H, N): what else `root_weights` stands for, and what is not linear in weights
   std::vector<float> by_proj, by_gate;  // (H, N): derivatives
   std::vector<float> xn;                // (N, columns)
   std::vector<double> norms;            // of the values of each h
   std::vector<double> kappas;           // of the values of each h, and of all; empty if they are not rounded
   std::vector<double> signatures;       // magnitudes, of edges that are not masked
 };
+
+inline constexpr double kBytesOfRow = sizeof(double) + 5 * sizeof(float);  // of each (h, k)
+
+// A limit as a float, which is 2^-22 larger at most, or 2^-149.
+float not_below(double limit);
 
 // The most edges of two rows that are equal: on the diagonal they share xn.
 double repeats_of(const Row& left, const Row& right);

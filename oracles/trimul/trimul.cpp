@@ -32,9 +32,10 @@ struct Finished {
 
 // left, or right, of one edge and channel, for all k.
 struct Terms {
-  const double *value, *s, *root_weights;
+  const double* value;
+  const float *root_s, *root_weights;
   Terms(const Row& row, size_t first)
-      : value(&row.value[first]), s(&row.s[first]), root_weights(&row.root_weights[first]) {}
+      : value(&row.value[first]), root_s(&row.root_s[first]), root_weights(&row.root_weights[first]) {}
 };
 struct ContractionSums {
   double value, s, root_weights, magnitude;
@@ -45,12 +46,12 @@ ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n
   Lanes values{}, errors{}, weights{}, magnitudes{};
   for_lanes(n, [&](size_t k, size_t lane) {
     const double l = left.value[k], r = right.value[k], l2 = l * l, r2 = r * r;
-    const double most_l = std::abs(l) + kLambda * left.root_weights[k];
-    const double most_r = std::abs(r) + kLambda * right.root_weights[k];
+    const double weights_l = left.root_weights[k], weights_r = right.root_weights[k];
+    const double s_l = square(left.root_s[k]), s_r = square(right.root_s[k]);
+    const double most_l = std::abs(l) + kLambda * weights_l, most_r = std::abs(r) + kLambda * weights_r;
     values[lane] += l * r;
-    errors[lane] +=
-        (most_r * most_r + kLambda * kLambda * right.s[k]) * left.s[k] + most_l * most_l * right.s[k];
-    weights[lane] += most_r * left.root_weights[k] + std::abs(l) * right.root_weights[k];
+    errors[lane] += (most_r * most_r + kLambda * kLambda * s_r) * s_l + most_l * most_l * s_r;
+    weights[lane] += most_r * weights_l + std::abs(l) * weights_r;
     magnitudes[lane] += l2 * r2;
   });
   return {total(values), total(errors), total(weights), total(magnitudes)};
@@ -61,8 +62,10 @@ ASSAY_VECTORS double sum_of_rests(const Row& left, const Row& right, size_t firs
   Lanes sums{};
   for_lanes(n, [&](size_t k, size_t lane) {
     const size_t at = first + k;
-    sums[lane] += std::abs(right.value[at]) * left.rest[at] + std::abs(left.value[at]) * right.rest[at] +
-                  kLambda * kLambda * left.root_weights[at] * right.root_weights[at];
+    const double rest_l = left.rest[at], rest_r = right.rest[at];
+    const double weights_l = left.root_weights[at], weights_r = right.root_weights[at];
+    sums[lane] += std::abs(right.value[at]) * rest_l + std::abs(left.value[at]) * rest_r +
+                  kLambda * kLambda * weights_l * weights_r;
   });
   return total(sums);
 }
@@ -156,8 +159,8 @@ class TriMul {
     for (auto* values : {&result.z, &result.error, &result.variance, &result.own, &result.scaled})
       values->assign(count, 0);
     if (hidden_ == 0) return result;
-    const Row& left = sides_.left(b, i);
-    const Row& right = sides_.right(b, j);
+    const std::shared_ptr<const Row> row_of_left = sides_.left(b, i), row_of_right = sides_.right(b, j);
+    const Row &left = *row_of_left, &right = *row_of_right;
     const Edge e = sides_.edge(b, i, j);
     result.is_nan = left.is_nan || right.is_nan;
     result.is_open = left.is_open || right.is_open || is_meaningless_;

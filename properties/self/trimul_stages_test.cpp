@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/core/op.h"
 #include "oracles/core/bound.h"
 #include "oracles/trimul/alike.h"
+#include "oracles/trimul/rows.h"
 #include "oracles/trimul/stages.h"
 #include "properties/core/random.h"
 
@@ -184,6 +186,34 @@ TEST(TriMulOracle, KnowsPartialSumsOfManyProducts) {
       }
       expect_near(got, want, "M^2");
     }
+  }
+}
+
+// Rows that were dropped are computed anew; one that is in use outlives its being dropped.
+TEST(TriMulOracle, KeepsAsManyRowsAsFit) {
+  constexpr size_t kRows = 10, kKept = 4;
+  Rows rows(kRows, kKept);
+  int filled = 0;
+  const auto get = [&](size_t index) {
+    return rows.get(index, [&](Row& row) {
+      ++filled;
+      row.value = {static_cast<double>(index)};
+    });
+  };
+  std::vector<std::shared_ptr<const Row>> in_use;
+  for (size_t row = 0; row < kRows; ++row) in_use.push_back(get(row));
+  EXPECT_EQ(filled, kRows);
+  for (size_t row = 0; row < kRows; ++row) EXPECT_EQ(in_use[row]->value[0], row);
+  EXPECT_EQ(get(kRows - 1), in_use[kRows - 1]) << "the last one is kept";
+  for (size_t row = 0; row < kRows; ++row) EXPECT_EQ(get(row)->value[0], row);
+  EXPECT_GE(filled, 2 * kRows - kKept);
+  EXPECT_LT(filled, 2 * kRows);
+}
+
+TEST(TriMulOracle, LimitsAsFloatsAreNotBelow) {
+  for (const double limit : {0.0, 1e-60, 0x1p-149, 1.4e-42, 1 + 0x1p-25, 1 + 0x1p-24, 1 + 0x1.8p-24, 3e38}) {
+    EXPECT_GE(not_below(limit), limit);
+    EXPECT_LE(not_below(limit), limit * (1 + 0x1p-22) + (limit > 0 ? 0x1p-149 : 0));
   }
 }
 
