@@ -3,7 +3,6 @@
 // d * sum_k right[h,k] * left'[h,k] * xn[k,c], once for all k.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 

@@ -124,7 +124,7 @@ Edge Sides::edge(int64_t b, int64_t i, int64_t k) const {
   for (size_t c = 0; c < count; ++c) {
     const double weight = norm_weight_[c], scaled = (e.xn[c] - s.mean) / s.sigma * weight;
     const double xn = scaled + norm_bias_[c];
-    e.is_open |= std::abs(xn) >= kOverflow;
+    e.is_open |= !std::isnan(xn) && std::max(std::abs(xn), std::abs(scaled)) >= kOverflow;
     e.is_nan |= std::isnan(xn);
     // The sign of an infinity hangs on a difference from the mean.
     if (std::isinf(weight) && std::abs(e.xn[c] - s.mean) <= own + mean_error) e.is_open = true;
@@ -217,6 +217,7 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
   std::vector<double> s_of(size);
   row.norms.assign(static_cast<size_t>(hidden_), 0);
   if (follows_weights_) {
+    row.root_mixed.resize(size);
     row.rest.resize(size);
     row.by_proj.resize(size);
     row.by_gate.resize(size);
@@ -246,24 +247,27 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
       const double value = p.value * gate.value * m, square_m = m * m;
       const double reach = square(reach_of(p));
       double s = square_m * (square(gate.value) * p.s + reach * (square(gate.slope) * g.s + gate.s));
-      s += square(2 * units_.gate * value) + square(units_.contraction_factor * value) +
-           square(units_.left_storage * value);
+      s += square(2 * units_.gate * value);
       const auto at = static_cast<size_t>(h * nodes_ + k);
       row.value[at] = value;
       row.norms[static_cast<size_t>(h)] += value * value;
-      s_of[at] = s;
       const double by_gate = std::sqrt(reach) * gate.slope;
       const double weights = square(gate.value) * p.weights + square(by_gate) * g.weights;
       const double certain = gate.value * p.lost + by_gate * g.lost;
       const double underflow = underflow_of(units_, p, gate, m, lost);
-      row.root_weights[at] =
-          not_below(std::abs(m) * (std::sqrt(weights) + certain / kLambda) + underflow / kLambda);
-      row.is_open |= std::abs(value) >= kOverflow;
+      const double root_weights =
+          std::abs(m) * (std::sqrt(weights) + certain / kLambda) + underflow / kLambda;
+      row.root_weights[at] = not_below(root_weights);
+      // Of left as it is rounded, and of what it may exceed.
+      const double most = std::abs(value) + kLambda * (std::sqrt(2 * s) + root_weights);
+      row.is_open |= most >= kOverflow;
+      s_of[at] = s + (square(units_.contraction_factor) + square(units_.left_storage)) * square(most);
       if (!follows_weights_) continue;
       // Errors of weights once more by the gate's: random with those of xn, at most with each other's.
       const double most_g = kLambda * std::sqrt(g.alike()), most_p = kLambda * std::sqrt(p.alike());
       const double curved = std::abs(p.value) * std::min(gate.slope, kMostCurved);
-      s_of[at] += square_m * square(most_g) * (square(gate.slope) * p.s + square(curved) * g.s);
+      row.root_mixed[at] =
+          not_below(std::abs(m) * most_g * std::sqrt(square(gate.slope) * p.s + square(curved) * g.s));
       // More than products of derivatives and xn, as floats, make a difference.
       const double floats =
           0x1p-22 * std::sqrt(weights) + 0x1p-149 * (std::sqrt(p.weights) + std::sqrt(g.weights));
@@ -277,9 +281,6 @@ void Sides::fill(Row& row, int64_t b, int64_t i, const Projection& proj, const P
   for (double& norm : row.norms) norm = std::sqrt(norm);
   if (units_.contraction_factor > 0 || units_.left_storage > 0) round_alike(row, s_of, kappas(b, i).repeats);
   for (size_t at = 0; at < size; ++at) row.root_s[at] = not_below(std::sqrt(s_of[at]));
-  // An error as large as f32 can be, or larger.
-  for (const auto* limits : {&row.root_s, &row.root_weights, &row.rest})
-    row.is_open |= std::ranges::any_of(*limits, [](float limit) { return !(limit < FLT_MAX); });
   // NaN where an infinity is one of the weights.
   std::erase_if(row.signatures, [](double value) { return std::isnan(value); });
 }

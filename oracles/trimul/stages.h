@@ -140,8 +140,9 @@ struct Row {
   bool is_nan = false, is_open = false;
   std::vector<double> value;
   std::vector<float> root_s, root_weights;  // as not_below() has them
-  // Where errors of weights are followed through the sum over k; empty elsewhere.
-  std::vector<float> rest;  // (H, N): what else `root_weights` stands for, and what is not linear in weights
+  // Where errors of weights are followed through the sum over k; empty elsewhere. (H, N), as not_below() has them.
+  std::vector<float> root_mixed;        // root of s of errors of weights times those of xn
+  std::vector<float> rest;              // limit of what is lost, and of errors of weights times each other
   std::vector<float> by_proj, by_gate;  // (H, N): derivatives
   std::vector<float> xn;                // (N, columns)
   std::vector<double> norms;            // of the values of each h
@@ -149,7 +150,7 @@ struct Row {
   std::vector<double> signatures;       // magnitudes, of edges that are not masked
 };
 
-inline constexpr double kBytesOfRow = sizeof(double) + 5 * sizeof(float);  // of each (h, k)
+inline constexpr double kBytesOfRow = sizeof(double) + 6 * sizeof(float);  // of each (h, k)
 
 // A limit as a float, which is 2^-22 larger at most, or 2^-149.
 float not_below(double limit);

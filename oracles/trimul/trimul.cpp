@@ -57,17 +57,24 @@ ASSAY_VECTORS ContractionSums contraction_sums(Terms left, Terms right, size_t n
   return {total(values), total(errors), total(weights), total(magnitudes)};
 }
 
-// The same by errors of weights that were followed through the sum: what is left of each side, and both sides' together.
-ASSAY_VECTORS double sum_of_rests(const Row& left, const Row& right, size_t first, size_t n) {
-  Lanes sums{};
+// The same by errors of weights that were followed through the sum: s with what is mixed, and what is left of each side and of
+// both sides together.
+struct FollowedSums {
+  double s, rest;
+};
+ASSAY_VECTORS FollowedSums followed_sums(const Row& left, const Row& right, size_t first, size_t n) {
+  Lanes errors{}, rests{};
   for_lanes(n, [&](size_t k, size_t lane) {
     const size_t at = first + k;
-    const double rest_l = left.rest[at], rest_r = right.rest[at];
+    const double l = std::abs(left.value[at]), r = std::abs(right.value[at]);
     const double weights_l = left.root_weights[at], weights_r = right.root_weights[at];
-    sums[lane] += std::abs(right.value[at]) * rest_l + std::abs(left.value[at]) * rest_r +
-                  kLambda * kLambda * weights_l * weights_r;
+    const double most_l = l + kLambda * weights_l, most_r = r + kLambda * weights_r;
+    const double s_l = square(left.root_s[at]) + square(left.root_mixed[at]);
+    const double s_r = square(right.root_s[at]) + square(right.root_mixed[at]);
+    errors[lane] += (most_r * most_r + kLambda * kLambda * s_r) * s_l + most_l * most_l * s_r;
+    rests[lane] += r * left.rest[at] + l * right.rest[at] + kLambda * kLambda * weights_l * weights_r;
   });
-  return total(sums);
+  return {total(errors), total(rests)};
 }
 
 class TriMul {
@@ -129,13 +136,15 @@ class TriMul {
     const auto n = static_cast<size_t>(nodes_), at = static_cast<size_t>(h) * n;
     const auto [value, own, weights, magnitude] = contraction_sums({left, at}, {right, at}, n);
     const double terms = static_cast<double>(nodes_) * units_.products;
-    const double s = repeats * own;
+    double s = repeats * own;
     double random = kLambda * (std::sqrt(2 * s) + weights), s_weights = square(weights);
     if (!met.empty()) {
-      const double s_met = square(met[static_cast<size_t>(h)]), rest = sum_of_rests(left, right, at, n);
-      const double followed = kLambda * std::sqrt(2 * s + s_met) + rest;
+      const auto [s_followed, rest] = followed_sums(left, right, at, n);
+      const double s_met = square(met[static_cast<size_t>(h)]);
+      const double followed = kLambda * std::sqrt(2 * repeats * s_followed + s_met) + rest;
       if (followed < random) {
         random = followed;
+        s = repeats * s_followed;
         s_weights = s_met + square(rest / kLambda);
       }
     }
@@ -143,8 +152,10 @@ class TriMul {
     double sum = terms * units_.contraction_sum * std::sqrt(m2);
     const bool is_zero = magnitude == 0 && own == 0 && weights == 0;  // whatever was rounded
     if (!is_zero) sum += terms * units_.tiny_contraction + units_.tiny_hidden;
+    // No more than all of it.
+    const double most = std::abs(value) + random + sum;
     const double storage =
-        units_.hidden_storage * std::abs(value) + (units_.hidden_storage > 0 && !is_zero ? lost : 0);
+        units_.hidden_storage > 0 ? std::min(units_.hidden_storage * most + lost, most) : 0;
     return {.value = value,
             .error = random + sum + storage,
             .variance = (s + s_weights + sum * sum + storage * storage) / 3,
@@ -177,9 +188,9 @@ class TriMul {
     if (result.is_open) return result;
     const Statistics s = statistics_of(values.data(), hidden_);
     const double n = static_cast<double>(hidden_), u = units_.norm_out;
-    double mean_error = 0, products = 0, squares = 0, deviation = 0, product_deviation = 0, most = 0;
-    for (const Hidden& one : hidden) most = std::max(most, one.error);
-    const double range = is_uniform_ ? 0 : s.range + 2 * most;
+    double mean_error = 0, products = 0, squares = 0, deviation = 0, product_deviation = 0, most_error = 0;
+    for (const Hidden& one : hidden) most_error = std::max(most_error, one.error);
+    const double range = is_uniform_ ? 0 : s.range + 2 * most_error;
     result.is_open |= n * range >= kOverflow;
     for (const Hidden& one : hidden) {
       const double d = std::abs(one.value - s.mean), error = one.error + 2 * u * range;
@@ -197,10 +208,15 @@ class TriMul {
     const double variance_error =
         2 * products + squares + square(mean_error) + 2 * norm_additions(n) * u * (s.variance + products);
     // Also by the triangle inequality: errors without their mean are no larger than with it.
-    const double least_root = std::max(std::sqrt(s.variance) - std::sqrt(squares) - shift, 0.0);
-    const double least_square = square(least_root) * (1 - 2 * norm_additions(n) * u);
+    const double root = std::sqrt(s.variance), change = std::sqrt(squares) + shift;
+    const double of_additions = 2 * norm_additions(n) * u;
+    const double least_square = square(std::max(root - change, 0.0)) * (1 - of_additions);
+    const double most_square = square(root + change) * (1 + of_additions);
     const double least = std::max(s.variance - variance_error, least_square) + kEpsilon;
-    const double rho = range == 0 ? 0 : std::max(s.sigma / std::sqrt(least) - 1, 0.0) + 4 * u;
+    const double most = std::min(s.variance + variance_error, most_square) + kEpsilon;
+    const double rho =
+        range == 0 ? 0
+                   : std::max({s.sigma / std::sqrt(least) - 1, 1 - s.sigma / std::sqrt(most), 0.0}) + 4 * u;
     result.rho = rho;
     const double rho_deviation = product_deviation / (s.sigma * s.sigma);
     std::vector<double> normalised_y;
@@ -260,11 +276,13 @@ class TriMul {
     // An infinity times what may underflow.
     to.is_open |= std::isinf(y) && gate.value < 0x1p-125;
     const double inherited = gate.slope * error_of_projection(g);
-    const double storage =
-        units_.gate_storage * gate.value + (units_.gate_storage > 0 ? lost_.gate : 0) + units_.tiny_out_gate;
-    const double gate_error = inherited + std::sqrt(gate.s) + storage + gate.underflow;
+    const double before = inherited + std::sqrt(gate.s) + gate.underflow;  // it is stored
+    const double storage = units_.gate_storage * (gate.value + before) +
+                           (units_.gate_storage > 0 ? lost_.gate : 0) + units_.tiny_out_gate;
+    const double gate_error = before + storage;
     const double lost = (units_.out_factor > 0 ? lost_.z : 0) + units_.tiny_out_gate;
-    const double rounding = (units_.out_gate + units_.out_factor) * std::abs(z) + lost;
+    const double most = std::abs(z) + gate.value * error + size * gate_error;
+    const double rounding = (units_.out_gate + units_.out_factor) * most + lost;
     to.z[h] = z;
     const double by_gate = size * gate_error + rounding;
     to.error[h] = std::isfinite(z) ? gate.value * error + by_gate : 0;
@@ -300,7 +318,7 @@ class TriMul {
     const double last_sum = n * u * (magnitudes + error) + (magnitudes + error > 0 ? n * units_.tiny_out : 0);
     const double last_variance = square(n * u) * (sum * sum / 9 + squares / 6);
     error = std::min(error, own + f.rho * std::abs(scaled));
-    error += units_.out_weight * magnitudes + last_sum;
+    error += units_.out_weight * (magnitudes + error) + last_sum;
     if (units_.out_weight > 0) error += units_.lost_weight(to_out_.largest) * size;
     variance += square(units_.out_weight) * squares + last_variance;
     double noise = kLambda * std::sqrt(variance);

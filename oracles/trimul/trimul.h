@@ -39,30 +39,32 @@
 //         f > 0, the part of s of channels whose norm.weight is 0: there xn is the bias
 // left    mask * p * sigmoid(g):  the greatest slope of the sigmoid in g +- its error, which falls with |g|; a sigmoid in
 //         f32 is right to 4u + (8 + 2|g|) u (1 - sigmoid) of itself, with factors of f16, where 1/(ab) may serve
-//         two of them, 5u. Two products. Rounded as a factor, and stored
+//         two of them, 5u. Two products. Rounded as a factor, and stored: f and i of |left| + 7 sqrt(2 s) + 7 sqrt(s_w)
 // hidden  s = r sum_k (right^2 s(left) + left^2 s(right)), and n q M, n = N or 3N, with M of left right over k as above.
 //         From N = 256 on the partial sums are those after each eighth term, and their root mean square sqrt(28/N sum
 //         left^2 right^2) more, for what up to seven terms change. r of the rows of xn that are equal, of both sides (on
 //         the diagonal they are the same) and without those that the mask makes 0; of weights (sum_k |right|
 //         sqrt(s_w(left)) + ...)^2, since their errors are those of all k. For products of two errors,
 //         s(left) and s_w(left) meet |right| + 7 sqrt(s_w(right)), s(right) meets |left| + 7 sqrt(s_w(left)), and
-//         49 s(left) s(right) is added. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) + n q M, with i * |hidden|.
+//         49 s(left) s(right) is added. E denotes 7 sqrt(2 s) + 7 sqrt(s_w) + n q M, and i of |hidden| and all that.
 //         Unless all channels are known at once (below), factors are split, or a norm.weight is 0, weights are followed through
 //         the sum over k, where that is less: the root of s_w is f sum sqrt(sum_c r W^2 T^2) over the four matrices,
 //         T[c] = sum_k right left' xn[c] with the derivative left' of left by p or g, or the same of right. Then
-//         E = 7 sqrt(2 s + s_w) + rest + n q M, with i * |hidden|. Of products, of which a = 7 sqrt(s_w(p)) and
-//         b = 7 sqrt(s_w(g)) are a part, those with errors of xn are random: b^2 (slope^2 s(p) + (p curve)^2 s(g)) in
-//         s(left). The others and what is lost add up in `rest`: |right| |mask| (slope a b + |p| curve b^2 / 2), likewise
+//         E = 7 sqrt(2 s + s_w) + rest + n q M, and i as above. Of products, of which a = 7 sqrt(s_w(p)) and
+//         b = 7 sqrt(s_w(g)) are a part, those with errors of xn are random: for this s(left) has b^2 (slope^2 s(p) + (p
+//         curve)^2 s(g)) besides. The others and what is lost add up in `rest`: |right| |mask| (slope a b + |p| curve b^2 / 2), likewise
 //         of right, and 49 sqrt(s_w(left) s_w(right)). curve: the least of slope and 1 / (6 sqrt(3))
 // norm    what follows sums over h, where the errors of hidden are not independent: all of them come from the same xn. They
 //         are added without the root. D = hidden - mean; m = mean(E) + (a(H) + 1) u R, with 2uR more as above, and u |mean|
 //         where hidden is stored in 16 bits: there the mean may be rounded to one number; rho is the end of the interval of
 //         1/sqrt(V + eps), and 4u as above, with |V^ - V| <= 2 mean(|D| (E + 2uR)) + mean((E + 2uR)^2) + m^2 + 2a(H) u V,
-//         or, if that is more, sqrt(V^) >= sqrt(V) - sqrt(mean((E + 2uR)^2)) - m + mean(E) by the triangle inequality;
+//         or, if that is less, |sqrt(V^) - sqrt(V)| <= sqrt(mean((E + 2uR)^2)) + m - mean(E) by the triangle inequality: of
+//         both ends of the interval the one at which 1/sqrt(V^ + eps) is wrong by more;
 //         y wrong by |w| ((E + 2uR + m) (1 + rho) + |D| rho) / sigma + 3u |y - bias| + u |y|, and never by more than two
 //         normalised values can differ. Hidden channels with equal weights are v - v = 0 whatever rounding did to v
-// z       gate * error(y) + |y| * error(gate) + u |z| + f |z|, and underflow
-// out     sum_h |W| (error(z) + f |z|) + n q sum |W z|, n = H or 3H. What rho makes wrong is one factor of all channels: if
+// z       gate * error(y) + (|y| + error(y)) * error(gate), in which i * gate is of the gate with its error; u and f of |z| and
+//         that; underflow
+// out     sum_h |W| (error(z) + f |z| + f error(z)) + n q sum |W z|, n = H or 3H. What rho makes wrong is one factor of all channels: if
 //         that is less, rho |sum_h W gate w D| / sigma stands for the part of |D| rho in all error(z)
 //
 // Roundings that are alike. Values that differ by less than a unit of the format, or by about whole units, round alike

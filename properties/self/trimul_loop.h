@@ -238,4 +238,44 @@ inline Comparison compare_loop(const Recipe& recipe, const Recipe& done, const C
   return comparison;
 }
 
+inline Case sized(int64_t n, int64_t c, int64_t h = 32) {
+  Case which = problem_of(n, 1);
+  which.dims = {{"b", 1}, {"n", n}, {"c", c}, {"h", h}, {"mask", 1}};
+  return which;
+}
+
+inline double sign_of(int64_t i) {
+  return i % 2 == 0 ? 1 : -1;
+}
+
+// The CPU path, and a loop of sums in f32.
+inline void expect_bounded(const Case& which, const Change& change) {
+  const Recipe recipe = recipe_of(Factor::kStored, DType::kF32);
+  const int64_t count = 2 * which.dims["c"];
+  const Comparison of_loop = compare_loop(recipe, recipe, which, change, count, Sums::kRounded);
+  EXPECT_EQ(of_loop.wrong, 0) << "loop: " << of_loop.max_error_over_bound;
+  Problem problem = changed(which, change);
+  problem.run();
+  const TensorBytes outputs = problem.outputs();
+  const auto* got = reinterpret_cast<const float*>(outputs[0].data());
+  const std::vector<Expected> expected = expected_of(problem, recipe, count);
+  Comparison of_path;
+  for (size_t i = 0; i < expected.size(); ++i)
+    of_path.add(expected[i], got[i], static_cast<int64_t>(i), DType::kF32);
+  EXPECT_EQ(of_path.wrong, 0) << "path: " << of_path.max_error_over_bound;
+}
+
+// A problem of which only a few tensors are not 0, 1 where they multiply: N nodes, one batch.
+struct Sparse {
+  int64_t n, c, h;
+  Change change;  // sees 0, or 1 in mask and weights of norms
+  Case sized() const { return test::sized(n, c, h); }
+  Change all() const {
+    return [change = change](Input input, int64_t e, float& value) {
+      value = input == kMask || input == kNormWeight || input == kToOutNormWeight ? 1 : 0;
+      change(input, e, value);
+    };
+  }
+};
+
 }  // namespace assay::trimul::test

@@ -298,6 +298,18 @@ TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
   expect_large_trusted<Factor::kTF32x3, DType::kF32>();
 }
 
+// Where gates are uncertain, errors of weights that are followed through the sum over k may say less than those that are not.
+TEST(TriMulOracle, BoundsOfHeavyTailsMeanSomething) {
+  for (const uint64_t seed : {7, 14}) {
+    Case which = problem_of(32, seed);
+    which.dims = {{"b", 1}, {"n", 32}, {"c", 128}, {"h", 128}, {"mask", seed % 2 == 0 ? 0 : 1}};
+    which.data = Regime::kHeavyTail;
+    const Path path = stand_in<Factor::kBF16, DType::kBF16>();
+    const Verdict verdict = judge(subject_of(path), which, cpu());
+    EXPECT_EQ(verdict.kind, VerdictKind::kPass) << seed << ": " << verdict.reason;
+  }
+}
+
 // Of a result that is right but for the edges of one first node, which are 0: between which nodes it shows.
 TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
   const Case which = large_problem(2);
