@@ -66,14 +66,16 @@ int run_replay(const Registry& registry, const Options& options) {
   if (options.shares && !options.quiet) {
     if (const auto why = without_shares(subject, judged.verdict)) fmt::print(stderr, "assay: {}\n", *why);
   }
+  if (!session || !(options.json || options.quiet)) {
+    fmt::print("{}: {}\n", name_of(judged.verdict.kind), judged.verdict.reason);
+    print_numerics(judged.verdict);
+    fmt::print("  {}\n", which.to_string());
+  }
   if (session) {
     session->add_device(*device);
     session->add(subject, *device, judged);
     return session->finish();
   }
-  fmt::print("{}: {}\n", name_of(judged.verdict.kind), judged.verdict.reason);
-  print_numerics(judged.verdict);
-  fmt::print("  {}\n", which.to_string());
   if (is_failure(judged.verdict.kind)) return kExitNumericalFailure;
   return judged.verdict.kind == VerdictKind::kPass ? kExitPassed : kExitNothingSelected;
 }
