@@ -110,6 +110,26 @@ DeviceBuffer random_matrix(Device& device, DType dtype, int64_t elements) {
   return matrix;
 }
 
+// [flop/s] of a product of 8192 x 8192 by cuBLASLt.
+double product_rate(Device& device, const ProductFormat& format) {
+  constexpr int64_t kSide = 8192;
+  Context context(device);
+  const DeviceBuffer a = random_matrix(device, format.dtype, kSide * kSide);
+  const DeviceBuffer b = random_matrix(device, format.dtype, kSide * kSide);
+  const DeviceBuffer d(device, a.bytes());
+  const RowProduct product{.dtype = format.dtype,
+                           .columns = kSide,
+                           .inner = kSide,
+                           .a_pitch = kSide,
+                           .b_pitch = kSide,
+                           .d_pitch = kSide,
+                           .usual_rows = kSide,
+                           .allows_tf32 = format.allows_tf32};
+  const double seconds = median_seconds(
+      device, [&] { multiply_rows(product, kSide, a.data(), b.data(), d.data(), context, device.stream()); });
+  return 2.0 * kSide * kSide * kSide / seconds;
+}
+
 std::map<Factor, double> product_rates(Device& device) {
   std::map<Factor, double> rates;
   if (device.info().kind == DeviceKind::kCpu) {
@@ -117,24 +137,12 @@ std::map<Factor, double> product_rates(Device& device) {
     const double seconds = median_seconds(device, [&] { flops = multiply_in_registers(); });
     rates[Factor::kStored] = static_cast<double>(flops) / seconds;
   } else if constexpr (kHasCuda) {
-    constexpr int64_t kSide = 8192;
-    for (const auto& [factor, dtype, allows_tf32] : kProductFormats) {
-      Context context(device);
-      const DeviceBuffer a = random_matrix(device, dtype, kSide * kSide);
-      const DeviceBuffer b = random_matrix(device, dtype, kSide * kSide);
-      const DeviceBuffer d(device, a.bytes());
-      const RowProduct product{.dtype = dtype,
-                               .columns = kSide,
-                               .inner = kSide,
-                               .a_pitch = kSide,
-                               .b_pitch = kSide,
-                               .d_pitch = kSide,
-                               .usual_rows = kSide,
-                               .allows_tf32 = allows_tf32};
-      const double seconds = median_seconds(device, [&] {
-        multiply_rows(product, kSide, a.data(), b.data(), d.data(), context, device.stream());
-      });
-      rates[factor] = 2.0 * kSide * kSide * kSide / seconds;
+    for (const ProductFormat& format : kProductFormats) {
+      try {
+        rates[format.factor] = product_rate(device, format);
+      } catch (const Error& error) {
+        if (error.kind() != Error::Kind::kUnsupported && error.kind() != Error::Kind::kDevice) throw;
+      }
     }
   }
   return rates;
@@ -163,15 +171,29 @@ Ceilings measure_ceilings(Device& device) {
   return best;
 }
 
-double floor_seconds(const Ceilings& ceilings, const Cost& cost, Factor factor) {
+double floor_seconds(const Ceilings& ceilings, const Cost& cost, const Recipe& recipe) {
+  const auto rate_of = [&](Factor factor) {
+    const auto rate = ceilings.product_flops_per_s.find(factor);
+    return rate == ceilings.product_flops_per_s.end() ? 0 : rate->second;
+  };
+  double rate = 0;  // [flop/s] of the flops that the formula needs
+  switch (recipe.factor) {
+    case Factor::kBF16x3:
+      rate = rate_of(Factor::kBF16) / 3;
+      break;
+    case Factor::kTF32x3:
+      rate = rate_of(Factor::kTF32) / 3;
+      break;
+    case Factor::kStored:
+      rate = rate_of(Factor::kStored);
+      if (recipe.storage == DType::kF16) rate = std::max(rate, rate_of(Factor::kF16));
+      if (recipe.storage == DType::kBF16) rate = std::max(rate, rate_of(Factor::kBF16));
+      break;
+    default:
+      rate = rate_of(recipe.factor);
+  }
   const double copy = static_cast<double>(cost.bytes) / ceilings.copy_bytes_per_s;
-  const bool is_split = factor == Factor::kBF16x3 || factor == Factor::kTF32x3;
-  const Factor part = factor == Factor::kBF16x3   ? Factor::kBF16
-                      : factor == Factor::kTF32x3 ? Factor::kTF32
-                                                  : factor;
-  const auto rate = ceilings.product_flops_per_s.find(part);
-  if (rate == ceilings.product_flops_per_s.end()) return copy;
-  return std::max(copy, (is_split ? 3 : 1) * static_cast<double>(cost.flops) / rate->second);
+  return rate == 0 ? copy : std::max(copy, static_cast<double>(cost.flops) / rate);
 }
 
 }  // namespace assay

@@ -17,16 +17,16 @@ struct Ceilings {
       0;  // [bytes/s] read only. Where it exceeds the copy, as on GPUs, a path that reads more than
           // it writes can beat the copy; nothing can beat the larger of the two
   // [flop/s] of matrix products by what factors are rounded to. A GPU: of 8192 x 8192 by cuBLASLt, on random data; a CPU:
-  // multiply-adds in registers. Split factors have no rate: theirs are three products of their parts. A factor that is
-  // missing was not measured.
+  // multiply-adds in registers. Split factors have no rate: theirs are three products of their parts. A factor is missing
+  // where the device has no such product, or no memory for it.
   std::map<Factor, double> product_flops_per_s;
 };
 
 // Takes about a second.
 Ceilings measure_ceilings(Device& device);
 
-// The time that no path with these factors should be faster than: that of copying the bytes or of doing the flops, whichever is
-// longer. [s]
-double floor_seconds(const Ceilings& ceilings, const Cost& cost, Factor factor);
+// The time that a path of this precision can hardly beat: that of copying the bytes or of doing the flops, whichever is longer.
+// Factors that are multiplied as they are stored, in 16 bits, have the rate of products of that format. [s]
+double floor_seconds(const Ceilings& ceilings, const Cost& cost, const Recipe& recipe);
 
 }  // namespace assay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The most multiplications of f32 that a CPU can do: the ceiling that matrix products are compared with.
+// The fastest multiplications of f32 that we can write for a CPU: the ceiling that matrix products are compared with.
 #pragma once
 
 #include <cstdint>

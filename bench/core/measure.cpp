@@ -107,8 +107,7 @@ Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {
   const Cost cost = problem.op().cost(which.dims, which.dtype);
   perf.bytes = cost.bytes;
   perf.flops = cost.flops;
-  const Recipe recipe = problem.path().recipe(which.dims, which.dtype);
-  perf.floor_ns = floor_seconds(ceilings, cost, recipe.factor) * 1e9;
+  perf.floor_ns = floor_seconds(ceilings, cost, problem.path().recipe(which.dims, which.dtype)) * 1e9;
   perf.fraction_of_floor = perf.floor_ns / perf.median_ns;
   // Warm data may come from a cache, which no memory bandwidth limits, unless they are too large for it.
   const bool from_memory = cache == Cache::kCold || cost.bytes > 2 * device.info().cache_bytes;

@@ -128,18 +128,25 @@ TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
 }
 
 TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
-  const Ceilings ceilings{.copy_bytes_per_s = 100,
-                          .copy_method = "given",
-                          .read_bytes_per_s = 100,
-                          .product_flops_per_s = {{Factor::kBF16, 1000}, {Factor::kTF32, 500}}};
-  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 900}, Factor::kBF16), 1);
-  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 2000}, Factor::kBF16), 2);
-  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 2000}, Factor::kBF16x3), 6);
-  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 2000}, Factor::kTF32x3), 12);
-  EXPECT_EQ(floor_seconds(ceilings, {.bytes = 100, .flops = 2000}, Factor::kF16), 1) << "not measured";
+  const Ceilings ceilings{
+      .copy_bytes_per_s = 100,
+      .copy_method = "given",
+      .read_bytes_per_s = 100,
+      .product_flops_per_s = {{Factor::kStored, 100}, {Factor::kBF16, 1000}, {Factor::kTF32, 500}}};
+  const auto seconds = [&](int64_t flops, Factor factor, DType storage = DType::kF32) {
+    return floor_seconds(ceilings, {.bytes = 100, .flops = flops}, {storage, storage, DType::kF32, factor});
+  };
+  EXPECT_EQ(seconds(900, Factor::kBF16), 1);
+  EXPECT_EQ(seconds(2000, Factor::kBF16), 2);
+  EXPECT_EQ(seconds(2000, Factor::kBF16x3), 6);
+  EXPECT_EQ(seconds(2000, Factor::kTF32x3), 12);
+  EXPECT_EQ(seconds(2000, Factor::kStored), 20);
+  EXPECT_EQ(seconds(2000, Factor::kStored, DType::kBF16), 2);
+  EXPECT_EQ(seconds(2000, Factor::kStored, DType::kF16), 20) << "not measured";
+  EXPECT_EQ(seconds(2000, Factor::kF16), 1) << "not measured";
 }
 
-// The fastest loop we know is not faster than its processor could be, nor so slow that its sums wait for each other.
+// As fast as a processor can be, and not faster.
 TEST(Ceilings, MultipliesInRegisters) {
   const auto device = open_cpu();
   const Ceilings ceilings = measure_ceilings(*device);

@@ -2,10 +2,10 @@
 #include "oracles/trimul/sides.h"
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <mutex>
 
+#include "kernels/core/host_memory.h"
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
 #include "oracles/trimul/alike.h"
@@ -33,15 +33,24 @@ Sides::Sides(const Question& question, const Units& units)
                        Roundings::affordable(question.dims) != Roundings::Extent::kAll),
       masks_(static_cast<size_t>(question.dims["b"]), 1),
       // Edges are asked for by first nodes: a left row is needed once, in each thread.
-      lefts_(static_cast<size_t>(question.dims["b"] * nodes_),
-             rows_within(1. / 16, nodes_, hidden_, columns_)),
-      rights_(lefts_.size(), rows_within(1. / 2, nodes_, hidden_, columns_)),
+      lefts_(static_cast<size_t>(question.dims["b"] * nodes_), rows_within(1. / 16)),
+      rights_(lefts_.size(), rows_within(1. / 2)),
       kappas_(lefts_.size()) {
   if (units_.is_scaled) {
     measure();
   } else {
     lost_ = {units_.lost, units_.lost, units_.lost, units_.lost, units_.lost, units_.lost};
   }
+}
+
+size_t Sides::rows_within(double part) const {
+  const auto nodes = static_cast<double>(nodes_);
+  double bytes = kBytesOfEntry * nodes * static_cast<double>(hidden_);
+  if (follows_weights_)
+    bytes += nodes *
+             (kBytesFollowed * static_cast<double>(hidden_) + sizeof(float) * static_cast<double>(columns_));
+  // More than there are is as good.
+  return static_cast<size_t>(std::min(part * available_host_memory() / std::max(bytes, 1.0), 0x1p40));
 }
 
 bool Sides::has_fixed() const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "oracles/core/oracle.h"
-#include "oracles/trimul/rows.h"
+#include "oracles/trimul/row_cache.h"
 #include "oracles/trimul/stages.h"
 
 namespace assay::trimul::oracle {
@@ -61,6 +61,8 @@ class Sides {
   void fill(Kappas& to, int64_t b, int64_t i) const;
   void round_alike(Row& row, std::vector<double>& s, const std::vector<double>& repeats) const;
   void measure();
+  // How many rows fit into this part of the memory.
+  size_t rows_within(double part) const;
   void fill(Row& row, int64_t b, int64_t i, const Projection& proj, const Projection& gates,
             double lost) const;
 
@@ -73,7 +75,7 @@ class Sides {
   bool follows_weights_;
   Lost lost_;
   std::vector<double> masks_;  // (B): largest finite magnitudes, or 1 where nothing is scaled by them
-  mutable Rows lefts_, rights_;
+  mutable RowCache lefts_, rights_;
   mutable std::vector<Kappas> kappas_;
 };
 

@@ -186,7 +186,10 @@ bool Projection::has_equal_rows() const {
 }
 
 float not_below(double limit) {
-  return limit == 0 ? 0 : static_cast<float>(limit * (1 + 0x1p-23) + 0x1p-150);
+  if (limit == 0) return 0;
+  const double above = limit * (1 + 0x1p-23) + 0x1p-150;
+  const float infinity = std::numeric_limits<float>::infinity();
+  return above <= std::numeric_limits<float>::max() ? static_cast<float>(above) : infinity;
 }
 
 double repeats_of(const Row& left, const Row& right) {

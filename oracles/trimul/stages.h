@@ -150,9 +150,11 @@ struct Row {
   std::vector<double> signatures;       // magnitudes, of edges that are not masked
 };
 
-inline constexpr double kBytesOfRow = sizeof(double) + 6 * sizeof(float);  // of each (h, k)
+// Of each (h, k) of a row, and where errors of weights are followed besides.
+inline constexpr double kBytesOfEntry = sizeof(double) + 2 * sizeof(float),
+                        kBytesFollowed = 4 * sizeof(float);
 
-// A limit as a float, which is 2^-22 larger at most, or 2^-149.
+// A limit as a float, which is 2^-22 larger at most, or 2^-149; infinity for what exceeds the range.
 float not_below(double limit);
 
 // The most edges of two rows that are equal: on the diagonal they share xn.

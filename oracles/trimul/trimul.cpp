@@ -276,7 +276,7 @@ class TriMul {
     // An infinity times what may underflow.
     to.is_open |= std::isinf(y) && gate.value < 0x1p-125;
     const double inherited = gate.slope * error_of_projection(g);
-    const double before = inherited + std::sqrt(gate.s) + gate.underflow;  // it is stored
+    const double before = inherited + std::sqrt(gate.s) + gate.underflow;
     const double storage = units_.gate_storage * (gate.value + before) +
                            (units_.gate_storage > 0 ? lost_.gate : 0) + units_.tiny_out_gate;
     const double gate_error = before + storage;
@@ -317,8 +317,8 @@ class TriMul {
     const double n = static_cast<double>(to_out_.columns) * units_.products;
     const double last_sum = n * u * (magnitudes + error) + (magnitudes + error > 0 ? n * units_.tiny_out : 0);
     const double last_variance = square(n * u) * (sum * sum / 9 + squares / 6);
-    error = std::min(error, own + f.rho * std::abs(scaled));
-    error += units_.out_weight * (magnitudes + error) + last_sum;
+    const double of_weights = units_.out_weight * (magnitudes + error);
+    error = std::min(error, own + f.rho * std::abs(scaled)) + of_weights + last_sum;
     if (units_.out_weight > 0) error += units_.lost_weight(to_out_.largest) * size;
     variance += square(units_.out_weight) * squares + last_variance;
     double noise = kLambda * std::sqrt(variance);

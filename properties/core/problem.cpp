@@ -2,9 +2,8 @@
 #include "properties/core/problem.h"
 
 #include <array>
-#include <fstream>
-#include <limits>
 
+#include "kernels/core/host_memory.h"
 #include "properties/core/random.h"
 #include "properties/core/regime.h"
 
@@ -20,23 +19,13 @@ Layout layout_of(const Case& which, size_t index) {
   return kChoices[CounterRandom(which.seed, kLayoutStream).bits(index) % kChoices.size()];
 }
 
-// What can be taken without swapping. [bytes]
-double available_host_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string key; meminfo >> key;) {
-    double kibibytes = 0;
-    if (key == "MemAvailable:" && meminfo >> kibibytes) return kibibytes * 1024;
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
 // Throws Error (device) unless the tensors fit: once on a device with memory of its own, and on the host four times, as
 // what the path works on, two sets of results and what the oracle expects of them.
 void require_memory(const Op& op, const Case& which, const Device& device) {
   const double needed = static_cast<double>(tensor_bytes(op, which.dims, which.dtype));
   const auto require = [&](double bytes, double available, std::string_view where) {
     if (bytes <= available) return;
-    throw device_error("{:.3g} GiB of {} memory are needed and {:.3g} GiB are available", bytes / 0x1p30,
+    throw device_error("{:.6g} GiB of {} memory are needed and {:.3g} GiB are available", bytes / 0x1p30,
                        where, available / 0x1p30);
   };
   if (!device.host_can_access()) require(needed, static_cast<double>(device.info().memory_bytes), "device");

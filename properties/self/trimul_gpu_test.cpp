@@ -63,7 +63,7 @@ TEST(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
   for (const int64_t n : {32, 65, 96, 128}) expect_pass(4, n, 140);
 }
 
-// 2.2e9 elements of hidden, of many batches and of one. Its oracle takes 70 GiB of host memory.
+// 2.2e9 elements of hidden, of many batches and of one. Its oracle takes half of 128 GiB of host memory.
 TEST(TriMulOnTheGpu, PassesBeyond32Bits) {
   const assay::test::Gpu gpu = assay::test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "kernels/core/op.h"
 #include "oracles/core/bound.h"
 #include "oracles/trimul/alike.h"
-#include "oracles/trimul/rows.h"
+#include "oracles/trimul/row_cache.h"
 #include "oracles/trimul/stages.h"
 #include "properties/core/random.h"
 
@@ -189,10 +190,10 @@ TEST(TriMulOracle, KnowsPartialSumsOfManyProducts) {
   }
 }
 
-// Rows that were dropped are computed anew; one that is in use outlives its being dropped.
+// RowCache that were dropped are computed anew; one that is in use outlives its being dropped.
 TEST(TriMulOracle, KeepsAsManyRowsAsFit) {
   constexpr size_t kRows = 10, kKept = 4;
-  Rows rows(kRows, kKept);
+  RowCache rows(kRows, kKept);
   int filled = 0;
   const auto get = [&](size_t index) {
     return rows.get(index, [&](Row& row) {
@@ -211,6 +212,7 @@ TEST(TriMulOracle, KeepsAsManyRowsAsFit) {
 }
 
 TEST(TriMulOracle, LimitsAsFloatsAreNotBelow) {
+  EXPECT_EQ(not_below(1e39), std::numeric_limits<float>::infinity());
   for (const double limit : {0.0, 1e-60, 0x1p-149, 1.4e-42, 1 + 0x1p-25, 1 + 0x1p-24, 1 + 0x1.8p-24, 3e38}) {
     EXPECT_GE(not_below(limit), limit);
     EXPECT_LE(not_below(limit), limit * (1 + 0x1p-22) + (limit > 0 ? 0x1p-149 : 0));

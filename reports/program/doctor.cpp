@@ -57,9 +57,9 @@ int run_doctor(const Options& options) {
                                {"copy_bytes_per_s", ceilings.copy_bytes_per_s},
                                {"copy_method", ceilings.copy_method},
                                {"read_bytes_per_s", ceilings.read_bytes_per_s},
-                               {"products", Json::object()}});
+                               {"products", Json::array()}});
     for (const auto& [factor, rate] : ceilings.product_flops_per_s)
-      json["devices"].back()["products"][std::string(name_of(factor))] = rate;
+      json["devices"].back()["products"].push_back({{"factor", name_of(factor)}, {"flops_per_s", rate}});
     if (options.json) continue;
     fmt::print("{:<9} {}, {} {}, {:.1f} GiB, {:.0f} MiB last-level cache\n", info.name(), info.model,
                info.units, info.kind == DeviceKind::kCpu ? "hardware threads" : "multiprocessors",

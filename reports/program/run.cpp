@@ -153,7 +153,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
       }
     }
     if (!times || is_interrupted()) continue;
-    session.progress(fmt::format("measuring the copy bandwidth of {}", device->info().name()));
+    session.progress(fmt::format("measuring what {} copies and multiplies", device->info().name()));
     const Ceilings ceilings = measure_ceilings(*device);
     session.set_ceilings(*device, ceilings);
     for (const SelectedPath& path : paths) {

@@ -265,14 +265,12 @@ std::string stages_section(const Record& record, const std::vector<std::string>&
 // ---- times
 
 std::string perf_row(const Perf& perf) {
-  const std::optional<double> rate = bytes_per_second(perf);
   std::string row = fmt::format(
       "<tr><td><span class=\"key {0}\"></span>{0}<td class=\"number\"><b>{1}</b><td class=\"number "
       "muted\">{2} – {3}"
       "<td class=\"number\">{4}<td class=\"number\">{5}\n",
       name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
-      format_time(perf.ci95_ns[1]), rate ? format_rate(*rate) : std::string(kDash),
-      format_percent(perf.fraction_of_floor));
+      format_time(perf.ci95_ns[1]), render_rates(perf), format_percent(perf.fraction_of_floor));
   if (perf.implausible) {
     row += fmt::format("<tr><td colspan=\"5\" class=\"implausible\">? implausible: {}\n",
                        escape_markup(*perf.implausible));

@@ -132,11 +132,10 @@ std::string stages_section(const Record& record) {
 }
 
 std::string time_row(const Case& which, const Perf& perf) {
-  const std::optional<double> rate = bytes_per_second(perf);
   const std::string drift = render_drift(perf);
   return fmt::format("| {} | {} | {} | {} – {} | {} | {} | {}{}{} |\n", code(which.to_string()),
                      name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
-                     format_time(perf.ci95_ns[1]), perf.samples_ns.size(), rate ? format_rate(*rate) : "–",
+                     format_time(perf.ci95_ns[1]), perf.samples_ns.size(), render_rates(perf),
                      format_percent(perf.fraction_of_floor),
                      perf.implausible ? ", implausible: " + escape(*perf.implausible) : "",
                      drift.empty() ? "" : ", drifts: " + drift);
@@ -153,8 +152,9 @@ std::string times_section(const Record& record) {
          "|---|---|--:|--:|--:|--:|--:|\n" +
          rows_within(rows, kTimesShare) +
          "\nThe floor is the time of a copy of the same bytes (inputs read once, outputs written once) at "
-         "the measured bandwidth, or that of as many flops at the measured rate of products, if it is "
-         "longer; 100 % is that speed. A little more is possible: memory can be "
+         "the measured bandwidth, or, where products were measured and it is longer, that of the flops at "
+         "their "
+         "rate; 100 % is that speed. A little more is possible: memory can be "
          "read faster than copied, which favours a path that reads more than it writes. A time that would "
          "need more than the measured read bandwidth is called implausible. Times that change while they are "
          "taken, as those of a GPU that meets its power limit, are said to drift.\n\n";

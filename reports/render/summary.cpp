@@ -122,6 +122,12 @@ std::optional<double> bytes_per_second(const Perf& perf) {
   return static_cast<double>(perf.bytes) / (perf.median_ns * 1e-9);
 }
 
+std::string render_rates(const Perf& perf) {
+  const std::optional<double> rate = bytes_per_second(perf);
+  if (!rate) return "–";
+  return format_rate(*rate) + ", " + format_flops(static_cast<double>(perf.flops) / (perf.median_ns * 1e-9));
+}
+
 std::string render_drift(const Perf& perf) {
   const std::optional<Drift> drift = drift_of(perf.samples_ns);
   return drift ? fmt::format("the first {} calls took {}, the last half {}", drift->count,

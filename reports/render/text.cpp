@@ -116,12 +116,15 @@ std::string format_rate(double bytes_per_s) {
   return fmt::format("{} GB/s", format_number(bytes_per_s * 1e-9));
 }
 
+std::string format_flops(double flops_per_s) {
+  return with_unit(flops_per_s,
+                   std::array<std::string_view, 5>{"FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s"});
+}
+
 std::string format_products(const std::optional<Ceilings>& ceilings) {
   std::string text;
   for (const auto& [factor, rate] : ceilings.value_or(Ceilings{}).product_flops_per_s) {
-    const std::string number = with_unit(
-        rate, std::array<std::string_view, 5>{"FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s"});
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number,
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_flops(rate),
                         factor == Factor::kStored ? "f32" : name_of(factor));
   }
   return text.empty() ? "not measured" : text;

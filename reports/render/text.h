@@ -22,8 +22,9 @@ std::string clipped(std::string text, size_t bytes);
 // Three significant digits: "0.873", "12300", "3.1e-08", "inf". A dash if there is none.
 std::string format_number(std::optional<double> value);
 
-std::string format_time(double ns);           // "1.23 ms"
-std::string format_rate(double bytes_per_s);  // "4250 GB/s"
+std::string format_time(double ns);            // "1.23 ms"
+std::string format_rate(double bytes_per_s);   // "4250 GB/s"
+std::string format_flops(double flops_per_s);  // "51.2 TFLOP/s"
 // "51.2 TFLOP/s f32, 704 TFLOP/s f16", by factors, or "not measured".
 std::string format_products(const std::optional<Ceilings>& ceilings);
 std::string format_bytes(int64_t bytes);                   // "141 GB": decimal units, as in rates

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -16,9 +15,9 @@ namespace assay::trimul::oracle {
 
 // Of N rows at most `most` are kept. Then one of them is dropped at random: a sample of edges asks for all rows again and
 // again in the same order, and the one that was not used for longest would be the next one.
-class Rows {
+class RowCache {
  public:
-  Rows(size_t count, size_t most) : rows_(count), most_(std::max<size_t>(most, 1)) {}
+  RowCache(size_t count, size_t most) : rows_(count), most_(std::max<size_t>(most, 1)) {}
 
   size_t size() const { return rows_.size(); }
   // Calls fill(row) unless the row is kept.
@@ -38,8 +37,5 @@ class Rows {
   size_t most_;
   std::minstd_rand random_;
 };
-
-// How many rows fit into a part of this machine's memory.
-size_t rows_within(double part, int64_t nodes, int64_t hidden, size_t columns);
 
 }  // namespace assay::trimul::oracle
