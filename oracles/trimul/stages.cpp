@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
