@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the README's table from what scripts/gpu_check left: ours beside the peers, each over the same floor.
+"""Prints the README's tables from what scripts/gpu_check left: ours beside the peers, each over the same floor.
 
-usage: gpu_table.py DIR    (with run.json and peers.json)
+usage: gpu_table.py DIR [PATHS]    (with run.json and peers.json; PATHS: a pattern, "trimul/cuda.f16")
 
-Of several paths of an op the fastest stands for us.
+Of several paths of an op that the pattern matches the fastest stands for us. Where these differ in their factors, floors do, too.
 """
+import fnmatch
 import json
 import pathlib
 import sys
@@ -16,10 +17,11 @@ def problem_of(case):
     return case["op"], case["dtype"], tuple(sorted(dims))
 
 
-def fastest(record):
+def fastest(record, pattern):
     """{problem: the case}."""
     found = {}
-    for case in sorted((case for case in record["cases"] if case["perf"]), key=lambda case: case["perf"]["median_ns"]):
+    timed = [case for case in record["cases"] if case["perf"] and fnmatch.fnmatch(f"{case['op']}/{case['path']}", pattern)]
+    for case in sorted(timed, key=lambda case: case["perf"]["median_ns"]):
         found.setdefault(problem_of(case), case)
     return found
 
@@ -40,7 +42,7 @@ def errors(values):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    ours = fastest(json.loads((folder / "run.json").read_text()))
+    ours = fastest(json.loads((folder / "run.json").read_text()), sys.argv[2] if len(sys.argv) > 2 else "*")
     rows = json.loads((folder / "peers.json").read_text())
     names = list(dict.fromkeys(row["peer"] for row in rows))
     problems = {}  # {problem: (dims in the order of the op, {peer: row})}

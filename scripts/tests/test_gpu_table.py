@@ -16,6 +16,7 @@ def case(op, path, dims, median, floor, dtype="bf16"):
     return {
         "id": f"{op}/{path}/{dtype}/{dims}/data=normal/state=first_call/seed=0",
         "op": op,
+        "path": path,
         "dtype": dtype,
         "perf": median and {"median_ns": median, "floor_ns": floor},
         "numerics": {"outputs": [{"rel_l2": 1.5e-3}]},
@@ -27,12 +28,12 @@ def peer(op, name, dtype="bf16", **result):
 
 
 class Table(unittest.TestCase):
-    def table(self, cases, peers):
+    def table(self, cases, peers, *paths):
         """Exit status, lines after the heading, and messages."""
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "run.json").write_text(json.dumps({"cases": cases}))
             (Path(folder) / "peers.json").write_text(json.dumps(peers))
-            done = subprocess.run([sys.executable, TABLE, folder], capture_output=True, text=True)
+            done = subprocess.run([sys.executable, TABLE, folder, *paths], capture_output=True, text=True)
             return done.returncode, done.stdout.splitlines()[2:], done.stderr
 
     def test_joins_by_op_dtype_and_dims(self):
@@ -58,6 +59,11 @@ class Table(unittest.TestCase):
         cases = [case("mix", path, "n=8/hc=4", time, 1000) for path, time in (("cuda", 3000), ("cuda.tiled", 2000), ("cuda.a", 4000))]
         _, lines, _ = self.table(cases, [peer("mix", "torch.compile", us=4, rel_l2=[1e-3])])
         self.assertIn("**2 (2.00)**", lines[0])
+
+    def test_only_paths_that_the_pattern_matches(self):
+        cases = [case("mix", path, "n=8/hc=4", time, 1000) for path, time in (("cuda", 3000), ("cuda.tiled", 2000))]
+        _, lines, _ = self.table(cases, [peer("mix", "torch.compile", us=4, rel_l2=[1e-3])], "mix/cuda")
+        self.assertIn("**3 (3.00)**", lines[0])
 
     def test_a_problem_without_our_time_is_named(self):
         cases = [case("mix", "cuda", "n=8/hc=4", None, None)]
