@@ -270,7 +270,7 @@ std::string perf_row(const Perf& perf) {
       "muted\">{2} – {3}"
       "<td class=\"number\">{4}<td class=\"number\">{5}\n",
       name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
-      format_time(perf.ci95_ns[1]), render_rates(perf), format_percent(perf.fraction_of_floor));
+      format_time(perf.ci95_ns[1]), render_rates(perf, "<br>"), format_percent(perf.fraction_of_floor));
   if (perf.implausible) {
     row += fmt::format("<tr><td colspan=\"5\" class=\"implausible\">? implausible: {}\n",
                        escape_markup(*perf.implausible));

@@ -135,7 +135,7 @@ std::string time_row(const Case& which, const Perf& perf) {
   const std::string drift = render_drift(perf);
   return fmt::format("| {} | {} | {} | {} – {} | {} | {} | {}{}{} |\n", code(which.to_string()),
                      name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
-                     format_time(perf.ci95_ns[1]), perf.samples_ns.size(), render_rates(perf),
+                     format_time(perf.ci95_ns[1]), perf.samples_ns.size(), render_rates(perf, ", "),
                      format_percent(perf.fraction_of_floor),
                      perf.implausible ? ", implausible: " + escape(*perf.implausible) : "",
                      drift.empty() ? "" : ", drifts: " + drift);

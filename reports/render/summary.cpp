@@ -122,10 +122,11 @@ std::optional<double> bytes_per_second(const Perf& perf) {
   return static_cast<double>(perf.bytes) / (perf.median_ns * 1e-9);
 }
 
-std::string render_rates(const Perf& perf) {
+std::string render_rates(const Perf& perf, std::string_view between) {
   const std::optional<double> rate = bytes_per_second(perf);
   if (!rate) return "–";
-  return format_rate(*rate) + ", " + format_flops(static_cast<double>(perf.flops) / (perf.median_ns * 1e-9));
+  const double flops = static_cast<double>(perf.flops) / (perf.median_ns * 1e-9);
+  return fmt::format("{}{}{}", format_rate(*rate), between, format_flops(flops));
 }
 
 std::string render_drift(const Perf& perf) {

@@ -48,7 +48,8 @@ std::string describe(const Tally& tally);
 
 // [bytes/s] at the median; nothing if the time is 0 or the problem empty.
 std::optional<double> bytes_per_second(const Perf& perf);
-std::string render_rates(const Perf& perf);  // "1250 GB/s, 187 TFLOP/s", or a dash
+// "1250 GB/s", "187 TFLOP/s", with this between them; or a dash.
+std::string render_rates(const Perf& perf, std::string_view between);
 // "the first 24 calls took 1.38 ms, the last half 1.47 ms"; empty unless the samples drift.
 std::string render_drift(const Perf& perf);
 
