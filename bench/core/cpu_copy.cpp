@@ -3,8 +3,11 @@
 // store does not.
 #include "bench/core/cpu_copy.h"
 
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "kernels/core/error.h"
 #include "kernels/core/parallel.h"
@@ -60,7 +63,10 @@ uint64_t read_range(const uint8_t* from, size_t bytes) {
     sum0 = hn::Xor(sum0, hn::LoadU(d, reinterpret_cast<const uint64_t*>(from + i)));
     sum1 = hn::Xor(sum1, hn::LoadU(d, reinterpret_cast<const uint64_t*>(from + i + n)));
   }
-  return hn::GetLane(hn::SumOfLanes(d, hn::Xor(sum0, sum1)));
+  // Not SumOfLanes(): that of AVX-512 adds up signed numbers, which overflow.
+  alignas(64) std::array<uint64_t, 8> lanes{};
+  hn::Store(hn::Xor(sum0, sum1), d, lanes.data());
+  return std::reduce(lanes.begin(), lanes.end(), uint64_t{0}, std::bit_xor<>());
 }
 
 }  // namespace HWY_NAMESPACE
