@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "bench/core/cpu_copy.h"
@@ -57,17 +58,22 @@ Candidates candidates_for(Device& device) {
   throw Error("no copy is known for the device {}", device.info().name());
 }
 
+// The bytes again and again.
+void fill_with(Device& device, const DeviceBuffer& buffer, std::span<const std::byte> bytes) {
+  const auto step = static_cast<int64_t>(bytes.size());
+  for (int64_t at = 0; at < buffer.bytes(); at += step) {
+    device.copy_to_device(static_cast<char*>(buffer.data()) + at, bytes.data(),
+                          std::min(step, buffer.bytes() - at));
+  }
+}
+
 // Bytes that no memory can compress.
 void fill_with_noise(Device& device, const DeviceBuffer& buffer) {
   constexpr int64_t kWords = int64_t{1} << 20;
   const CounterRandom random(0, 0);
   std::vector<uint64_t> noise(kWords);
   for (int64_t i = 0; i < kWords; ++i) noise[static_cast<size_t>(i)] = random.bits(static_cast<uint64_t>(i));
-  constexpr int64_t kBytes = kWords * 8;
-  for (int64_t at = 0; at < buffer.bytes(); at += kBytes) {
-    device.copy_to_device(static_cast<char*>(buffer.data()) + at, noise.data(),
-                          std::min(kBytes, buffer.bytes() - at));
-  }
+  fill_with(device, buffer, std::as_bytes(std::span(noise)));
 }
 
 double median_seconds(Device& device, const std::function<void()>& work) {
@@ -103,10 +109,8 @@ DeviceBuffer random_matrix(Device& device, DType dtype, int64_t elements) {
     for (int64_t e = 0; e < kDrawn; ++e)
       reinterpret_cast<T*>(drawn.data())[e] = from_double<T>(random.normal(static_cast<uint64_t>(e)));
   });
-  const auto bytes = static_cast<int64_t>(drawn.size());
-  DeviceBuffer matrix(device, elements / kDrawn * bytes);
-  for (int64_t at = 0; at < matrix.bytes(); at += bytes)
-    device.copy_to_device(static_cast<char*>(matrix.data()) + at, drawn.data(), bytes);
+  DeviceBuffer matrix(device, elements * static_cast<int64_t>(size_of(dtype)));
+  fill_with(device, matrix, drawn);
   return matrix;
 }
 

@@ -22,7 +22,6 @@ struct Ceilings {
   std::map<Factor, double> product_flops_per_s;
 };
 
-// Takes about a second.
 Ceilings measure_ceilings(Device& device);
 
 // The time that a path of this precision can hardly beat: that of copying the bytes or of doing the flops, whichever is longer.

@@ -3,7 +3,6 @@
 
 #include <benchmark/benchmark.h>
 
-#include <array>
 #include <atomic>
 #include <thread>
 

@@ -43,7 +43,7 @@ TEST(TriMulOracle, BoundsDifferencesFromAFarValue) {
     if (input == kNormBias) value = 0;
     if (input == kLeftProj && e < kChannels) value = c > 0 ? static_cast<float>(sign_of(c) * 0x1p-12) : 0;
   };
-  expect_bounded(sized(32, kChannels), change);
+  expect_bounded(sized(32, kChannels, kHidden), change);
 }
 
 // What the bias takes from xn, at all edges.
@@ -60,7 +60,7 @@ TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
     if (input == kNormBias) value = 1.5f;
     if (input == kLeftProj && e < kChannels) value = static_cast<float>(sign_of(c) * 0x1p-6);
   };
-  expect_bounded(sized(1024, kChannels), change);
+  expect_bounded(sized(1024, kChannels, kHidden), change);
 }
 
 // Terms that a sum of 1 does not take notice of: of a projection at edges that differ in a channel which p does not see, of
@@ -76,7 +76,7 @@ TEST(TriMulOracle, BoundsProjectionsOfLittleTerms) {
     const double last = c == kChannels - 1 ? -1 : c == kChannels - 2 ? 0 : kLittle;
     value = static_cast<float>(0x1p-12 * (c == 0 ? 1 : last));
   };
-  expect_bounded(sized(32, kChannels), change);
+  expect_bounded(sized(32, kChannels, kHidden), change);
 }
 TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
   constexpr int64_t kChannels = 4, kNodes = 768;
@@ -87,7 +87,7 @@ TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
     if (input == kNormBias) value = 1;
     if (input == kLeftProj && e < kChannels) value = e == 0 ? 0x1p-12f : 0;
   };
-  expect_bounded(sized(kNodes, kChannels), change);
+  expect_bounded(sized(kNodes, kChannels, kHidden), change);
 }
 TEST(TriMulOracle, BoundsLastSumsOfLittleTerms) {
   for (const int64_t h : {128, 1024}) {
@@ -114,7 +114,7 @@ TEST(TriMulOracle, BoundsUnderflowOfXn) {
     if (input == kNormBias) value = 0;
     if (input == kLeftProj && e < kChannels) value = c < 2 ? 0 : static_cast<float>(sign_of(c) * 0x1p120);
   };
-  expect_bounded(sized(64, kChannels), change);
+  expect_bounded(sized(64, kChannels, kHidden), change);
 }
 
 // Sigmoids below 2^-126, which the path takes for 0, times what makes them visible.
@@ -129,7 +129,7 @@ TEST(TriMulOracle, BoundsUnderflowOfGates) {
     if (input == kLeftGate) value = c == 1 ? -87.34f : 0;
     if (input == kRightProj) value = e == 0 ? 0x1p7f : 0;
   };
-  expect_bounded(sized(384, kChannels), change);
+  expect_bounded(sized(384, kChannels, kHidden), change);
 }
 
 // left is less than half of 2^-149 by its gate, right is large; and products of both are.
@@ -145,7 +145,7 @@ TEST(TriMulOracle, BoundsUnderflowOfFactorsAndProducts) {
       if (input == kRightProj) value = e > 0 ? 0 : is_product ? 0.95f * 0x1p-74f : 0x1p115f;
       if (input == kToOutNormWeight && is_product) value = 0x1p126f;
     };
-    expect_bounded(sized(is_product ? 768 : 1152, kChannels), change);
+    expect_bounded(sized(is_product ? 768 : 1152, kChannels, kHidden), change);
   }
 }
 

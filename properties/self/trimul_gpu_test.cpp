@@ -16,6 +16,17 @@ using assay::test::judge_path;
 using test::Change;
 using test::changed;
 
+class TriMulOnTheGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu_.device == nullptr) GTEST_SKIP() << gpu_.why_not;
+  }
+  Device& device() const { return *gpu_.device; }
+
+ private:
+  assay::test::Gpu gpu_ = assay::test::gpu();
+};
+
 Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t h) {
   return {.op = "trimul",
           .path = std::string(path),
@@ -25,14 +36,12 @@ Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t 
 
 // 2e-6 is asked of split factors, however many terms their sums have. Sums of all terms at once had errors of 3.2e-6 at
 // B2 N256 C384 H128 on an H200: a tensor core truncates each addition.
-TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
-  const assay::test::Gpu gpu = assay::test::gpu();
-  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+TEST_F(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
   const Op& op = registry().op("trimul");
   for (const std::string_view path : {"cuda.f32", "cuda.f32_cublaslt"}) {
     const auto expect_exact = [&](int64_t n, int64_t c, int64_t h) {
       const Case which = problem_of(path, 1, n, c, h);
-      const Verdict verdict = judge_path(op.path(path), which, nullptr, *gpu.device);
+      const Verdict verdict = judge_path(op.path(path), which, nullptr, device());
       ASSERT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
       EXPECT_LE(verdict.outputs[0].comparison.rel_l2().value(), 2e-6) << which.to_string();
     };
@@ -44,14 +53,12 @@ TEST(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
   }
 }
 
-TEST(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
-  const assay::test::Gpu gpu = assay::test::gpu();
-  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+TEST_F(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
   const Op& op = registry().op("trimul");
   const auto expect_pass = [&](int64_t b, int64_t n, int64_t h) {
     for (const std::string_view name : {"cuda.f32", "cuda.f32_cublaslt"}) {
       const Case which = problem_of(name, b, n, 4, h);
-      const Verdict verdict = judge_path(op.path(name), which, nullptr, *gpu.device);
+      const Verdict verdict = judge_path(op.path(name), which, nullptr, device());
       EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
     }
   };
@@ -64,15 +71,13 @@ TEST(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
 }
 
 // 2.2e9 elements of hidden, of many batches and of one. Its oracle takes half of 128 GiB of host memory.
-TEST(TriMulOnTheGpu, PassesBeyond32Bits) {
-  const assay::test::Gpu gpu = assay::test::gpu();
-  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+TEST_F(TriMulOnTheGpu, PassesBeyond32Bits) {
   const Op& op = registry().op("trimul");
   for (const Path& path : op.paths) {
     if (path.device != DeviceKind::kCuda) continue;
     const auto expect_pass = [&](int64_t b, int64_t n) {
       const Case which = problem_of(path.name, b, n, 8, 128);
-      const Verdict verdict = judge_path(path, which, nullptr, *gpu.device);
+      const Verdict verdict = judge_path(path, which, nullptr, device());
       EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
     };
     expect_pass(64, 513);
@@ -80,12 +85,10 @@ TEST(TriMulOnTheGpu, PassesBeyond32Bits) {
   }
 }
 
-TEST(TriMulOnTheGpu, PassesWithTheMostChannelsAndOnDataOfOtherKinds) {
-  const assay::test::Gpu gpu = assay::test::gpu();
-  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+TEST_F(TriMulOnTheGpu, PassesWithTheMostChannelsAndOnDataOfOtherKinds) {
   const Op& op = registry().op("trimul");
   const auto expect_pass = [&](const Case& which) {
-    const Verdict verdict = judge_path(op.path(which.path), which, nullptr, *gpu.device);
+    const Verdict verdict = judge_path(op.path(which.path), which, nullptr, device());
     EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
   };
   for (const std::string_view name : {"cuda.f16", "cuda.bf16", "cuda.tf32"})
@@ -107,9 +110,7 @@ void expect_pass_on_changed(Device& device, const Case& which, const Change& cha
 
 // A bias of 6 makes sums over k of 1024 that exceed f16 unscaled; a mean of 10000 standard deviations leaves nothing of
 // E[x^2] - E[x]^2 in f32.
-TEST(TriMulOnTheGpu, PassesWhereOthersReturnNaN) {
-  const assay::test::Gpu gpu = assay::test::gpu();
-  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+TEST_F(TriMulOnTheGpu, PassesWhereOthersReturnNaN) {
   const auto normal = [](Input input, int64_t e) {
     return static_cast<float>(CounterRandom(1, input).normal(static_cast<uint64_t>(e)));
   };
@@ -120,9 +121,9 @@ TEST(TriMulOnTheGpu, PassesWhereOthersReturnNaN) {
   const auto offset = [&](Input input, int64_t e, float& value) {
     if (input == kX) value = 10000 + normal(input, e);
   };
-  expect_pass_on_changed(*gpu.device, problem_of("cuda.f16", 1, 1024, 128, 128), biased);
+  expect_pass_on_changed(device(), problem_of("cuda.f16", 1, 1024, 128, 128), biased);
   for (const std::string_view name : {"cuda.f16", "cuda.bf16", "cuda.tf32", "cuda.f32"})
-    expect_pass_on_changed(*gpu.device, problem_of(name, 1, 200, 128, 128), offset);
+    expect_pass_on_changed(device(), problem_of(name, 1, 200, 128, 128), offset);
 }
 
 }  // namespace

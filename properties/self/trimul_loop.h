@@ -238,9 +238,9 @@ inline Comparison compare_loop(const Recipe& recipe, const Recipe& done, const C
   return comparison;
 }
 
-inline Case sized(int64_t n, int64_t c, int64_t h = 32) {
+inline Case sized(int64_t n, int64_t c, int64_t h, int64_t mask = 1) {
   Case which = problem_of(n, 1);
-  which.dims = {{"b", 1}, {"n", n}, {"c", c}, {"h", h}, {"mask", 1}};
+  which.dims = {{"b", 1}, {"n", n}, {"c", c}, {"h", h}, {"mask", mask}};
   return which;
 }
 

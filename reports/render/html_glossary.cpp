@@ -24,8 +24,8 @@ depend on each other or are too few.</dd>
 statistics and assumes no distribution.</dd>
 <dt>cold, warm</dt><dd>Cold: the caches were filled with other data before each call. Warm: the same call ran just before.</dd>
 <dt>floor</dt><dd>The time of moving every input and output once at the copy bandwidth, or, where products were measured and it is
-longer, of the flops at the rate of products with such factors; in the same run. A little more than 100 % is possible: memory can be read faster than copied, which favours a path that reads more than it
-writes, and warm calls may be served by the cache. A time that would need more than the measured read bandwidth is called implausible,
+longer, of the flops at the rate of products with such factors; in the same run. A little more than 100 % is possible: memory can be
+read faster than copied, which favours a path that reads more than it writes, and warm calls may be served by the cache. A time that would need more than the measured read bandwidth is called implausible,
 unless a cache can explain it.</dd>
 <dt>drift</dt><dd>The median of the first tenth of the samples is more than 3 % from that of the last half, and their intervals do not
 meet: the time changed while it was taken, as that of a GPU that meets its power limit does.</dd>

@@ -153,8 +153,7 @@ std::string times_section(const Record& record) {
          rows_within(rows, kTimesShare) +
          "\nThe floor is the time of a copy of the same bytes (inputs read once, outputs written once) at "
          "the measured bandwidth, or, where products were measured and it is longer, that of the flops at "
-         "their "
-         "rate; 100 % is that speed. A little more is possible: memory can be "
+         "their rate; 100 % is that speed. A little more is possible: memory can be "
          "read faster than copied, which favours a path that reads more than it writes. A time that would "
          "need more than the measured read bandwidth is called implausible. Times that change while they are "
          "taken, as those of a GPU that meets its power limit, are said to drift.\n\n";
