@@ -18,5 +18,6 @@ int run_specimens(const Registry& registry, const Options& options);  // verify 
 int run_replay(const Registry& registry, const Options& options);
 int run_exec(const Registry& registry, const Options& options);
 int run_report(const Options& options);
+int run_compare(const Options& options);  // compare, gate
 
 }  // namespace assay

@@ -29,6 +29,18 @@ std::chrono::duration<double> parse_budget(const std::string& text) {
   return std::chrono::duration<double>(number * seconds);
 }
 
+// "5%", "0.5%"; as a share.
+double parse_share(std::string_view option, const std::string& text) {
+  double percent = 0;
+  const char* text_end = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), text_end, percent);
+  if (error != std::errc() || std::string_view(end, text_end) != "%" || !(percent >= 0) ||
+      !std::isfinite(percent)) {
+    throw usage_error("{} {} is not a share such as 5% or 0.5%", option, text);
+  }
+  return percent / 100;
+}
+
 template <class Integer>
 Integer parse_integer(std::string_view option, const std::string& text, Integer least) {
   Integer number{};
@@ -64,6 +76,8 @@ struct RawOptions {
   std::string seed;
   std::string budget;
   std::string shard;
+  std::string slower;
+  std::string more_wrong;
 };
 
 class CommandLine {
@@ -71,10 +85,13 @@ class CommandLine {
   CommandLine() {
     app_.set_version_flag("--version", tool_record().version + " (" + tool_record().git + ")");
     app_.footer(
-        "Exit codes: 0 passed, 1 numerical failure, 2 usage, 5 nothing selected, 6 environment unfit "
-        "(--strict-env),\n"
-        "70 internal error, 77 device absent, 130 interrupted. Every option has an environment twin "
-        "ASSAY_<OPTION>.");
+        "Exit codes: 0 passed, 1 numerical failure, 2 usage, 3 slower (gate), 4 unclear (gate --certain), 5 "
+        "nothing "
+        "selected\n"
+        "or gone, 6 environment unfit (--strict-env), 70 internal error, 77 device absent, 130 interrupted. "
+        "Every option "
+        "has\n"
+        "an environment twin ASSAY_<OPTION>.");
 
     auto& list = add(Command::kList, "list", "Print the ops, their paths and what they need");
     add_selection(list);
@@ -131,6 +148,15 @@ class CommandLine {
     auto& report = add(Command::kReport, "report", "Render the reports of a record again");
     report.add_option("RUN.JSON", options_.subject, "A record that `run` left, or its directory")->required();
     add_out(report, "Directory for the reports (default: beside the record)");
+
+    auto& compare =
+        add(Command::kCompare, "compare", "Print what got slower or more wrong between two records");
+    add_sides(compare);
+
+    auto& gate = add(Command::kGate, "gate", "compare, and fail if anything got worse");
+    add_sides(gate);
+    gate.add_flag("--certain", options_.certain, "Fail with exit code 4 if the samples leave a time open")
+        ->envname("ASSAY_CERTAIN");
   }
 
   ParsedOptions parse(int argc, const char* const* argv) {
@@ -146,6 +172,8 @@ class CommandLine {
       if (!raw_.budget.empty() && !raw_.cases.empty())
         throw usage_error("--cases {} and --budget {} exclude each other", raw_.cases, raw_.budget);
       if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
+      if (!raw_.slower.empty()) options_.limits.slower = parse_share("--slower", raw_.slower);
+      if (!raw_.more_wrong.empty()) options_.limits.more_wrong = parse_share("--more-wrong", raw_.more_wrong);
       if (options_.specimens && options_.json) throw usage_error("--json does not apply to --specimens");
       if (options_.specimens && !options_.out.empty()) {
         throw usage_error("--out {} does not apply to --specimens", options_.out);
@@ -197,6 +225,18 @@ class CommandLine {
   }
   void add_json(CLI::App& sub) {
     sub.add_flag("--json", options_.json, "JSON on stdout instead of a table")->envname("ASSAY_JSON");
+  }
+  void add_sides(CLI::App& sub) {
+    const char* const kSide = "A record, the folder of one, or a folder of such folders: several runs";
+    sub.add_option("BEFORE", options_.subject, kSide)->required();
+    sub.add_option("AFTER", options_.after, kSide)->required();
+    sub.add_option("FILTER", options_.filters, "Only these: globs on op or op/path");
+    sub.add_option("--slower", raw_.slower, "What a time may grow by (default 5%)")->envname("ASSAY_SLOWER");
+    sub.add_option("--more-wrong", raw_.more_wrong,
+                   "What the rms of a path's errors may grow by (default 25%)")
+        ->envname("ASSAY_MORE_WRONG");
+    sub.add_flag("--all", options_.all, "Also print what did not change")->envname("ASSAY_ALL");
+    add_json(sub);
   }
   void add_strict_env(CLI::App& sub) {
     sub.add_flag("--strict-env", options_.strict_env,

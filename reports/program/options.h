@@ -9,10 +9,22 @@
 #include <vector>
 
 #include "kernels/core/dtype.h"
+#include "reports/gate/changes.h"
 
 namespace assay {
 
-enum class Command : uint8_t { kList, kDoctor, kVerify, kBench, kRun, kReplay, kExec, kReport };
+enum class Command : uint8_t {
+  kList,
+  kDoctor,
+  kVerify,
+  kBench,
+  kRun,
+  kReplay,
+  kExec,
+  kReport,
+  kCompare,
+  kGate
+};
 
 struct Options {
   Command command = Command::kRun;
@@ -30,9 +42,13 @@ struct Options {
   bool json = false;
   bool strict_env = false;
   bool quiet = false;
+  bool all = false;      // also what did not change
+  bool certain = false;  // times that the samples leave open fail
+  Limits limits;
   std::string out;      // directory; for exec a file
   std::string in;       // file of tensors
   std::string subject;  // a case line, a capsule or a record, by command
+  std::string after;    // a record, or a folder of them, to hold against the subject
   std::vector<std::string> command_line;
 };
 

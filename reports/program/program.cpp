@@ -16,7 +16,9 @@ namespace {
 
 int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& options) {
   // A mistyped filter beside a right one must not look like a pass.
-  if (const auto unmatched = unmatched_filters(registry, options); !unmatched.empty()) {
+  const bool reads_records = options.command == Command::kCompare || options.command == Command::kGate;
+  const auto unmatched = reads_records ? std::vector<std::string>{} : unmatched_filters(registry, options);
+  if (!unmatched.empty()) {
     fmt::print(stderr, "assay: no path matches {}\n", fmt::join(unmatched, " "));
     return kExitNothingSelected;
   }
@@ -37,6 +39,9 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
       return run_exec(registry, options);
     case Command::kReport:
       return run_report(options);
+    case Command::kCompare:
+    case Command::kGate:
+      return run_compare(options);
   }
   throw Error("Command({}) is not a command", static_cast<int>(options.command));
 }

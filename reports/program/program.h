@@ -13,9 +13,9 @@ enum ExitCode : int {
   kExitPassed = 0,
   kExitNumericalFailure = 1,
   kExitUsage = 2,
-  kExitGateFailed = 3,    // for the gate; unused until there is one
-  kExitInconclusive = 4,  // likewise
-  kExitNothingSelected = 5,
+  kExitGateFailed = 3,       // gate: slower
+  kExitInconclusive = 4,     // gate --certain: the samples leave a time open
+  kExitNothingSelected = 5,  // gate: or gone
   kExitEnvironmentUnfit = 6,
   kExitInternalError = 70,
   kExitDeviceAbsent = 77,

@@ -22,11 +22,6 @@ namespace {
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only use lock-free atomics");
 
-bool wants_color(int descriptor) {
-  const char* no_color = std::getenv("NO_COLOR");
-  return isatty(descriptor) != 0 && (no_color == nullptr || *no_color == '\0');
-}
-
 int exit_code(const Record& record) {
   const Tally all = tally(record.cases);
   if (!record.complete) return kExitInterrupted;
@@ -126,7 +121,7 @@ int Session::finish(bool complete) {
   if (options_.json) {
     fmt::print("{}", record_text(record_));
   } else {
-    fmt::print("{}", render_table(record_, wants_color(STDOUT_FILENO)));
+    fmt::print("{}", render_table(record_, wants_colour()));
   }
   std::fflush(stdout);  // whatever becomes of the files
   if (!options_.out.empty()) write_reports(record_, options_.out);
@@ -134,6 +129,11 @@ int Session::finish(bool complete) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }
   return exit_code(record_);
+}
+
+bool wants_colour() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
 }
 
 void write_reports(const Record& record, const std::string& directory) {

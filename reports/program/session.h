@@ -50,6 +50,9 @@ class Session {
   bool line_is_open_ = false;
 };
 
+// Whether standard output is a terminal on which NO_COLOR does not forbid colours.
+bool wants_colour();
+
 // Writes run.json, report.html, report.md, junit.xml and benchmark.json, each whole or not at all.
 void write_reports(const Record& record, const std::string& directory);
 

@@ -21,19 +21,6 @@ void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
 
-// "a, b and 3 more"
-std::string join_some(const std::set<std::string>& names) {
-  constexpr int64_t kShown = 3;
-  std::string text;
-  int64_t shown = 0;
-  for (const std::string& name : names) {
-    if (shown == kShown)
-      return fmt::format("{} and {} more", text, static_cast<int64_t>(names.size()) - shown);
-    text += (shown++ == 0 ? "" : ", ") + name;
-  }
-  return text;
-}
-
 }  // namespace
 
 std::optional<double> rms_over_allowed(const OutputNumerics& output) {

@@ -1,44 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
+#include "reports/render/columns.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
 
 namespace assay {
 namespace {
-
-constexpr std::string_view kGap = "  ";
-constexpr std::string_view kGreen = "\x1b[32m";
-constexpr std::string_view kRed = "\x1b[31m";
-constexpr std::string_view kReset = "\x1b[0m";
-
-struct Column {
-  std::string title;
-  bool right;      // numbers are aligned to the right
-  int importance;  // the least important column goes first when the terminal is narrow
-  std::vector<std::string> cells;
-  std::vector<std::string_view> colours;  // one per cell, or none at all
-
-  size_t width() const;
-};
-
-// Columns that a text takes; every character of ours is one column wide.
-size_t columns_of(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-size_t Column::width() const {
-  size_t widest = columns_of(title);
-  for (const std::string& cell : cells) widest = std::max(widest, columns_of(cell));
-  return widest;
-}
-
-size_t width_of(const std::vector<Column>& columns) {
-  size_t width = 0;
-  for (const Column& column : columns) width += column.width() + (width == 0 ? 0 : kGap.size());
-  return width;
-}
 
 std::vector<Column> fill(const std::vector<PathSummary>& paths) {
   Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
@@ -72,35 +39,10 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
   return {name, dtype, device, cases, pass, failed, other, error, ulp, problem, median, rate, floor};
 }
 
-std::string padded(const std::string& cell, const Column& column, std::string_view colour, size_t width) {
-  const std::string space(width - columns_of(cell), ' ');
-  const std::string text = colour.empty() ? cell : fmt::format("{}{}{}", colour, cell, kReset);
-  return column.right ? space + text : text + space;
-}
-
 }  // namespace
 
 std::string render_table(const Record& record, bool colour, int width) {
-  std::vector<Column> columns = fill(summarize(record));
-  while (columns.size() > 1 && width_of(columns) > static_cast<size_t>(std::max(width, 0))) {
-    columns.erase(std::ranges::min_element(columns, {}, &Column::importance));
-  }
-  const size_t rows = columns.front().cells.size();
-  std::vector<std::string> lines(rows == 0 ? 0 : rows + 1);
-  for (const Column& column : columns) {
-    const size_t column_width = column.width();
-    for (size_t i = 0; i < lines.size(); ++i) {
-      if (!lines[i].empty()) lines[i] += kGap;
-      const std::string& cell = i == 0 ? column.title : column.cells[i - 1];
-      const bool coloured = colour && i > 0 && !column.colours.empty();
-      lines[i] += padded(cell, column, coloured ? column.colours[i - 1] : "", column_width);
-    }
-  }
-  std::string text;
-  for (std::string& line : lines) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
+  std::string text = align_columns(fill(summarize(record)), colour, width);
   for (const NotRun& path : record.not_run) {
     text += fmt::format("{}/{} was not run: {}\n", printable(path.op), printable(path.path),
                         printable(path.reason));

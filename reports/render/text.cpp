@@ -158,6 +158,18 @@ std::string format_dims(const Dims& dims) {
   return text;
 }
 
+std::string join_some(const std::set<std::string>& names) {
+  constexpr int64_t kShown = 3;
+  std::string text;
+  int64_t shown = 0;
+  for (const std::string& name : names) {
+    if (shown == kShown)
+      return fmt::format("{} and {} more", text, static_cast<int64_t>(names.size()) - shown);
+    text += (shown++ == 0 ? "" : ", ") + name;
+  }
+  return text;
+}
+
 std::string replay_command(const Case& which) {
   std::string quoted;
   for (char c : which.to_string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -35,7 +36,8 @@ std::string plural(int64_t count, std::string_view noun);  // "1 case", "2 cases
 // A number that may reach 1 and not exceed it: what is below 1 is never shown as 1.00. A dash if there is none.
 std::string format_ratio(std::optional<double> ratio);
 
-std::string format_dims(const Dims& dims);  // "b=8 t=2048 d=2048 w=4"
+std::string join_some(const std::set<std::string>& names);  // "a, b, c and 3 more"
+std::string format_dims(const Dims& dims);                  // "b=8 t=2048 d=2048 w=4"
 
 // What to type to judge the case again, quoted for a POSIX shell.
 std::string replay_command(const Case& which);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a path got slower or more wrong: what two versions left in their records, side by side. Pure functions of records.
+//
+// A side is one run or several. What a time differs by from run to run (where its tensors lie in memory, clocks, neighbours)
+// is not in the interval that one run knows, so the interval of a side goes from the lowest to the highest end of those of
+// its runs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/record/record.h"
+
+namespace assay {
+
+// What may change before it counts, as a share of what was there before.
+struct Limits {
+  double slower = 0.05;      // of a time
+  double more_wrong = 0.25;  // of the rms of a path's errors: another order of a sum changes it, too
+};
+
+enum class Change : uint8_t { kWorse, kBetter, kSame, kUnclear };
+std::string_view name_of(Change change);  // "worse"
+
+// A problem that both sides timed. A ratio is the time after by the time before.
+struct TimeChange {
+  Case which;  // of the last run
+  std::string device;
+  Cache cache;
+  double before_ns, after_ns;  // medians over the runs of a side
+  double ratio;                // of these
+  double low, high;            // between these lies the ratio of any two times in the sides' intervals
+  // Worse if low > 1 + slower, better if high < 1 / (1 + slower), the same if all between them is neither; otherwise the
+  // samples leave it open.
+  Change change;
+  std::string reason;  // where a time cannot be right
+};
+
+// The errors of a path, over the cases that both sides passed. Each output's rms of the error is taken as a share of what
+// was allowed before, and of these shares the root of the mean square.
+struct ErrorChange {
+  std::string op, path;
+  DType dtype;
+  std::string device;
+  int64_t cases;
+  double before, after;              // [1] of what was allowed before
+  double ratio;                      // after / before; 1 if both are 0
+  double worst_before, worst_after;  // [1] largest error by its bound
+  Change change;                     // never unclear: the same case has the same errors each time
+  std::optional<Case> grown;         // the case that adds most to the growth, if any does
+};
+
+// A case of the later side that fails.
+struct FailureChange {
+  Case which;
+  std::string device;
+  VerdictKind after;
+  std::string reason;
+  std::optional<VerdictKind> before;  // absent if it was not judged then
+  bool is_new() const { return !before || !is_failure(*before); }
+};
+
+// What the earlier side judged or timed and the later one did not.
+struct Gone {
+  std::string what;  // "the time of ...", a case, "all cases of ..."
+  std::string reason;
+};
+
+struct Changes {
+  int64_t runs_before = 0, runs_after = 0;
+  std::vector<std::string> differences;  // between the machines and the tools
+  std::vector<TimeChange> times;         // the worst ratio first
+  std::vector<ErrorChange> errors;       // likewise
+  std::vector<FailureChange> failures;   // new ones first
+  std::vector<Gone> gone;
+  int64_t added = 0;   // problems that only the later side timed
+  int64_t shared = 0;  // cases that both sides judged
+};
+
+// Neither side may be empty.
+Changes changes_between(std::span<const Record> before, std::span<const Record> after,
+                        const Limits& limits = {});
+
+int64_t count(const std::vector<TimeChange>& times, Change change);
+int64_t count(const std::vector<ErrorChange>& errors, Change change);
+int64_t new_failures(const Changes& changes);
+
+// How likely a time that did not change is called worse, at most, if its runs differ by chance alone: then each order of
+// the a + b runs is as likely, and one of (a + b choose a) has all those of one side behind the others.
+double chance_of_slower(const Changes& changes);
+
+// All of it in a sentence, and as text for a terminal: what got worse, better or is gone, and with `all` also the rest.
+std::string render_headline(const Changes& changes);
+std::string render_changes(const Changes& changes, bool all, bool colour = false, int width = 120);
+// JSON of the schema assay.changes/1.
+std::string changes_json(const Changes& changes, const Limits& limits);
+
+}  // namespace assay

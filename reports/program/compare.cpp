@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// compare and gate.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "reports/gate/changes.h"
+#include "reports/program/commands.h"
+#include "reports/program/program.h"
+#include "reports/program/selection.h"
+#include "reports/program/session.h"
+#include "reports/store/files.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The records of a side: a file, the run.json of a folder, or those of the folders in it.
+std::vector<Record> read_side(const fs::path& side) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  if (!fs::is_directory(side, error)) {
+    files.push_back(side);
+  } else if (fs::exists(side / "run.json", error)) {
+    files.push_back(side / "run.json");
+  } else {
+    for (const fs::directory_entry& entry : fs::directory_iterator(side, error)) {
+      if (fs::exists(entry.path() / "run.json", error)) files.push_back(entry.path() / "run.json");
+    }
+    if (files.empty()) throw usage_error("neither {} nor a folder in it holds a run.json", side.string());
+    std::ranges::sort(files);
+  }
+  std::vector<Record> runs;
+  for (const fs::path& file : files) runs.push_back(parse_record(read_file(file), file.string()));
+  return runs;
+}
+
+// The filters that match no case of the runs.
+std::vector<std::string> unmatched(const std::vector<std::string>& filters, std::span<const Record> runs) {
+  std::vector<std::string> found;
+  for (const std::string& filter : filters) {
+    const auto has_match = [&](const Record& run) {
+      return std::ranges::any_of(run.cases, [&](const CaseRecord& item) {
+        return matches({filter}, item.which.op, item.which.path);
+      });
+    };
+    if (std::ranges::none_of(runs, has_match)) found.push_back(filter);
+  }
+  return found;
+}
+
+int exit_code(const Changes& changes, const Options& options) {
+  const bool is_empty = changes.times.empty() && changes.errors.empty() && changes.shared == 0;
+  if (options.command == Command::kCompare) return is_empty ? kExitNothingSelected : kExitPassed;
+  if (new_failures(changes) > 0 || count(changes.errors, Change::kWorse) > 0) return kExitNumericalFailure;
+  if (count(changes.times, Change::kWorse) > 0) return kExitGateFailed;
+  if (is_empty || !changes.gone.empty()) return kExitNothingSelected;
+  if (options.certain && count(changes.times, Change::kUnclear) > 0) return kExitInconclusive;
+  return kExitPassed;
+}
+
+}  // namespace
+
+int run_compare(const Options& options) {
+  std::vector<Record> before = read_side(options.subject), after = read_side(options.after);
+  if (const auto missing = unmatched(options.filters, before); !missing.empty()) {
+    fmt::print(stderr, "assay: nothing in {} matches {}\n", options.subject, fmt::join(missing, " "));
+    return kExitNothingSelected;
+  }
+  for (std::vector<Record>* side : {&before, &after}) {
+    for (Record& run : *side) {
+      std::erase_if(run.cases, [&](const CaseRecord& item) {
+        return !matches(options.filters, item.which.op, item.which.path);
+      });
+    }
+  }
+  const Changes changes = changes_between(before, after, options.limits);
+  fmt::print("{}", options.json ? changes_json(changes, options.limits)
+                                : render_changes(changes, options.all, wants_colour()));
+  return exit_code(changes, options);
+}
+
+}  // namespace assay

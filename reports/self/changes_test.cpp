@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/gate/changes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "reports/render/text.h"
+#include "reports/self/fixture.h"
+
+namespace assay {
+namespace {
+
+void scale(Perf& perf, double factor) {
+  for (double& sample : perf.samples_ns) sample *= factor;
+  perf.median_ns *= factor;
+  for (double& end : perf.ci95_ns) end *= factor;
+}
+
+// All cases of a path, or the timed one.
+std::vector<CaseRecord*> cases_of(Record& record, std::string_view op, std::string_view path, DType dtype) {
+  std::vector<CaseRecord*> found;
+  for (CaseRecord& item : record.cases) {
+    if (item.which.op == op && item.which.path == path && item.which.dtype == dtype) found.push_back(&item);
+  }
+  return found;
+}
+
+CaseRecord& timed_case(Record& record) {
+  return *std::ranges::find_if(record.cases,
+                               [](const CaseRecord& item) { return item.perf && !item.perf->implausible; });
+}
+
+CaseRecord& passing_case(Record& record) {
+  return *std::ranges::find_if(record.cases, [](const CaseRecord& item) {
+    return item.verdict.kind == VerdictKind::kPass && !item.perf;
+  });
+}
+
+// Every error of the path times `factor`.
+void grow(Record& record, double factor) {
+  for (CaseRecord* item : cases_of(record, "dynamic_conv", "cpu", DType::kF32)) {
+    for (OutputNumerics& output : item->verdict.outputs)
+      output.comparison.sum_square_error *= factor * factor;
+  }
+}
+
+Changes changes_of(const std::function<void(Record& after)>& change, const Limits& limits = {}) {
+  const Record before = example_record();
+  Record after = before;
+  change(after);
+  return changes_between({&before, 1}, {&after, 1}, limits);
+}
+
+TEST(Changes, NothingChanges) {
+  const Changes changes = changes_of([](Record&) {});
+  EXPECT_EQ(count(changes.times, Change::kWorse), 0);
+  EXPECT_EQ(count(changes.times, Change::kBetter), 0);
+  EXPECT_GT(count(changes.times, Change::kSame), 0);
+  EXPECT_EQ(count(changes.errors, Change::kSame), std::ssize(changes.errors));
+  EXPECT_EQ(changes.errors.size(), 12u);
+  EXPECT_TRUE(changes.gone.empty());
+  EXPECT_TRUE(changes.differences.empty());
+  EXPECT_EQ(changes.failures.size(), 5u);  // the record has them
+  EXPECT_EQ(new_failures(changes), 0);
+  EXPECT_TRUE(has(render_headline(changes), "5 failures as before"));
+}
+
+TEST(Changes, FindsATimeThatGrew) {
+  const Changes changes = changes_of([](Record& after) { scale(*timed_case(after).perf, 1.3); });
+  ASSERT_EQ(count(changes.times, Change::kWorse), 1);
+  EXPECT_EQ(changes.times.front().change, Change::kWorse);  // the worst ratio comes first
+  EXPECT_NEAR(changes.times.front().ratio, 1.3, 1e-12);
+  EXPECT_EQ(changes.times.front().cache, Cache::kCold);
+  EXPECT_TRUE(has(render_headline(changes), "1 slower"));
+  EXPECT_TRUE(has(render_changes(changes, false), "slower  dynamic_conv/cpu"));
+  EXPECT_EQ(count(changes_of([](Record& after) { scale(*timed_case(after).perf, 1 / 1.3); }).times,
+                  Change::kBetter),
+            1);
+}
+
+TEST(Changes, AllowsWhatTheLimitsSay) {
+  const auto grown = [](Record& after) {
+    scale(*timed_case(after).perf, 1.3);
+    grow(after, 2);
+  };
+  EXPECT_EQ(count(changes_of(grown, {.slower = 0.5, .more_wrong = 2}).times, Change::kWorse), 0);
+  EXPECT_EQ(count(changes_of(grown, {.slower = 0.5, .more_wrong = 2}).errors, Change::kWorse), 0);
+  EXPECT_EQ(count(changes_of(grown, {.slower = 0, .more_wrong = 0}).errors, Change::kWorse), 1);
+}
+
+// An interval that reaches across the limit is no verdict, neither is the median alone.
+TEST(Changes, LeavesOpenWhatTheSamplesDo) {
+  const Changes changes = changes_of([](Record& after) {
+    Perf& perf = *timed_case(after).perf;
+    scale(perf, 1.3);
+    perf.ci95_ns[0] = perf.median_ns / 1.3;
+  });
+  EXPECT_EQ(count(changes.times, Change::kWorse), 0);
+  EXPECT_EQ(changes.times.front().change, Change::kUnclear);
+  EXPECT_FALSE(has(render_changes(changes, false), "unclear  dynamic_conv"));
+  EXPECT_TRUE(has(render_changes(changes, true), "unclear  dynamic_conv"));
+}
+
+// What differs from run to run is not in the interval of one.
+TEST(Changes, TakesTheWholeRangeOfSeveralRuns) {
+  std::vector<Record> before(3, example_record()), after(3, example_record());
+  for (Record& run : after) scale(*timed_case(run).perf, 1.3);
+  EXPECT_EQ(count(changes_between(before, after).times, Change::kWorse), 1);
+  scale(*timed_case(before[1]).perf, 1.4);
+  const Changes changes = changes_between(before, after);
+  EXPECT_EQ(count(changes.times, Change::kWorse), 0);
+  EXPECT_NEAR(changes.times.front().ratio, 1.3, 1e-12);  // of the medians over the runs
+}
+
+TEST(Changes, KnowsWhatChanceDoes) {
+  const Record run = example_record(1);
+  const auto chance = [&](size_t before, size_t after) {
+    return chance_of_slower(
+        changes_between(std::vector<Record>(before, run), std::vector<Record>(after, run)));
+  };
+  EXPECT_DOUBLE_EQ(chance(1, 1), 1.0 / 2);
+  EXPECT_DOUBLE_EQ(chance(3, 3), 1.0 / 20);
+  EXPECT_DOUBLE_EQ(chance(5, 5), 1.0 / 252);
+  EXPECT_DOUBLE_EQ(chance(9, 1), 1.0 / 10);
+  EXPECT_TRUE(has(
+      render_changes(changes_between(std::vector<Record>(3, run), std::vector<Record>(3, run)), false),
+      "3 runs before, 3 runs after; what differs from run to run makes at most 1 in 20 times look slower"));
+}
+
+TEST(Changes, DoesNotTrustTimesThatCannotBeRight) {
+  const Changes changes = changes_of([](Record& after) {
+    Perf& perf = *timed_case(after).perf;
+    scale(perf, 1.3);
+    perf.implausible = "faster than memory";
+  });
+  EXPECT_EQ(count(changes.times, Change::kWorse), 0);
+  EXPECT_EQ(changes.times.front().reason, "faster than memory");
+  const Changes zero = changes_of([](Record& after) { scale(*timed_case(after).perf, 0); });
+  EXPECT_EQ(count(zero.times, Change::kBetter), 0);
+}
+
+TEST(Changes, FindsErrorsThatGrew) {
+  const Changes changes = changes_of([](Record& after) { grow(after, 2); });
+  ASSERT_EQ(count(changes.errors, Change::kWorse), 1);
+  const ErrorChange& worst = changes.errors.front();
+  EXPECT_EQ(worst.op + "/" + worst.path, "dynamic_conv/cpu");
+  EXPECT_EQ(worst.dtype, DType::kF32);
+  EXPECT_NEAR(worst.ratio, 2, 1e-12);
+  ASSERT_TRUE(worst.grown);
+  EXPECT_TRUE(has(render_changes(changes, false), replay_command(*worst.grown)));
+  EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 1.2); }).errors, Change::kWorse), 0);
+  EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 0.5); }).errors, Change::kBetter), 1);
+}
+
+// A new version cannot hide larger errors behind wider bounds.
+TEST(Changes, MeasuresErrorsByWhatWasAllowedBefore) {
+  const Changes changes = changes_of([](Record& after) {
+    grow(after, 2);
+    for (CaseRecord* item : cases_of(after, "dynamic_conv", "cpu", DType::kF32)) {
+      for (OutputNumerics& output : item->verdict.outputs) {
+        output.allowed_rms = 10 * *output.allowed_rms;
+        output.comparison.max_error_over_bound /= 10;
+      }
+    }
+  });
+  EXPECT_EQ(count(changes.errors, Change::kWorse), 1);
+}
+
+TEST(Changes, TellsNewFailuresFromOldOnes) {
+  const auto fails = [](CaseRecord& item) {
+    item.verdict.kind = VerdictKind::kFail;
+    item.verdict.reason = "out: wrong";
+  };
+  const Changes changes = changes_of([&](Record& after) { fails(passing_case(after)); });
+  EXPECT_EQ(new_failures(changes), 1);
+  EXPECT_EQ(changes.failures.front().before, VerdictKind::kPass);  // new ones come first
+  EXPECT_TRUE(has(render_changes(changes, false), "(pass before): out: wrong"));
+  const Changes unknown = changes_of([&](Record& after) {
+    passing_case(after).which.seed += 1;
+    fails(passing_case(after));
+  });
+  EXPECT_EQ(new_failures(unknown), 1);
+  EXPECT_FALSE(unknown.failures.front().before);
+  // One run of several is enough.
+  std::vector<Record> before(2, example_record()), after(2, example_record());
+  fails(passing_case(after.front()));
+  EXPECT_EQ(new_failures(changes_between(before, after)), 1);
+}
+
+TEST(Changes, FindsWhatIsGone) {
+  const auto gone = [](const std::function<void(Record&)>& change) { return changes_of(change).gone; };
+  const auto untimed = gone([](Record& after) {
+    CaseRecord& item = timed_case(after);
+    item.perf.reset();
+    item.no_perf = "out of memory";
+  });
+  ASSERT_EQ(untimed.size(), 1u);
+  EXPECT_EQ(untimed.front().what, "the times of dynamic_conv/cpu f32 on cpu at b=8 t=2048 d=2048 w=4");
+  EXPECT_EQ(untimed.front().reason, "out of memory");
+
+  const auto skipped = gone([](Record& after) {
+    passing_case(after).verdict = {.kind = VerdictKind::kUnsupported, .reason = "no", .outputs = {}};
+  });
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_EQ(skipped.front().reason, "unsupported: no");
+
+  const auto path = gone([](Record& after) {
+    std::erase_if(after.cases, [](const CaseRecord& item) {
+      return item.which.dtype == DType::kF16 && item.device == "cpu";
+    });
+  });
+  EXPECT_EQ(std::ranges::count(path, "all cases of dynamic_conv/cpu f16 on cpu", &Gone::what), 1);
+
+  const auto seeds = gone([](Record& after) {
+    for (CaseRecord& item : after.cases) item.which.seed += 1;
+  });
+  EXPECT_EQ(std::ranges::count(seeds, "the errors of dynamic_conv/cpu f32 on cpu", &Gone::what), 1);
+  EXPECT_TRUE(std::ranges::none_of(seeds, [](const Gone& one) { return has(one.what, "times"); }));
+
+  const auto device = gone([](Record& after) { after.machine.devices.back().info.model = "NVIDIA H100"; });
+  ASSERT_EQ(device.size(), 1u);
+  EXPECT_EQ(device.front().what, "the times on cuda:0");
+  EXPECT_TRUE(has(device.front().reason, "NVIDIA H100"));
+}
+
+TEST(Changes, CountsWhatIsNew) {
+  const Changes changes = changes_of([](Record& after) {
+    after.cases.push_back(timed_case(after));
+    after.cases.back().which.dims.set("t", 4096);
+  });
+  EXPECT_EQ(changes.added, 2);  // cold and warm
+  EXPECT_TRUE(changes.gone.empty());
+}
+
+TEST(Changes, NamesWhatElseDiffers) {
+  const Changes changes = changes_of([](Record& after) {
+    after.tool.git = "5f2e62c0a1b2c3d4";
+    after.tool.dirty = false;
+    after.machine.devices.back().info.driver = "590.1";
+    after.complete = false;
+  });
+  EXPECT_EQ(changes.differences, (std::vector<std::string>{"commit: 4e1e62c0a1 with changes -> 5f2e62c0a1",
+                                                           "driver: cuda:0 580.159.04 -> cuda:0 590.1",
+                                                           "after: 1 of 1 runs not complete"}));
+}
+
+TEST(Changes, ShowsAnything) {
+  std::vector<Record> records = odd_records();
+  records.push_back(example_record());
+  for (const Record& before : records) {
+    for (const Record& after : records) {
+      const Changes changes = changes_between({&before, 1}, {&after, 1});
+      const std::string text = render_changes(changes, true);
+      EXPECT_TRUE(std::ranges::none_of(
+          text, [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }));
+      EXPECT_TRUE(Json::accept(changes_json(changes, {})));
+    }
+  }
+  EXPECT_THROW(changes_between({}, records), Error);
+}
+
+TEST(Changes, CountsWhatDoesNotFit) {
+  const Changes changes = changes_of([](Record& after) {
+    for (CaseRecord& item : after.cases) {
+      if (item.perf) continue;
+      item.verdict = {.kind = VerdictKind::kSkipped, .reason = "no memory", .outputs = {}};
+    }
+  });
+  ASSERT_GT(changes.gone.size(), 20u);
+  EXPECT_EQ(count(render_changes(changes, false), "\ngone  "), 20u);
+  EXPECT_TRUE(
+      has(render_changes(changes, false), fmt::format("and {} more: --all", changes.gone.size() - 20)));
+  EXPECT_EQ(count(render_changes(changes, true), "\ngone  "), changes.gone.size());
+}
+
+}  // namespace
+}  // namespace assay
