@@ -155,6 +155,8 @@ TimeChange time_change(const Times& earlier, const Times& later, const std::stri
   TimeChange change{.which = later.item->which,
                     .device = device,
                     .cache = cache,
+                    .runs_before = std::ssize(earlier.medians),
+                    .runs_after = std::ssize(later.medians),
                     .before_ns = earlier.median(),
                     .after_ns = later.median(),
                     .ratio = 1,
@@ -207,102 +209,105 @@ void compare_times(Runs before, Runs after, const Limits& limits, Changes& chang
   std::ranges::stable_sort(changes.times, std::ranges::greater(), &TimeChange::ratio);
 }
 
-// Sums over the cases of a path.
+// Over the cases of a path.
 struct Errors {
-  bool had = false, has = false;  // a judged case
-  int64_t outputs = 0;
+  const CaseRecord* any = nullptr;
+  bool was_judged = false, is_judged = false;
+  int64_t shared = 0;              // judged by both sides
+  int64_t cases = 0, outputs = 0;  // passed by both
   double squares_before = 0, squares_after = 0;
   double worst_before = 0, worst_after = 0;
   double growth = 0;
   const CaseRecord* grown = nullptr;
-  int64_t cases = 0;
 
   void add(const CaseRecord& then, const CaseRecord& now);
+  ErrorChange change(const Limits& limits) const;
 };
 
 void Errors::add(const CaseRecord& then, const CaseRecord& now) {
   ++cases;
-  double more = 0;
   for (const OutputNumerics& before : then.verdict.outputs) {
     const auto after = std::ranges::find(now.verdict.outputs, before.name, &OutputNumerics::name);
     if (after == now.verdict.outputs.end()) continue;
     worst_before = std::max(worst_before, before.comparison.max_error_over_bound);
     worst_after = std::max(worst_after, after->comparison.max_error_over_bound);
     if (before.allowed_rms.value_or(0) == 0) continue;  // the law does not apply, or nothing is rounded
-    const auto square = [&](const Comparison& seen) { return std::pow(seen.rms() / *before.allowed_rms, 2); };
-    const double was = square(before.comparison), is = square(after->comparison);
+    const double was = before.comparison.rms() / *before.allowed_rms;
+    const double is = after->comparison.rms() / *before.allowed_rms;
     ++outputs;
-    squares_before += was;
-    squares_after += is;
-    more += is - was;
-  }
-  if (more > growth) {
-    growth = more;
-    grown = &now;
+    squares_before += was * was;
+    squares_after += is * is;
+    if (is - was > growth) {
+      growth = is - was;
+      grown = &now;
+    }
   }
 }
 
-void compare_errors(Runs before, Runs after, const Limits& limits, Changes& changes) {
+ErrorChange Errors::change(const Limits& limits) const {
+  const double was = std::sqrt(squares_before / static_cast<double>(outputs));
+  const double is = std::sqrt(squares_after / static_cast<double>(outputs));
+  ErrorChange change{.op = any->which.op,
+                     .path = any->which.path,
+                     .dtype = any->which.dtype,
+                     .device = any->device,
+                     .cases = cases,
+                     .before = was,
+                     .after = is,
+                     .ratio = is == was ? 1 : is / was,
+                     .growth = growth,
+                     .grown = {},
+                     .worst_before = worst_before,
+                     .worst_after = worst_after,
+                     .change = Change::kSame};
+  if (grown != nullptr) change.grown = grown->which;
+  if (change.ratio < 1 / (1 + limits.more_wrong)) change.change = Change::kBetter;
+  if (change.ratio > 1 + limits.more_wrong || growth > limits.more_wrong) change.change = Change::kWorse;
+  return change;
+}
+
+// A case of the later side, and what the earlier one said of it, if it did.
+void compare_case(const CaseRecord& now, const CaseRecord* then, Errors& errors, Changes& changes) {
+  const VerdictKind kind = now.verdict.kind;
+  errors.is_judged |= is_judged(kind);
+  if (is_failure(kind)) {
+    changes.failures.push_back({.which = now.which,
+                                .device = now.device,
+                                .after = kind,
+                                .reason = now.verdict.reason,
+                                .before = {}});
+    if (then != nullptr) changes.failures.back().before = then->verdict.kind;
+  }
+  if (then == nullptr || !is_judged(then->verdict.kind)) return;
+  if (!is_judged(kind)) {
+    changes.gone.push_back({now.which.to_string(), fmt::format("{}: {}", name_of(kind), now.verdict.reason)});
+    return;
+  }
+  ++changes.shared;
+  ++errors.shared;
+  if (kind == VerdictKind::kPass && then->verdict.kind == VerdictKind::kPass) errors.add(*then, now);
+}
+
+void compare_cases(Runs before, Runs after, const Limits& limits, Changes& changes) {
   const auto then = cases_of(before), now = cases_of(after);
-  std::map<std::string, std::pair<Errors, const CaseRecord*>> paths;
+  std::map<std::string, Errors> paths;
   const auto path_of = [&](const CaseRecord& item) -> Errors& {
-    auto& [errors, any] = paths[path_text(item)];
-    any = &item;
+    Errors& errors = paths[path_text(item)];
+    errors.any = &item;
     return errors;
   };
+  for (const auto& [key, item] : then) path_of(*item).was_judged |= is_judged(item->verdict.kind);
   for (const auto& [key, item] : now) {
-    if (is_judged(item->verdict.kind)) path_of(*item).has = true;
-    const auto found = then.find(key);
-    const CaseRecord* earlier = found == then.end() ? nullptr : found->second;
-    if (is_failure(item->verdict.kind)) {
-      changes.failures.push_back({.which = item->which,
-                                  .device = item->device,
-                                  .after = item->verdict.kind,
-                                  .reason = item->verdict.reason,
-                                  .before = {}});
-      if (earlier != nullptr) changes.failures.back().before = earlier->verdict.kind;
-    }
-    if (earlier == nullptr) continue;
-    if (is_judged(earlier->verdict.kind) && is_judged(item->verdict.kind)) ++changes.shared;
-    if (earlier->verdict.kind != VerdictKind::kPass) continue;
-    if (item->verdict.kind == VerdictKind::kPass) path_of(*item).add(*earlier, *item);
-    if (!is_judged(item->verdict.kind)) {
-      changes.gone.push_back({item->which.to_string(),
-                              fmt::format("{}: {}", name_of(item->verdict.kind), item->verdict.reason)});
-    }
+    const auto known = then.find(key);
+    compare_case(*item, known == then.end() ? nullptr : known->second, path_of(*item), changes);
   }
-  for (const auto& [key, item] : then) {
-    if (is_judged(item->verdict.kind)) path_of(*item).had = true;
-  }
-  for (const auto& [name, sums] : paths) {
-    const auto& [errors, any] = sums;
-    if (errors.had && !errors.has) {
+  for (const auto& [name, errors] : paths) {
+    if (errors.was_judged && !errors.is_judged) {
       changes.gone.push_back({"all cases of " + name, "none was judged"});
-    } else if (errors.had && errors.cases == 0 &&
-               std::ranges::none_of(changes.failures, [&](const FailureChange& failure) {
-                 return failure.which.op == any->which.op && failure.which.path == any->which.path;
-               })) {
-      changes.gone.push_back({"the errors of " + name, "no case is in both: other seeds, or other cases"});
+    } else if (errors.was_judged && errors.shared == 0) {
+      changes.gone.push_back({"the cases of " + name, "none is in both: other seeds, or other cases"});
     }
-    if (errors.outputs == 0) continue;
-    const double was = std::sqrt(errors.squares_before / static_cast<double>(errors.outputs));
-    const double is = std::sqrt(errors.squares_after / static_cast<double>(errors.outputs));
-    ErrorChange change{.op = any->which.op,
-                       .path = any->which.path,
-                       .dtype = any->which.dtype,
-                       .device = any->device,
-                       .cases = errors.cases,
-                       .before = was,
-                       .after = is,
-                       .ratio = is == was ? 1 : is / was,
-                       .worst_before = errors.worst_before,
-                       .worst_after = errors.worst_after,
-                       .change = Change::kSame,
-                       .grown = {}};
-    if (errors.grown != nullptr) change.grown = errors.grown->which;
-    if (change.ratio > 1 + limits.more_wrong) change.change = Change::kWorse;
-    if (change.ratio < 1 / (1 + limits.more_wrong)) change.change = Change::kBetter;
-    changes.errors.push_back(std::move(change));
+    if (errors.outputs > 0) changes.errors.push_back(errors.change(limits));
   }
   std::ranges::stable_sort(changes.errors, std::ranges::greater(), &ErrorChange::ratio);
   std::ranges::stable_partition(changes.failures, &FailureChange::is_new);
@@ -332,7 +337,7 @@ Changes changes_between(std::span<const Record> before, std::span<const Record> 
   changes.runs_after = static_cast<int64_t>(after.size());
   changes.differences = differences_of(before, after);
   compare_times(before, after, limits, changes);
-  compare_errors(before, after, limits, changes);
+  compare_cases(before, after, limits, changes);
   return changes;
 }
 
@@ -349,11 +354,15 @@ int64_t new_failures(const Changes& changes) {
 }
 
 double chance_of_slower(const Changes& changes) {
-  double orders = 1;
-  for (int64_t i = 1; i <= changes.runs_after; ++i) {
-    orders *= static_cast<double>(changes.runs_before + i) / static_cast<double>(i);
+  double chance = changes.times.empty() ? 1 : 0;
+  for (const TimeChange& time : changes.times) {
+    double orders = 1;
+    for (int64_t i = 1; i <= time.runs_after; ++i) {
+      orders *= static_cast<double>(time.runs_before + i) / static_cast<double>(i);
+    }
+    chance = std::max(chance, 1 / orders);
   }
-  return 1 / orders;
+  return chance;
 }
 
 }  // namespace assay

@@ -31,6 +31,7 @@ struct TimeChange {
   Case which;  // of the last run
   std::string device;
   Cache cache;
+  int64_t runs_before, runs_after;
   double before_ns, after_ns;  // medians over the runs of a side
   double ratio;                // of these
   double low, high;            // between these lies the ratio of any two times in the sides' intervals
@@ -40,18 +41,21 @@ struct TimeChange {
   std::string reason;  // where a time cannot be right
 };
 
-// The errors of a path, over the cases that both sides passed. Each output's rms of the error is taken as a share of what
-// was allowed before, and of these shares the root of the mean square.
+// The errors of a path, over the cases that both sides passed. The rms of an output's error is taken as a share of what was
+// allowed before, so that wider bounds hide nothing.
 struct ErrorChange {
   std::string op, path;
   DType dtype;
   std::string device;
   int64_t cases;
-  double before, after;              // [1] of what was allowed before
+  double before, after;              // [1] root mean square of the shares
   double ratio;                      // after / before; 1 if both are 0
+  double growth;                     // [1] the most that a share of one output grew by
+  std::optional<Case> grown;         // the case it belongs to, if any grew
   double worst_before, worst_after;  // [1] largest error by its bound
-  Change change;                     // never unclear: the same case has the same errors each time
-  std::optional<Case> grown;         // the case that adds most to the growth, if any does
+  // Worse if ratio > 1 + more_wrong, or growth > more_wrong: one case of many hardly moves the ratio. Better if ratio <
+  // 1 / (1 + more_wrong). Never unclear: the same case has the same errors each time.
+  Change change;
 };
 
 // A case of the later side that fails.
@@ -90,7 +94,8 @@ int64_t count(const std::vector<ErrorChange>& errors, Change change);
 int64_t new_failures(const Changes& changes);
 
 // How likely a time that did not change is called worse, at most, if its runs differ by chance alone: then each order of
-// the a + b runs is as likely, and one of (a + b choose a) has all those of one side behind the others.
+// the a + b runs is as likely, and one of (a + b choose a) has all those of one side behind the others. Of the time that
+// has the fewest runs; 1 without times.
 double chance_of_slower(const Changes& changes);
 
 // All of it in a sentence, and as text for a terminal: what got worse, better or is gone, and with `all` also the rest.

@@ -58,6 +58,7 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
   Column device{"device", false, 1, {}, {}}, cases{"cases", true, 4, {}, {}};
   Column before{"rms/allowed", true, 5, {}, {}}, after{"after", true, 6, {}, {}},
       ratio{"ratio", true, 10, {}, {}};
+  Column growth{"most grown", true, 7, {}, {}};
   Column worst_before{"error/bound", true, 2, {}, {}}, worst_after{"after", true, 3, {}, {}};
   for (const ErrorChange& error : errors) {
     if (!is_shown(error.change, all)) continue;
@@ -72,11 +73,13 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
     before.cells.push_back(format_number(error.before));
     after.cells.push_back(format_number(error.after));
     ratio.cells.push_back(format_change(error.ratio));
+    growth.cells.push_back(format_number(error.growth));
     worst_before.cells.push_back(format_ratio(error.worst_before));
     worst_after.cells.push_back(format_ratio(error.worst_after));
   }
-  return align_columns({change, name, dtype, device, cases, before, after, ratio, worst_before, worst_after},
-                       colour, width);
+  return align_columns(
+      {change, name, dtype, device, cases, before, after, ratio, growth, worst_before, worst_after}, colour,
+      width);
 }
 
 // A line of each, and of how many more there are.
@@ -196,6 +199,7 @@ std::string changes_json(const Changes& changes, const Limits& limits) {
     put_number(one, "before", error.before);
     put_number(one, "after", error.after);
     put_number(one, "ratio", error.ratio);
+    put_number(one, "growth", error.growth);
     put_number(one, "error_over_bound_before", error.worst_before);
     put_number(one, "error_over_bound_after", error.worst_after);
     if (error.grown) one["grown"] = error.grown->to_string();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "reports/render/text.h"
@@ -154,6 +155,26 @@ TEST(Changes, FindsErrorsThatGrew) {
   EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 0.5); }).errors, Change::kBetter), 1);
 }
 
+// One case of many hardly moves the mean.
+TEST(Changes, FindsTheOneCaseWhoseErrorsGrew) {
+  const auto one = [](double share) {
+    return [=](Record& after) {
+      OutputNumerics& output = passing_case(after).verdict.outputs.front();
+      output.comparison.sum_square_error =
+          std::pow(output.comparison.rms() + share * *output.allowed_rms, 2) *
+          static_cast<double>(output.comparison.finite);
+    };
+  };
+  const Changes changes = changes_of(one(0.3));
+  ASSERT_EQ(count(changes.errors, Change::kWorse), 1);
+  const auto worse = std::ranges::find(changes.errors, Change::kWorse, &ErrorChange::change);
+  EXPECT_LT(worse->ratio, 1.25);
+  EXPECT_NEAR(worse->growth, 0.3, 1e-9);
+  Record record = example_record();
+  EXPECT_EQ(worse->grown, passing_case(record).which);
+  EXPECT_EQ(count(changes_of(one(0.2)).errors, Change::kWorse), 0);
+}
+
 // A new version cannot hide larger errors behind wider bounds.
 TEST(Changes, MeasuresErrorsByWhatWasAllowedBefore) {
   const Changes changes = changes_of([](Record& after) {
@@ -216,7 +237,7 @@ TEST(Changes, FindsWhatIsGone) {
   const auto seeds = gone([](Record& after) {
     for (CaseRecord& item : after.cases) item.which.seed += 1;
   });
-  EXPECT_EQ(std::ranges::count(seeds, "the errors of dynamic_conv/cpu f32 on cpu", &Gone::what), 1);
+  EXPECT_EQ(std::ranges::count(seeds, "the cases of dynamic_conv/cpu f32 on cpu", &Gone::what), 1);
   EXPECT_TRUE(std::ranges::none_of(seeds, [](const Gone& one) { return has(one.what, "times"); }));
 
   const auto device = gone([](Record& after) { after.machine.devices.back().info.model = "NVIDIA H100"; });
