@@ -19,7 +19,7 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
   const bool reads_records = options.command == Command::kCompare || options.command == Command::kGate;
   const auto unmatched = reads_records ? std::vector<std::string>{} : unmatched_filters(registry, options);
   if (!unmatched.empty()) {
-    fmt::print(stderr, "assay: no path matches {}\n", fmt::join(unmatched, " "));
+    fmt::print(stderr, "assay: no path matches {}; see assay list\n", fmt::join(unmatched, " "));
     return kExitNothingSelected;
   }
   switch (options.command) {
