@@ -36,13 +36,13 @@ struct TimeChange {
   double ratio;                // of these
   double low, high;            // between these lies the ratio of any two times in the sides' intervals
   // Worse if low > 1 + slower, better if high < 1 / (1 + slower), the same if all between them is neither; otherwise the
-  // samples leave it open.
+  // samples leave it open, as far as `ratio` may be from 1.
   Change change;
   std::string reason;  // where a time cannot be right
 };
 
-// The errors of a path, over the cases that both sides passed. The rms of an output's error is taken as a share of what was
-// allowed before, so that wider bounds hide nothing.
+// The errors of a path, over the outputs of 64 elements and more in the cases that both sides passed. The rms of an output's
+// error is taken as a share of what was allowed before (largest_allowed_rms), so that wider bounds hide nothing.
 struct ErrorChange {
   std::string op, path;
   DType dtype;
@@ -65,7 +65,7 @@ struct FailureChange {
   VerdictKind after;
   std::string reason;
   std::optional<VerdictKind> before;  // absent if it was not judged then
-  bool is_new() const { return !before || !is_failure(*before); }
+  bool is_new() const;                // it did not fail in this way
 };
 
 // What the earlier side judged or timed and the later one did not.
@@ -75,13 +75,14 @@ struct Gone {
 };
 
 struct Changes {
+  Limits limits;
   int64_t runs_before = 0, runs_after = 0;
   std::vector<std::string> differences;  // between the machines and the tools
   std::vector<TimeChange> times;         // the worst ratio first
   std::vector<ErrorChange> errors;       // likewise
   std::vector<FailureChange> failures;   // new ones first
   std::vector<Gone> gone;
-  int64_t added = 0;   // problems that only the later side timed
+  int64_t added = 0;   // times that only the later side has
   int64_t shared = 0;  // cases that both sides judged
 };
 
@@ -98,10 +99,11 @@ int64_t new_failures(const Changes& changes);
 // has the fewest runs; 1 without times.
 double chance_of_slower(const Changes& changes);
 
-// All of it in a sentence, and as text for a terminal: what got worse, better or is gone, and with `all` also the rest.
+// All of it in a sentence, and as text for a terminal: what got worse, better or is gone, what is unclear while its ratio
+// is beyond the limit, and with `all` also the rest.
 std::string render_headline(const Changes& changes);
 std::string render_changes(const Changes& changes, bool all, bool colour = false, int width = 120);
 // JSON of the schema assay.changes/1.
-std::string changes_json(const Changes& changes, const Limits& limits);
+std::string changes_json(const Changes& changes);
 
 }  // namespace assay

@@ -15,23 +15,28 @@ std::string_view colour_of(Change change) {
   return change == Change::kWorse ? kRed : change == Change::kBetter ? kGreen : "";
 }
 
-bool is_shown(Change change, bool all) {
-  return all || change == Change::kWorse || change == Change::kBetter;
-}
-
 // "1.083"; a ratio is read against limits of a few percent.
 std::string format_change(double ratio) {
   return std::isfinite(ratio) && ratio < 100 ? fmt::format("{:.3f}", ratio) : format_number(ratio);
 }
 
-std::string render_times(const std::vector<TimeChange>& times, bool all, bool colour, int width) {
+// An unclear time may be a change that too few samples, or too few runs, saw.
+bool is_shown(const TimeChange& time, const Limits& limits) {
+  const double most = 1 + limits.slower;
+  const bool is_near =
+      time.ratio <= most && time.ratio >= 1 / most && std::isfinite(time.before_ns + time.after_ns);
+  if (time.change == Change::kUnclear) return !is_near;
+  return time.change != Change::kSame;
+}
+
+std::string render_times(const Changes& changes, bool all, bool colour, int width) {
   Column change{"time", false, 10, {}, {}}, name{"path", false, 9, {}, {}}, dtype{"dtype", false, 8, {}, {}};
   Column device{"device", false, 1, {}, {}}, problem{"problem", false, 7, {}, {}},
       cache{"cache", false, 6, {}, {}};
   Column before{"before", true, 3, {}, {}}, after{"after", true, 4, {}, {}}, ratio{"ratio", true, 10, {}, {}};
   Column interval{"between", false, 5, {}, {}};
-  for (const TimeChange& time : times) {
-    if (!is_shown(time.change, all)) continue;
+  for (const TimeChange& time : changes.times) {
+    if (!all && !is_shown(time, changes.limits)) continue;
     change.cells.push_back(time.change == Change::kWorse    ? "slower"
                            : time.change == Change::kBetter ? "faster"
                                                             : std::string(name_of(time.change)));
@@ -61,7 +66,7 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
   Column growth{"most grown", true, 7, {}, {}};
   Column worst_before{"error/bound", true, 2, {}, {}}, worst_after{"after", true, 3, {}, {}};
   for (const ErrorChange& error : errors) {
-    if (!is_shown(error.change, all)) continue;
+    if (!all && error.change == Change::kSame) continue;
     change.cells.push_back(error.change == Change::kWorse    ? "larger"
                            : error.change == Change::kBetter ? "smaller"
                                                              : std::string(name_of(error.change)));
@@ -128,17 +133,17 @@ std::string render_headline(const Changes& changes) {
   if (as_before > 0) parts.push_back(plural(as_before, "failure") + " as before");
   if (!changes.gone.empty())
     parts.push_back(fmt::format("{} gone", format_count(static_cast<int64_t>(changes.gone.size()))));
+  if (parts.empty() && changes.shared > 0) return "Nothing got better or worse.";
   return parts.empty() ? "Nothing is in both." : fmt::format("{}.", fmt::join(parts, "; "));
 }
 
 std::string render_changes(const Changes& changes, bool all, bool colour, int width) {
-  std::string text = fmt::format("{} before, {} after", plural(changes.runs_before, "run"),
-                                 plural(changes.runs_after, "run"));
+  std::string text = fmt::format("{} before, {} after, {} in both\n", plural(changes.runs_before, "run"),
+                                 plural(changes.runs_after, "run"), plural(changes.shared, "case"));
   if (!changes.times.empty()) {
-    text += fmt::format("; what differs from run to run makes at most 1 in {:.0f} times look slower",
-                        std::floor(1 / chance_of_slower(changes) + 0.5));
+    text += fmt::format("a time that did not change looks slower with a chance of at most 1 in {:.0f}\n",
+                        1 / chance_of_slower(changes));
   }
-  text += "\n";
   for (const std::string& difference : changes.differences) text += printable(difference) + "\n";
   const auto add = [&](const std::string& part) {
     if (!part.empty()) text += "\n" + part;
@@ -155,7 +160,7 @@ std::string render_changes(const Changes& changes, bool all, bool colour, int wi
       errors += printable(replay_command(*error.grown)) + "\n";
   }
   add(errors);
-  add(render_times(changes.times, all, colour, width));
+  add(render_times(changes, all, colour, width));
   add(some_lines(changes.gone, all, [](const Gone& one) {
     return fmt::format("gone  {}: {}", printable(one.what), printable(one.reason));
   }));
@@ -163,11 +168,11 @@ std::string render_changes(const Changes& changes, bool all, bool colour, int wi
   return text;
 }
 
-std::string changes_json(const Changes& changes, const Limits& limits) {
+std::string changes_json(const Changes& changes) {
   Json json;
   json["schema"] = "assay.changes/1";
   json["headline"] = render_headline(changes);
-  json["limits"] = {{"slower", limits.slower}, {"more_wrong", limits.more_wrong}};
+  json["limits"] = {{"slower", changes.limits.slower}, {"more_wrong", changes.limits.more_wrong}};
   json["runs_before"] = changes.runs_before;
   json["runs_after"] = changes.runs_after;
   json["chance_of_slower"] = chance_of_slower(changes);
@@ -218,6 +223,7 @@ std::string changes_json(const Changes& changes, const Limits& limits) {
   for (const Gone& one : changes.gone) {
     json["gone"].push_back({{"what", one.what}, {"reason", one.reason}});
   }
+  json["shared"] = changes.shared;
   json["added"] = changes.added;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

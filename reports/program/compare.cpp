@@ -27,9 +27,11 @@ std::vector<Record> read_side(const fs::path& side) {
     files.push_back(side / "run.json");
   } else {
     for (const fs::directory_entry& entry : fs::directory_iterator(side, error)) {
-      if (fs::exists(entry.path() / "run.json", error)) files.push_back(entry.path() / "run.json");
+      if (!entry.is_directory(error)) continue;
+      files.push_back(entry.path() / "run.json");  // a run that left none is no run fewer
     }
-    if (files.empty()) throw usage_error("neither {} nor a folder in it holds a run.json", side.string());
+    if (error || files.empty())
+      throw usage_error("{} holds no run.json, and no folders of runs", side.string());
     std::ranges::sort(files);
   }
   std::vector<Record> runs;
@@ -52,7 +54,7 @@ std::vector<std::string> unmatched(const std::vector<std::string>& filters, std:
 }
 
 int exit_code(const Changes& changes, const Options& options) {
-  const bool is_empty = changes.times.empty() && changes.errors.empty() && changes.shared == 0;
+  const bool is_empty = changes.times.empty() && changes.shared == 0;
   if (options.command == Command::kCompare) return is_empty ? kExitNothingSelected : kExitPassed;
   if (new_failures(changes) > 0 || count(changes.errors, Change::kWorse) > 0) return kExitNumericalFailure;
   if (count(changes.times, Change::kWorse) > 0) return kExitGateFailed;
@@ -77,8 +79,8 @@ int run_compare(const Options& options) {
     }
   }
   const Changes changes = changes_between(before, after, options.limits);
-  fmt::print("{}", options.json ? changes_json(changes, options.limits)
-                                : render_changes(changes, options.all, wants_colour()));
+  fmt::print("{}",
+             options.json ? changes_json(changes) : render_changes(changes, options.all, wants_colour()));
   return exit_code(changes, options);
 }
 

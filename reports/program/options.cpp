@@ -76,8 +76,8 @@ struct RawOptions {
   std::string seed;
   std::string budget;
   std::string shard;
-  std::string slower;
-  std::string more_wrong;
+  std::string slower = "5%";
+  std::string more_wrong = "25%";
 };
 
 class CommandLine {
@@ -85,13 +85,9 @@ class CommandLine {
   CommandLine() {
     app_.set_version_flag("--version", tool_record().version + " (" + tool_record().git + ")");
     app_.footer(
-        "Exit codes: 0 passed, 1 numerical failure, 2 usage, 3 slower (gate), 4 unclear (gate --certain), 5 "
-        "nothing "
-        "selected\n"
-        "or gone, 6 environment unfit (--strict-env), 70 internal error, 77 device absent, 130 interrupted. "
-        "Every option "
-        "has\n"
-        "an environment twin ASSAY_<OPTION>.");
+        "Exit codes: 0 passed, 1 numerical failure, 2 usage, 3 slower (gate), 4 unclear (gate --certain),\n"
+        "5 nothing selected, or gone (gate), 6 environment unfit (--strict-env), 70 internal error,\n"
+        "77 device absent, 130 interrupted. Every option has an environment twin ASSAY_<OPTION>.");
 
     auto& list = add(Command::kList, "list", "Print the ops, their paths and what they need");
     add_selection(list);
@@ -153,7 +149,7 @@ class CommandLine {
         add(Command::kCompare, "compare", "Print what got slower or more wrong between two records");
     add_sides(compare);
 
-    auto& gate = add(Command::kGate, "gate", "compare, and fail if anything got worse");
+    auto& gate = add(Command::kGate, "gate", "Compare, and fail if anything got worse");
     add_sides(gate);
     gate.add_flag("--certain", options_.certain, "Fail with exit code 4 if the samples leave a time open")
         ->envname("ASSAY_CERTAIN");
@@ -172,8 +168,8 @@ class CommandLine {
       if (!raw_.budget.empty() && !raw_.cases.empty())
         throw usage_error("--cases {} and --budget {} exclude each other", raw_.cases, raw_.budget);
       if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
-      if (!raw_.slower.empty()) options_.limits.slower = parse_share("--slower", raw_.slower);
-      if (!raw_.more_wrong.empty()) options_.limits.more_wrong = parse_share("--more-wrong", raw_.more_wrong);
+      options_.limits.slower = parse_share("--slower", raw_.slower);
+      options_.limits.more_wrong = parse_share("--more-wrong", raw_.more_wrong);
       if (options_.specimens && options_.json) throw usage_error("--json does not apply to --specimens");
       if (options_.specimens && !options_.out.empty()) {
         throw usage_error("--out {} does not apply to --specimens", options_.out);

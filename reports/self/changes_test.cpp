@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "reports/render/text.h"
 #include "reports/self/fixture.h"
@@ -91,17 +92,21 @@ TEST(Changes, AllowsWhatTheLimitsSay) {
   EXPECT_EQ(count(changes_of(grown, {.slower = 0, .more_wrong = 0}).errors, Change::kWorse), 1);
 }
 
-// An interval that reaches across the limit is no verdict, neither is the median alone.
+// An interval that reaches across the limit is no verdict, but a median beyond it is shown.
 TEST(Changes, LeavesOpenWhatTheSamplesDo) {
-  const Changes changes = changes_of([](Record& after) {
+  const auto blur = [](Record& after) {
     Perf& perf = *timed_case(after).perf;
     scale(perf, 1.3);
     perf.ci95_ns[0] = perf.median_ns / 1.3;
-  });
+  };
+  const Changes changes = changes_of(blur);
   EXPECT_EQ(count(changes.times, Change::kWorse), 0);
   EXPECT_EQ(changes.times.front().change, Change::kUnclear);
-  EXPECT_FALSE(has(render_changes(changes, false), "unclear  dynamic_conv"));
-  EXPECT_TRUE(has(render_changes(changes, true), "unclear  dynamic_conv"));
+  EXPECT_TRUE(has(render_changes(changes, false), "unclear  dynamic_conv"));
+  const Changes within = changes_of(blur, {.slower = 0.31, .more_wrong = 0.25});
+  EXPECT_EQ(within.times.front().change, Change::kUnclear);
+  EXPECT_FALSE(has(render_changes(within, false), "unclear  dynamic_conv"));
+  EXPECT_TRUE(has(render_changes(within, true), "unclear  dynamic_conv"));
 }
 
 // What differs from run to run is not in the interval of one.
@@ -125,9 +130,9 @@ TEST(Changes, KnowsWhatChanceDoes) {
   EXPECT_DOUBLE_EQ(chance(3, 3), 1.0 / 20);
   EXPECT_DOUBLE_EQ(chance(5, 5), 1.0 / 252);
   EXPECT_DOUBLE_EQ(chance(9, 1), 1.0 / 10);
-  EXPECT_TRUE(has(
-      render_changes(changes_between(std::vector<Record>(3, run), std::vector<Record>(3, run)), false),
-      "3 runs before, 3 runs after; what differs from run to run makes at most 1 in 20 times look slower"));
+  EXPECT_TRUE(
+      has(render_changes(changes_between(std::vector<Record>(3, run), std::vector<Record>(3, run)), false),
+          "looks slower with a chance of at most 1 in 20\n"));
 }
 
 TEST(Changes, DoesNotTrustTimesThatCannotBeRight) {
@@ -169,7 +174,7 @@ TEST(Changes, FindsTheOneCaseWhoseErrorsGrew) {
   ASSERT_EQ(count(changes.errors, Change::kWorse), 1);
   const auto worse = std::ranges::find(changes.errors, Change::kWorse, &ErrorChange::change);
   EXPECT_LT(worse->ratio, 1.25);
-  EXPECT_NEAR(worse->growth, 0.3, 1e-9);
+  EXPECT_NEAR(worse->growth, 0.3, 1e-3);
   Record record = example_record();
   EXPECT_EQ(worse->grown, passing_case(record).which);
   EXPECT_EQ(count(changes_of(one(0.2)).errors, Change::kWorse), 0);
@@ -203,7 +208,6 @@ TEST(Changes, TellsNewFailuresFromOldOnes) {
     fails(passing_case(after));
   });
   EXPECT_EQ(new_failures(unknown), 1);
-  EXPECT_FALSE(unknown.failures.front().before);
   // One run of several is enough.
   std::vector<Record> before(2, example_record()), after(2, example_record());
   fails(passing_case(after.front()));
@@ -218,7 +222,7 @@ TEST(Changes, FindsWhatIsGone) {
     item.no_perf = "out of memory";
   });
   ASSERT_EQ(untimed.size(), 1u);
-  EXPECT_EQ(untimed.front().what, "the times of dynamic_conv/cpu f32 on cpu at b=8 t=2048 d=2048 w=4");
+  EXPECT_EQ(untimed.front().what, "the cold times of dynamic_conv/cpu f32 on cpu at b=8 t=2048 d=2048 w=4");
   EXPECT_EQ(untimed.front().reason, "out of memory");
 
   const auto skipped = gone([](Record& after) {
@@ -232,18 +236,113 @@ TEST(Changes, FindsWhatIsGone) {
       return item.which.dtype == DType::kF16 && item.device == "cpu";
     });
   });
-  EXPECT_EQ(std::ranges::count(path, "all cases of dynamic_conv/cpu f16 on cpu", &Gone::what), 1);
+  EXPECT_EQ(std::ranges::count(path, "25 of 25 cases of dynamic_conv/cpu f16 on cpu", &Gone::what), 1);
 
   const auto seeds = gone([](Record& after) {
     for (CaseRecord& item : after.cases) item.which.seed += 1;
   });
-  EXPECT_EQ(std::ranges::count(seeds, "the cases of dynamic_conv/cpu f32 on cpu", &Gone::what), 1);
+  EXPECT_EQ(std::ranges::count(seeds, "25 of 25 cases of dynamic_conv/cpu f32 on cpu", &Gone::what), 1);
   EXPECT_TRUE(std::ranges::none_of(seeds, [](const Gone& one) { return has(one.what, "times"); }));
 
   const auto device = gone([](Record& after) { after.machine.devices.back().info.model = "NVIDIA H100"; });
   ASSERT_EQ(device.size(), 1u);
   EXPECT_EQ(device.front().what, "the times on cuda:0");
   EXPECT_TRUE(has(device.front().reason, "NVIDIA H100"));
+}
+
+TEST(Changes, MissesSomeOfTheCases) {
+  const auto one = changes_of([](Record& after) { after.cases.erase(after.cases.begin()); }).gone;
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one.front().what, "1 of 25 cases of dynamic_conv/cpu f32 on cpu");
+  const auto output = changes_of([](Record& after) { passing_case(after).verdict.outputs.clear(); }).gone;
+  ASSERT_EQ(output.size(), 1u);
+  EXPECT_EQ(output.front().reason, "fewer elements compared");
+}
+
+// Whichever run of a side it is that lacks something.
+TEST(Changes, MissesWhatOneOfSeveralRunsLacks) {
+  for (size_t which : {0u, 1u, 2u}) {
+    const std::vector<Record> before(3, example_record());
+    std::vector<Record> after = before;
+    timed_case(after[which]).perf.reset();
+    passing_case(after[which]).verdict = {
+        .kind = VerdictKind::kSkipped, .reason = "no memory", .outputs = {}};
+    const Changes changes = changes_between(before, after);
+    ASSERT_EQ(changes.gone.size(), 2u);
+    EXPECT_EQ(changes.gone.front().reason, "in 2 of 3 runs");
+    EXPECT_EQ(changes.gone.back().reason, "skipped: no memory");
+    EXPECT_TRUE(changes_between(after, before).gone.empty());
+  }
+}
+
+// What failed in one of the runs before and does in all now, or in another way, is new; a fix is nothing to complain of.
+TEST(Changes, OldFailuresHideNoNewOnes) {
+  const auto fail = [](Record& run, VerdictKind kind) { passing_case(run).verdict.kind = kind; };
+  std::vector<Record> before(2, example_record()), after(2, example_record());
+  fail(before.front(), VerdictKind::kFail);
+  for (Record& run : after) fail(run, VerdictKind::kFail);
+  EXPECT_EQ(new_failures(changes_between(before, after)), 1);
+  fail(before.back(), VerdictKind::kFail);
+  EXPECT_EQ(new_failures(changes_between(before, after)), 0);
+  const Record mistrusted = [&] {
+    Record run = example_record();
+    fail(run, VerdictKind::kMistrusted);
+    return run;
+  }();
+  EXPECT_EQ(new_failures(changes_between({&mistrusted, 1}, after)), 1);
+  const Record fixed = example_record();
+  const Changes better = changes_between(before, {&fixed, 1});
+  EXPECT_EQ(new_failures(better), 0);
+  EXPECT_TRUE(better.gone.empty());
+}
+
+TEST(Changes, TakesNoNumberForAnotherOne) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Changes errors = changes_of(
+      [&](Record& after) { passing_case(after).verdict.outputs.front().comparison.sum_square_error = nan; });
+  EXPECT_EQ(count(errors.errors, Change::kWorse), 1);
+  for (double median : {nan, std::numeric_limits<double>::infinity(), 1e3}) {
+    const Changes times = changes_of([&](Record& after) { timed_case(after).perf->median_ns = median; });
+    EXPECT_EQ(std::ranges::count_if(times.times,
+                                    [](const TimeChange& time) { return has(time.reason, "ns between"); }),
+              1);
+    EXPECT_TRUE(Json::accept(changes_json(times)));
+  }
+}
+
+TEST(Changes, HasLimitsThatAreSymmetric) {
+  const auto exact = [](double factor) {
+    return [=](Record& after) {
+      for (double* end : {&timed_case(after).perf->ci95_ns[0], &timed_case(after).perf->ci95_ns[1]})
+        *end = timed_case(after).perf->median_ns;
+      scale(*timed_case(after).perf, factor);
+    };
+  };
+  const Limits wide{.slower = 0.2, .more_wrong = 0.25};
+  EXPECT_EQ(count(changes_of(exact(1.3), wide).times, Change::kWorse), 1);
+  EXPECT_EQ(count(changes_of(exact(1 / 1.3), wide).times, Change::kBetter), 1);
+  EXPECT_EQ(count(changes_of(exact(1.15), wide).times, Change::kWorse), 0);
+  EXPECT_EQ(count(changes_of(exact(1 / 1.15), wide).times, Change::kBetter), 0);
+}
+
+TEST(Changes, ComparesTimesOfEqualDevicesOnly) {
+  const auto units = changes_of([](Record& after) { after.machine.devices.back().info.units = 114; });
+  ASSERT_EQ(units.gone.size(), 1u);
+  EXPECT_TRUE(has(units.gone.front().reason, "132 units before"));
+  // Of a device that timed nothing before nobody asks.
+  const auto untimed = [](Record run) {
+    for (CaseRecord& item : run.cases) item.perf.reset(), item.perf_warm.reset();
+    return run;
+  };
+  const Record before = untimed(example_record());
+  Record after = before;
+  after.machine.devices.back().info.model = "NVIDIA H100";
+  EXPECT_TRUE(changes_between({&before, 1}, {&after, 1}).gone.empty());
+  // Neither does a side of several models pass for one of them.
+  std::vector<Record> mixed(2, example_record());
+  mixed.back().machine.devices.back().info.model = "NVIDIA H100";
+  const Record one = example_record();
+  EXPECT_EQ(changes_between(mixed, {&one, 1}).gone.size(), 1u);
 }
 
 TEST(Changes, CountsWhatIsNew) {
@@ -263,8 +362,9 @@ TEST(Changes, NamesWhatElseDiffers) {
     after.complete = false;
   });
   EXPECT_EQ(changes.differences, (std::vector<std::string>{"commit: 4e1e62c0a1 with changes -> 5f2e62c0a1",
-                                                           "driver: cuda:0 580.159.04 -> cuda:0 590.1",
-                                                           "after: 1 of 1 runs not complete"}));
+                                                           "driver: cuda:0 580.159.04 -> cuda:0 590.1"}));
+  ASSERT_EQ(changes.gone.size(), 1u);  // of an interrupted run
+  EXPECT_EQ(changes.gone.front().what, "the rest of the run of 2026-01-15T09:30:00Z");
 }
 
 TEST(Changes, ShowsAnything) {
@@ -276,7 +376,7 @@ TEST(Changes, ShowsAnything) {
       const std::string text = render_changes(changes, true);
       EXPECT_TRUE(std::ranges::none_of(
           text, [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }));
-      EXPECT_TRUE(Json::accept(changes_json(changes, {})));
+      EXPECT_TRUE(Json::accept(changes_json(changes)));
     }
   }
   EXPECT_THROW(changes_between({}, records), Error);

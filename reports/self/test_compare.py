@@ -94,7 +94,14 @@ class Compare(ProgramTest):
             run["cases"] = [case for case in run["cases"] if not case["perf"]]
         result = self.gate(drop)
         self.assertEqual(result.returncode, 5, result.stdout)
-        self.assertIn("gone  the times of dynamic_conv/cpu f32 on cpu at ", result.stdout)
+        self.assertIn("gone  the cold times of dynamic_conv/cpu f32 on cpu at ", result.stdout)
+        def drop_one(run):
+            run["cases"].remove(next(case for case in run["cases"] if case["verdict"] == "pass"))
+        self.assertEqual(self.gate(drop_one).returncode, 5)
+
+        def interrupt(run):
+            run["complete"] = False
+        self.assertEqual(self.gate(interrupt).returncode, 5)
         nothing = record()
         nothing["cases"] = []
         empty = self.write("empty", nothing)
@@ -116,7 +123,7 @@ class Compare(ProgramTest):
         result = assay("gate", self.dir / "old", self.dir / "new")
         self.assertEqual(result.returncode, 3)
         self.assertIn("3 runs before, 3 runs after", result.stdout)
-        self.assertIn("1 in 20 times", result.stdout)
+        self.assertIn("at most 1 in 20\n", result.stdout)
         (self.dir / "new/2/run.json").write_text(json.dumps(record()))
         self.assertEqual(assay("gate", self.dir / "old", self.dir / "new").returncode, 0)
 
@@ -141,7 +148,9 @@ class Compare(ProgramTest):
 
     def test_bad_input(self):
         (self.dir / "hollow").mkdir()
-        self.fails(2, "neither", "gate", self.dir / "hollow", self.before)
+        self.fails(2, "holds no run.json", "gate", self.dir / "hollow", self.before)
+        self.fails(2, "hollow/run.json", "gate", self.dir, self.before)  # a run that left nothing is not one fewer
+        self.fails(2, "--slower  is not a share", "gate", self.before, self.before, "--slower", "")
         self.fails(2, "nowhere", "gate", self.dir / "nowhere", self.before)
         self.fails(2, "--slower 5 is not a share such as 5% or 0.5%", "gate", self.before, self.before, "--slower", "5")
         self.fails(2, "--more-wrong -1%", "compare", self.before, self.before, "--more-wrong", "-1%")

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What changes.cpp, changed_times.cpp and changed_cases.cpp share.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "reports/gate/changes.h"
+
+namespace assay {
+
+using Runs = std::span<const Record>;
+
+std::string path_text(const CaseRecord& item);  // "dynamic_conv/cpu f32 on cpu"
+std::string reason_not_run(Runs runs, const CaseRecord& item);
+
+void compare_times(Runs before, Runs after, const Limits& limits, Changes& changes);
+void compare_cases(Runs before, Runs after, const Limits& limits, Changes& changes);
+
+}  // namespace assay
