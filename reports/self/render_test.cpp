@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "properties/self/sanitized.h"
+#include "reports/gate/changes.h"
 #include "reports/render/text.h"
 #include "reports/self/fixture.h"
 
@@ -288,6 +289,22 @@ TEST(BenchmarkJson, OddRecordsGiveNumbersOnly) {
     for (const Json& row : json["benchmarks"]) {
       EXPECT_TRUE(row["real_time"].is_number()) << row.dump();
       EXPECT_TRUE(!row.contains("bytes_per_second") || row["bytes_per_second"].is_number());
+    }
+  }
+}
+
+// ---- changes
+
+TEST(Changes, ShowsAnything) {
+  std::vector<Record> records = odd_records();
+  records.push_back(example_record());
+  for (const Record& before : records) {
+    for (const Record& after : records) {
+      const Changes changes = changes_between({&before, 1}, {&after, 1});
+      const std::string text = render_changes(changes, true);
+      EXPECT_TRUE(std::ranges::none_of(
+          text, [](char c) { return c != '\n' && static_cast<unsigned char>(c) < 0x20; }));
+      EXPECT_TRUE(Json::accept(changes_json(changes)));
     }
   }
 }
