@@ -5,6 +5,7 @@
 #include <set>
 
 #include "reports/gate/sides.h"
+#include "reports/render/text.h"
 
 namespace assay {
 namespace {
@@ -12,9 +13,7 @@ namespace {
 std::string values_of(Runs runs, const auto& value) {
   std::set<std::string> values;
   for (const Record& run : runs) values.insert(value(run));
-  std::string text;
-  for (const std::string& one : values) text += (text.empty() ? "" : ", ") + one;
-  return text;
+  return join_some(values);
 }
 
 std::vector<std::string> differences_of(Runs before, Runs after) {
@@ -32,12 +31,11 @@ std::vector<std::string> differences_of(Runs before, Runs after) {
   add("host", [](const Record& run) { return run.machine.host_name; });
   add("system", [](const Record& run) { return run.machine.host_os; });
   add("driver", [](const Record& run) {
-    std::string drivers;
+    std::set<std::string> drivers;
     for (const DeviceRecord& device : run.machine.devices) {
-      if (device.info.driver.empty()) continue;
-      drivers += fmt::format("{}{} {}", drivers.empty() ? "" : ", ", device.info.name(), device.info.driver);
+      if (!device.info.driver.empty()) drivers.insert(device.info.name() + " " + device.info.driver);
     }
-    return drivers.empty() ? std::string("none") : drivers;
+    return drivers.empty() ? std::string("none") : join_some(drivers);
   });
   return differences;
 }

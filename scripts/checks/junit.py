@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sums CTest runs: `junit.py FILE=STATUS...` prints `N passed, N failed`, and `, N skipped` if any were.
+"""Sums CTest runs: `junit.py FILE=STATUS...` prints why tests were skipped, how many for each reason, then
+`N passed, N failed`, and `, N skipped` if any were.
 
 FILE is what `ctest --output-junit` wrote, STATUS the exit status of the step that should have written it. A step that
 broke off, or that ran no test, counts as one failure. Exits with 0 iff nothing failed and something passed.
 """
 
+import re
 import sys
 import xml.etree.ElementTree as xml
 from collections import Counter
@@ -20,10 +22,19 @@ def outcome(test):
     return "passed" if test.get("status") == "run" else "failed"
 
 
-def count(file, status):
+def reason(test):
+    """What GTEST_SKIP() << ... said."""
+    said = re.search(r": Skipped\n(.+)", test.findtext("system-out", ""))
+    return said[1] if said else "no reason given"
+
+
+def count(file, status, reasons):
     counts = Counter()
     if Path(file).exists():
-        counts.update(outcome(test) for test in xml.parse(file).iter("testcase"))
+        for test in xml.parse(file).iter("testcase"):
+            counts[outcome(test)] += 1
+            if outcome(test) == "skipped":
+                reasons[reason(test)] += 1
     if not counts:
         print(f"{Path(file).stem}: no test ran")
         counts["failed"] = 1
@@ -34,9 +45,11 @@ def count(file, status):
 
 
 def main():
-    counts = Counter()
+    counts, reasons = Counter(), Counter()
     for step in sys.argv[1:]:
-        counts += count(*step.rsplit("=", 1))
+        counts += count(*step.rsplit("=", 1), reasons)
+    for why, number in reasons.most_common():
+        print(f"{number} skipped: {why}")
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     print(f"{counts['passed']} passed, {counts['failed']} failed{skipped}")
     return 0 if counts["passed"] and not counts["failed"] else 1
