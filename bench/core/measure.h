@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/core/ceilings.h"
-#include "kernels/core/case.h"
+#include "properties/core/case.h"
 #include "properties/core/problem.h"
 
 namespace assay {

@@ -3,9 +3,8 @@
 
 #include <utility>
 
-#include "kernels/cheri/block.h"
-#include "kernels/cheri/conv_norm_tunables.h"
-#include "kernels/cheri/cpu_tunables.h"
+#include "kernels/cheri/block/block.h"
+#include "kernels/cheri/tunables.h"
 #include "kernels/core/build.h"
 #include "kernels/core/operands.h"
 

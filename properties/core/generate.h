@@ -4,7 +4,7 @@
 
 #include <rapidcheck.h>
 
-#include "kernels/core/case.h"
+#include "properties/core/case.h"
 
 namespace assay {
 

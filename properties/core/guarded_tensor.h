@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/case.h"
 #include "kernels/core/device.h"
+#include "properties/core/case.h"
 
 namespace assay {
 

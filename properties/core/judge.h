@@ -23,8 +23,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/core/case.h"
 #include "kernels/core/device.h"
+#include "properties/core/case.h"
 #include "properties/core/history.h"
 #include "properties/core/problem.h"
 #include "properties/core/verdict.h"

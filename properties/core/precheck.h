@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "kernels/core/case.h"
+#include "properties/core/case.h"
 #include "properties/core/problem.h"
 #include "properties/core/verdict.h"
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/case.h"
 #include "kernels/core/context.h"
 #include "kernels/core/device.h"
 #include "oracles/core/oracle.h"
+#include "properties/core/case.h"
 #include "properties/core/guarded_tensor.h"
 
 namespace assay {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/core/case.h"
+#include "properties/core/case.h"
 #include "properties/core/random.h"
 
 namespace assay {

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/core/case.h"
 #include "kernels/core/device.h"
+#include "properties/core/case.h"
 #include "properties/core/random.h"
 #include "properties/core/specimen.h"
 

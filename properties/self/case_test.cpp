@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/core/case.h"
+#include "properties/core/case.h"
 
 #include "properties/self/support.h"
 

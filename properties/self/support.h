@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/case.h"
 #include "kernels/core/context.h"
 #include "kernels/core/device.h"
 #include "kernels/core/error.h"
+#include "properties/core/case.h"
 #include "properties/core/generate.h"
 #include "properties/core/random.h"
 #include "properties/core/registry.h"

@@ -99,11 +99,4 @@ int64_t new_failures(const Changes& changes);
 // has the fewest runs; 1 without times.
 double chance_of_slower(const Changes& changes);
 
-// All of it in a sentence, and as text for a terminal: what got worse, better or is gone, what is unclear while its ratio
-// is beyond the limit, and with `all` also the rest.
-std::string render_headline(const Changes& changes);
-std::string render_changes(const Changes& changes, bool all, bool colour = false, int width = 120);
-// JSON of the schema assay.changes/1.
-std::string changes_json(const Changes& changes);
-
 }  // namespace assay

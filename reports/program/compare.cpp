@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "reports/gate/changes.h"
+#include "reports/render/changes.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"

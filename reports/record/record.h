@@ -11,7 +11,7 @@
 
 #include "bench/core/ceilings.h"
 #include "bench/core/measure.h"
-#include "kernels/core/case.h"
+#include "properties/core/case.h"
 #include "properties/core/verdict.h"
 
 namespace assay {

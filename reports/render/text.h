@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "bench/core/ceilings.h"
-#include "kernels/core/case.h"
+#include "properties/core/case.h"
 
 namespace assay {
 

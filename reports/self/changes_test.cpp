@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/gate/changes.h"
+#include "reports/render/changes.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "properties/self/sanitized.h"
-#include "reports/gate/changes.h"
+#include "reports/render/changes.h"
 #include "reports/render/text.h"
 #include "reports/self/fixture.h"
 

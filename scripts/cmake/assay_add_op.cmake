@@ -16,7 +16,7 @@ function(assay_add_library name)
   set_property(GLOBAL APPEND PROPERTY ASSAY_LIBRARIES assay_${name})
 endfunction()
 
-# kernels/<op>/<op>.h and its sources, oracles/<op>/, properties/<op>.cpp (with properties/specimens/<op>.cpp if it is
+# kernels/<op>/<op>.h and its sources, there or one folder below, oracles/<op>/, properties/<op>.cpp (with properties/specimens/<op>.cpp if it is
 # there) and bench/<op>.cpp become static libraries. Only the kernels and the properties link the kernels: an oracle
 # that calls what it judges does not link.
 function(assay_add_op op)
@@ -25,7 +25,8 @@ function(assay_add_op op)
       message(FATAL_ERROR "The op '${op}' is incomplete: ${part} is missing.")
     endif()
   endforeach()
-  _assay_add_static(assay_${op}_kernels "kernels/${op}/*.cpp;kernels/${op}/*.cu"
+  _assay_add_static(assay_${op}_kernels
+                    "kernels/${op}/*.cpp;kernels/${op}/*.cu;kernels/${op}/*/*.cpp;kernels/${op}/*/*.cu"
                     assay::core $<TARGET_NAME_IF_EXISTS:assay::core_cuda>)
   _assay_add_static(assay_${op}_oracle oracles/${op}/*.cpp assay::oracle_core)
   target_compile_options(assay_${op}_oracle PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)

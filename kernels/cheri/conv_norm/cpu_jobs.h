@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the threads of a CPU path are told.
+#pragma once
+
+#include "kernels/cheri/conv_norm/cpu_example.h"
+#include "kernels/core/tensor.h"
+
+namespace assay::cheri {
+
+struct ConvNormJob {
+  Geometry geometry;
+  ConstTensorView x;  // examples dense
+  const float* taps;
+  TensorView y;
+  bool stream;  // past the caches
+};
+
+// The gradient by w is summed in parts: for each block of examples one for each part of their rows, where a row is a
+// period of the taps, so that a place in it belongs to one channel.
+struct GradParts {
+  explicit GradParts(const Geometry& geometry);
+
+  int64_t rows;          // of an example
+  int64_t rows_of_part;  // at most; a multiple of kSumGroup
+  int64_t per_example;   // parts
+  int64_t examples;      // in a block; small ones share it, so that the parts take little memory
+  int64_t blocks;        // of examples
+  int64_t size;          // of a part: a sum for each tap of each place in a row
+  int64_t window;        // elements of dconv that are held at a time
+  int64_t count() const { return blocks * per_example; }
+};
+
+struct GradJob {
+  Geometry geometry;
+  GradParts parts;
+  ConstTensorView dy;  // examples dense
+  ConstTensorView x;   // examples dense
+  const float* taps;
+  TensorView dx;
+  double* sums;  // of the parts
+  bool stream;   // past the caches
+};
+
+// What every example is normalised with. `moments` has room for those of all chunks, `norms` for one of each example.
+// Reads x and the taps of the job.
+void norms_of_examples(const ConvNormJob& job, Moments* moments, Norm* norms);
+
+struct BlockJob {
+  Geometry geometry;
+  int64_t hidden;
+  ConstTensorView x;  // examples dense
+  const float* taps;
+  const Norm* norms;
+  const float* w1;  // packed
+  const float* w2;  // packed
+  int32_t shift;    // hidden values are computed times 2^shift, which changes nothing but underflow
+  TensorView out;
+};
+
+// A weight (outputs, inputs) as f32 in panels of `width` outputs: those of a panel side by side, input after input; the
+// last panel is filled up with zeros.
+struct Panels {
+  Panels(int64_t outputs_, int64_t inputs_, int64_t width_)
+      : outputs(outputs_), inputs(inputs_), width(width_), count((outputs + width - 1) / width) {}
+  int64_t floats() const { return count * inputs * width; }
+
+  int64_t outputs, inputs;
+  int64_t width;
+  int64_t count;
+};
+void pack_panels(const ConstTensorView& weight, const Panels& panels, float* to);
+
+}  // namespace assay::cheri

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/case.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "properties/core/text.h"
+
+namespace assay {
+namespace {
+
+using enum Regime;
+using enum Layout;
+
+constexpr std::array kRegimes{kNormal, kUniform, kPositive,  kIntegers, kOffset, kHeavyTail,
+                              kTiny,   kHuge,    kSubnormal, kConstant, kSpike,  kNonfinite};
+constexpr std::array kLayouts{kDense, kStrided, kMisaligned, kTransposed, kBroadcast, kMixed, kInflated};
+
+}  // namespace
+
+std::span<const Regime> all_regimes() {
+  return kRegimes;
+}
+std::span<const Layout> all_layouts() {
+  return kLayouts;
+}
+
+std::string_view name_of(Regime regime) {
+  switch (regime) {
+    case kNormal:
+      return "normal";
+    case kUniform:
+      return "uniform";
+    case kPositive:
+      return "positive";
+    case kIntegers:
+      return "integers";
+    case kOffset:
+      return "offset";
+    case kHeavyTail:
+      return "heavy_tail";
+    case kTiny:
+      return "tiny";
+    case kHuge:
+      return "huge";
+    case kSubnormal:
+      return "subnormal";
+    case kConstant:
+      return "constant";
+    case kSpike:
+      return "spike";
+    case kNonfinite:
+      return "nonfinite";
+  }
+  throw Error("Regime({}) is not a regime", static_cast<int>(regime));
+}
+
+std::string_view name_of(Layout layout) {
+  switch (layout) {
+    case kDense:
+      return "dense";
+    case kStrided:
+      return "strided";
+    case kMisaligned:
+      return "misaligned";
+    case kTransposed:
+      return "transposed";
+    case kBroadcast:
+      return "broadcast";
+    case kMixed:
+      return "mixed";
+    case kInflated:
+      return "inflated";
+  }
+  throw Error("Layout({}) is not a layout", static_cast<int>(layout));
+}
+
+std::string Case::to_string() const {
+  std::string line = fmt::format("{}/{}/{}", op, path, name_of(dtype));
+  for (const auto& [key, size] : dims.values()) line += fmt::format("/{}={}", key, size);
+  line += fmt::format("/data={}", name_of(data));
+  if (layout != kDense) line += fmt::format("/layout={}", name_of(layout));
+  return line + fmt::format("/state={}/seed={}", state.to_string(), seed);
+}
+
+Case parse_case(std::string_view line) {
+  const std::vector<std::string_view> parts = split(line, '/');
+  if (parts.size() < 3 || parts[0].empty() || parts[1].empty()) {
+    throw usage_error("'{}' is not a case: it must start with op/path/dtype", line);
+  }
+  Case result;
+  result.op = parts[0];
+  result.path = parts[1];
+  result.dtype = parse_dtype(parts[2]);
+  std::vector<std::string_view> seen;
+  for (std::string_view part : std::span(parts).subspan(3)) {
+    const size_t equals = part.find('=');
+    if (equals == std::string_view::npos || equals == 0) {
+      throw usage_error("'{}' in the case '{}' is not of the form key=value", part, line);
+    }
+    const std::string_view key = part.substr(0, equals);
+    const std::string_view value = part.substr(equals + 1);
+    if (std::ranges::count(seen, key) != 0)
+      throw usage_error("'{}' stands twice in the case '{}'", key, line);
+    seen.push_back(key);
+    if (key == "data") {
+      result.data = parse_name(key, value, all_regimes());
+    } else if (key == "layout") {
+      result.layout = parse_name(key, value, all_layouts());
+    } else if (key == "state") {
+      result.state = parse_state(value);
+    } else if (key == "seed") {
+      result.seed = parse_integer<uint64_t>(key, value);
+    } else {
+      result.dims.set(key, parse_integer<int64_t>(key, value));
+    }
+  }
+  return result;
+}
+
+}  // namespace assay
