@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 // The GPU as a device of the harness, and its timer: what it must see and what it must not.
 #include "kernels/core_cuda/cuda_device.h"
 

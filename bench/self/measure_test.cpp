@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 // Timing: statistics as mathematics, and a timer that is shown able to see what it must see and not to see
 // the rest.
 #include "bench/core/measure.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 // Rules 6 and 7 of the judge, what happened before a call and what launches declare, each shown red on a path with
 // exactly that fault.
 #include <cmath>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 // The rules of the judge, each shown red on a path with exactly that fault. Rules 6 and 7 have a file of their own,
 // judge_history_test.cpp; judge_ops_test.cpp shows that all rules let the production paths pass.
 #include "properties/core/judge.h"
@@ -266,6 +267,7 @@ TEST(Judge, SkipsStatesThatCannotBeMade) {
 }
 
 TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
+  NOT_UNDER_THREAD_SANITIZER("one thread draws samples");
   EXPECT_EQ(compared_elements({3, 4}, 1).size(), 12u);
   const Extents large{2, 4096, 1024};
   const auto sample = compared_elements(large, 1);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 // What paths keep of weights: used again where nothing has changed, and every wrong way to keep it seen by some state.
 #include <map>
 

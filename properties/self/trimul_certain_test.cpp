@@ -48,6 +48,7 @@ TEST(TriMulOracle, BoundsDifferencesFromAFarValue) {
 
 // What the bias takes from xn, at all edges.
 TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](Input input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
@@ -79,6 +80,7 @@ TEST(TriMulOracle, BoundsProjectionsOfLittleTerms) {
   expect_bounded(sized(32, kChannels, kHidden), change);
 }
 TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4, kNodes = 768;
   const auto change = [](Input input, int64_t e, float& value) {
     set_right_and_out(input, e, kChannels, value);
@@ -119,6 +121,7 @@ TEST(TriMulOracle, BoundsUnderflowOfXn) {
 
 // Sigmoids below 2^-126, which the path takes for 0, times what makes them visible.
 TEST(TriMulOracle, BoundsUnderflowOfGates) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](Input input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
@@ -134,6 +137,7 @@ TEST(TriMulOracle, BoundsUnderflowOfGates) {
 
 // left is less than half of 2^-149 by its gate, right is large; and products of both are.
 TEST(TriMulOracle, BoundsUnderflowOfFactorsAndProducts) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 2;
   for (const bool is_product : {false, true}) {
     const auto change = [is_product](Input input, int64_t e, float& value) {
