@@ -58,6 +58,7 @@ TEST_P(FuzzEveryOp, ProductionPathsPass) {
 // The bounds of the recipes of paths that cannot run here: the CPU path, which is at least as precise, stands in for them.
 // It may be wrong where a less precise path overflows; but no bound may be too loose to mean anything.
 TEST_P(FuzzEveryOp, BoundsOfEveryRecipeMeanSomething) {
+  SLOW;
   const Op& op = *GetParam();
   const auto precise = std::ranges::find(op.paths, DeviceKind::kCpu, &Path::device);
   ASSERT_NE(precise, op.paths.end());

@@ -21,16 +21,15 @@ inline constexpr bool kIsSanitized = true;
 inline constexpr bool kIsSanitized = kHasThreadSanitizer;
 #endif
 
-// scripts/test --nightly sets it.
-inline bool is_nightly() {
-  return std::getenv("ASSAY_NIGHTLY") != nullptr;
-}
-
 }  // namespace assay::test
 
-// At the begin of a test: it takes long, and tests that always run see the same faults.
+// At the begin of a test: it takes long, and tests that always run see the same faults. scripts/test --nightly runs it.
 #define NIGHTLY(why) \
-  if (!assay::test::is_nightly()) GTEST_SKIP() << "nightly: " << (why)
+  if (std::getenv("ASSAY_NIGHTLY") == nullptr) GTEST_SKIP() << "nightly: " << (why)
+
+// At the begin of a test: it takes seconds. scripts/test runs it, scripts/test --quick does not.
+#define SLOW \
+  if (std::getenv("ASSAY_QUICK") != nullptr) GTEST_SKIP() << "slow"
 
 // At the begin of a test: sanitizers have seen its code in another test. They look at code; the optimised build looks at
 // the numbers.

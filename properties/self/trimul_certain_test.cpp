@@ -48,6 +48,7 @@ TEST(TriMulOracle, BoundsDifferencesFromAFarValue) {
 
 // What the bias takes from xn, at all edges.
 TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](Input input, int64_t e, float& value) {
@@ -80,6 +81,7 @@ TEST(TriMulOracle, BoundsProjectionsOfLittleTerms) {
   expect_bounded(sized(32, kChannels, kHidden), change);
 }
 TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4, kNodes = 768;
   const auto change = [](Input input, int64_t e, float& value) {
@@ -121,6 +123,7 @@ TEST(TriMulOracle, BoundsUnderflowOfXn) {
 
 // Sigmoids below 2^-126, which the path takes for 0, times what makes them visible.
 TEST(TriMulOracle, BoundsUnderflowOfGates) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](Input input, int64_t e, float& value) {
@@ -137,6 +140,7 @@ TEST(TriMulOracle, BoundsUnderflowOfGates) {
 
 // left is less than half of 2^-149 by its gate, right is large; and products of both are.
 TEST(TriMulOracle, BoundsUnderflowOfFactorsAndProducts) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 2;
   for (const bool is_product : {false, true}) {

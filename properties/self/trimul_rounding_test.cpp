@@ -218,6 +218,7 @@ TEST(TriMulOracle, BoundsErrorsOfWeightsTimesThoseOfTheOtherSide) {
 // Terms of the projections of left and right are positive in one half of the channels, and their opposites in the other:
 // partial sums grow with the number of terms. The smaller the spread of xn, the more of p cancels.
 TEST(TriMulOracle, BoundsProjectionsOfSortedTerms) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   struct Sorted {
     Factor factor;

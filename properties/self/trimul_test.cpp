@@ -11,6 +11,7 @@
 #include <numeric>
 #include <span>
 
+#include "kernels/core/build.h"
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/compare.h"
 #include "properties/core/fuzz.h"
@@ -36,6 +37,7 @@ using test::Sums;
 
 // A path that rounds to 16 bits as its recipe says is right, and not ten times better than its recipe.
 TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (const auto& [factor, dtype] : {std::pair{Factor::kF16, DType::kF16}, {Factor::kBF16, DType::kBF16}}) {
     for (uint64_t seed = 0; seed < 4; ++seed) {
@@ -148,6 +150,7 @@ Case large_problem(int64_t batches = 1) {
 }
 
 TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   const Recipe recipe = recipe_of(Factor::kBF16, DType::kBF16);
   const Comparison c = compare_loop(recipe, recipe, large_problem(), {}, 48 * 128);
@@ -157,6 +160,7 @@ TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
 
 // Weights that lie 0.49 of a unit above a number of the format, by signs that all edges have.
 TEST(TriMulOracle, BoundsAlikeWeightsOfLargeProblems) {
+  SLOW;
   NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Factor factor : {Factor::kBF16, Factor::kF16, Factor::kTF32}) {
     const double unit = factor == Factor::kBF16 ? 0x1p-7 : 0x1p-10;
@@ -231,6 +235,7 @@ void expect_shares_to_add_up() {
   EXPECT_LE(shared_variance, variance * 2) << recipe.to_string();
 }
 TEST(TriMulOracle, SharesOfItsStagesAddUp) {
+  SLOW;
   NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   expect_shares_to_add_up<Factor::kStored, DType::kF32>();
   expect_shares_to_add_up<Factor::kF16, DType::kF16>();
@@ -271,18 +276,22 @@ void expect_right() {
   EXPECT_GT(passed, 200);
 }
 TEST(TriMulOracle, PathsOfF16AreRight) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kF16, DType::kF16>();
 }
 TEST(TriMulOracle, PathsOfBF16AreRight) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kBF16, DType::kBF16>();
 }
 TEST(TriMulOracle, PathsOfTF32AreRight) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kTF32, DType::kF32>();
 }
 TEST(TriMulOracle, PathsOfSplitTF32AreRight) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kTF32x3, DType::kF32, Sums::kTruncated>();
 }
@@ -305,6 +314,7 @@ void expect_large_trusted() {
   EXPECT_EQ(verdict.kind, VerdictKind::kPass) << verdict.reason;
 }
 TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
+  SLOW;
   expect_large_trusted<Factor::kF16, DType::kF16>();
   expect_large_trusted<Factor::kBF16, DType::kBF16>();
   expect_large_trusted<Factor::kTF32, DType::kF32>();
@@ -325,6 +335,7 @@ TEST(TriMulOracle, BoundsOfHeavyTailsMeanSomething) {
 
 // Of a result that is right but for the edges of one first node, which are 0: between which nodes it shows.
 TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   const Case which = large_problem(2);
   const Path right = stand_in<Factor::kBF16, DType::kBF16>();
@@ -349,6 +360,7 @@ TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
 
 // Nor a block of them between nodes whose edges have no bounds of all channels at once, in bf16 and with a mask.
 TEST(TriMulOracle, RejectsLostBlocksOfLargeProblems) {
+  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (const int64_t n : {32, 64}) {
     const Case which = {.op = "trimul",
@@ -387,14 +399,17 @@ TEST(TriMulOracle, SamplesOfLargeProblemsHaveTheirSharpestBounds) {
   }
 }
 TEST(TriMulOracle, BoundsOfBF16MeanSomething) {
+  if (kHasCuda) GTEST_SKIP() << "BoundsOfEveryRecipeMeanSomething asks the paths themselves";
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kBF16, DType::kBF16>();
 }
 TEST(TriMulOracle, BoundsOfSplitTF32MeanSomething) {
+  if (kHasCuda) GTEST_SKIP() << "BoundsOfEveryRecipeMeanSomething asks the paths themselves";
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kTF32x3, DType::kF32>();
 }
 TEST(TriMulOracle, BoundsOfF16MeanSomething) {
+  if (kHasCuda) GTEST_SKIP() << "BoundsOfEveryRecipeMeanSomething asks the paths themselves";
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kF16, DType::kF16>();
 }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "reports/render/changes.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
+#include "reports/render/changes.h"
 #include "reports/store/files.h"
 
 namespace assay {

@@ -143,7 +143,7 @@ std::string format_percent(double fraction) {
 std::string format_count(int64_t count) {
   std::string digits = fmt::format("{}", count);
   const size_t first = count < 0 ? 1 : 0;
-  for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, ",");
+  for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, 1, ',');
   return digits;
 }
 

@@ -88,7 +88,7 @@ set_source_files_properties(properties/self/trimul_test.cpp properties/self/trim
 
 # Sanitizers look at our own code; what follows tests the program and the repository.
 if(ASSAY_SANITIZE)
-  target_compile_options(assay_reports PRIVATE -O0)  # mostly templates of its libraries
+  target_compile_options(assay_reports PRIVATE -O0)
   return()
 endif()
 
