@@ -16,8 +16,8 @@
 //
 // Two refinements keep the bound tight. Both are exact statements about this data.
 //   - Let g be the largest power of two that divides every product. All partial sums are multiples
-//     of g and at most S. If S <= 2^p * g and g >= s, each of them is a number of the format: nothing
-//     is rounded and the error is 0.
+//     of g and at most S. If S <= 2^p * g and g >= s, each of them is a number of the format:
+//     nothing is rounded and the error is 0.
 //   - n counts only products that are not zero; adding a zero rounds nothing.
 //
 // Storage. The computed sum c with |c - v| <= a is stored in a format whose unit in the last place
