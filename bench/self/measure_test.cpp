@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing: statistics as mathematics, and a timer that is shown able to see what it must see and not
-// to see the rest.
+// Timing. The statistics are checked as mathematics. The timer is shown to see what it must see,
+// and nothing else.
 #include "bench/core/measure.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(MedianInterval, AgreesWithTheBinomialTable) {
   }
 }
 
-// The true median must lie in 95 % of the intervals; in 2000 draws, 93.5 % or fewer has a
+// The true median must lie in 95 % of the intervals. In 2000 draws, 93.5 % or fewer has a
 // probability below 0.1 %.
 TEST(MedianInterval, CoversTheTrueMedian) {
   constexpr int kDraws = 2000;
@@ -147,7 +147,7 @@ TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
   EXPECT_EQ(seconds(2000, Factor::kF16), 1) << "not measured";
 }
 
-// As fast as a processor can be, and not faster.
+// The rate is that of a fast processor, and not higher than any processor reaches.
 TEST(Ceilings, MultipliesInRegisters) {
   const auto device = open_cpu();
   const Ceilings ceilings = measure_ceilings(*device);

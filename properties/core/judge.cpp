@@ -176,7 +176,7 @@ std::optional<std::string> find_history(Problem& problem, const Runs& runs) {
   const Path& path = problem.path();
   const State& state = problem.which().state;
   if (runs.trials_after_loading > 0) {
-    return fmt::format("{} configurations were tried again after their choice had been loaded",
+    return fmt::format("{} configurations were tried again although their choice was loaded",
                        runs.trials_after_loading);
   }
   const bool has_history = !state.steps.empty() || !path.tunables.empty();
