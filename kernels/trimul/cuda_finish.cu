@@ -47,7 +47,7 @@ struct Arguments {
   int contraction_shift;
   float* out;
   int64_t out_batch, out_first, out_second, out_channel;  // [elements]
-  bool has_vectors;                                       // four channels of out are packed, aligned
+  bool has_vectors;                                       // four channels of out are contiguous
   Planes planes;
   int channels, tile_depth, depth_slots, chunks, ring_slots;
   int64_t tiles;  // of a batch

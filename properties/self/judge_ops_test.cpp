@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The production paths of every op pass the judge: at every edge, in every layout, in every configuration.
+// The production paths of every op pass the judge: at every edge, in every layout, in every
+// configuration.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -19,7 +20,7 @@ using test::judge_path;
 
 using Production = std::pair<const Op*, const Path*>;
 
-// All of them; without a GPU the tests of those that run on one are skipped.
+// All of them. Without a GPU the tests of paths that need one are skipped.
 std::vector<Production> production_paths() {
   std::vector<Production> all;
   for (const Op* op : registry().ops()) {
@@ -44,7 +45,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
   bool has_passed() const { return passed_ > 0; }
 
   void expect_pass(const Dims& dims, Layout layout, DType dtype) {
-    // On a GPU such tensors take memory by the 16 GiB; `assay verify` draws a few.
+    // On a GPU such tensors take 16 GiB each. `assay verify` draws a few.
     if (layout == Layout::kInflated && path().device == DeviceKind::kCuda) return;
     Case which{.op = std::string(op().name), .path = std::string(path().name), .dtype = dtype, .dims = dims};
     which.layout = layout;
@@ -55,7 +56,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     if (verdict.kind == VerdictKind::kPass) ++passed_;
   }
 
-  // Every configuration of each tunable by itself; those that do not fit say so.
+  // Every configuration of each tunable. Those that do not fit say so.
   void expect_configurations_pass(const Dims& dims, DType dtype) {
     for (const Tunable* tunable : path().tunables) {
       int passed = 0;
@@ -76,7 +77,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
 
  private:
   Device* device_ = nullptr;
-  int passed_ = 0;  // a path that refuses every case has shown nothing
+  int passed_ = 0;  // a path that refuses every case shows nothing
 };
 INSTANTIATE_TEST_SUITE_P(Paths, JudgeEveryPath, testing::ValuesIn(production_paths()), [](const auto& test) {
   std::string name = fmt::format("{}_{}", test.param.first->name, test.param.second->name);
@@ -84,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Paths, JudgeEveryPath, testing::ValuesIn(production_pat
   return name;
 });
 
-// Every combination of sizes around the op's edges, with the layouts, the dtypes, and cached and streaming stores taking
-// turns.
+// Every combination of sizes around the op's edges. Layouts, dtypes, and cached and streaming
+// stores take turns.
 TEST_P(JudgeEveryPath, PassesAtEveryEdge) {
   constexpr int64_t kElements = 1 << 13;
   const auto layouts = all_layouts();
@@ -103,8 +104,8 @@ TEST_P(JudgeEveryPath, PassesAtEveryEdge) {
   EXPECT_TRUE(has_passed());
 }
 
-// Every layout of every dtype on few elements, and on rows of whole vectors and of more, with and without streaming
-// stores.
+// Every layout of every dtype on few elements, on rows of whole vectors and on longer ones, with
+// and without streaming stores.
 TEST_P(JudgeEveryPath, PassesInEveryLayout) {
   for (const int64_t bytes : {kStreamingThreshold, int64_t{0}}) {
     const StreamingThreshold threshold(bytes);
@@ -129,12 +130,13 @@ TEST_P(JudgeEveryPath, PassesInEveryConfiguration) {
   }
 }
 
-// Outputs that outgrow the caches, which no fuzzed case does; under sanitizers a 32nd of that, in one dtype, under
-// ThreadSanitizer an eighth: less than that some paths leave to one thread.
+// Outputs that outgrow the caches, which no fuzzed case has. Under sanitizers they are a 32nd of
+// that, in one dtype; under ThreadSanitizer an eighth, since some paths leave smaller ones to one
+// thread.
 TEST_P(JudgeEveryPath, PassesOnLargeOutputs) {
   const int64_t bytes = kStreamingThreshold / (test::kHasThreadSanitizer ? 8 : test::kIsSanitized ? 32 : 1);
   const StreamingThreshold threshold(bytes);
-  // Rows that all paths serve.
+  // A row length that all paths serve.
   for (const int64_t row : {1030, 515}) {
     Layout layout = Layout::kMixed;
     for (DType dtype : path().dtypes) {

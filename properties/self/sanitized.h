@@ -4,7 +4,8 @@
 
 namespace assay::test {
 
-// Sanitizers slow the tests down by up to ten times. What they look for shows in fewer cases than a wrong number does.
+// Sanitizers slow the tests down by up to ten times. What they look for shows in fewer cases than a
+// wrong number does.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kHasThreadSanitizer = true;
 #else
