@@ -3,13 +3,12 @@
 // x and of all streams of a token once and writes all outputs from registers.
 //
 // A thread's part is a vector of 16 bytes along h, or two vectors if there is one stream. Where the
-// layout allows it, a vector is one piece. Elsewhere it consists of pieces of 4 bytes or of single
+// layout allows it, a vector is one piece. Elsewhere it has pieces of 4 bytes or of single
 // elements, so far apart that neighbouring threads touch neighbouring memory. Short rows go by
 // single elements, too, with several tokens to a block. The arithmetic and its order are the same.
-// The block first issues the loads of x and of the streams, then brings the weights of its tokens
-// to shared memory, where all threads read them. With four streams each thread loads the twenty
-// weights itself, if they are aligned: waiting for the block takes 0.4 us, which counts where all
-// takes 13.
+// The block issues the loads of x and of the streams before it brings the weights of its tokens to
+// shared memory. With four streams a thread loads the twenty weights itself, if aligned: waiting
+// takes 0.4 of 13 us.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -30,7 +29,7 @@ struct Plan {
   static constexpr int kPiece = kPiece_;             // [bytes] moved at once
   static constexpr bool kOwnWeights = kOwnWeights_;  // each thread loads the weights of its token
   static constexpr bool kIsSmall = kIsSmall_;        // see is_small
-  // In a block: all its threads share what depends on the token.
+  // Whether a block has one token, whose weights all its threads share.
   static constexpr bool kOneToken = kPiece > int{sizeof(T)};
   static constexpr int kElements = 16 / int{sizeof(T)};             // of a vector
   static constexpr int kPieces = 16 / kPiece;                       // of a vector
@@ -89,8 +88,7 @@ struct Arguments {
   Division division;
 };
 
-// Weight number k of the block's tokens: [token][0][i] = post[i], [token][1 + j][i] = comb[j][i], 0
-// in the padding.
+// Weight k of the block's tokens: [token][0][i] = post[i], [token][1 + j][i] = comb[j][i], else 0.
 template <class Plan, class T>
 __device__ float weight_of(const Arguments<T>& a, int64_t first_token, int k) {
   const int64_t n = first_token + (Plan::kOneToken ? 0 : k / Plan::kWeights);
@@ -178,8 +176,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   constexpr int kPerPiece = kElements / Plan::kPieces;
 
   // With one token to a block there are few instructions, and each one before the first load
-  // counts. So a thread computes its place in the row as one number, and its group in 32 bits,
-  // which is below 2^32 (grid_of). Elsewhere it counts the many pieces in 32 bits from the start of
+  // counts. So a thread computes its place in the row as one number, and its group, which is below
+  // 2^32 (grid_of), in 32 bits. Elsewhere it counts the many pieces in 32 bits from the start of
   // the block: with 64 bits, 4 streams of 4095 elements took 161 us instead of 127.
   constexpr bool kOneToken = Plan::kOneToken;
   using GroupIndex = std::conditional_t<kOneToken, unsigned, int64_t>;
@@ -190,8 +188,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
       Plan::kIsSmall ? blockIdx.y : int64_t{GroupIndex{blockIdx.z} * gridDim.y + blockIdx.y} * tokens;
   if (!Plan::kIsSmall && first_token >= a.division.n) return;
   const int64_t n = kOneToken ? first_token : first_token + threadIdx.y;
-  // The thread's first piece lies `first` elements after `start`. Piece p of vector v lies
-  // (v * kPieces + p) * step elements after that.
+  // Piece p of the thread's vector v lies `first` + (v * kPieces + p) * step after `start`.
   const int step = static_cast<int>(blockDim.x) * kPerPiece;
   constexpr int kMost = Plan::kPieces * Plan::kVectors;
   const int64_t tile = int64_t{blockIdx.x} * (static_cast<Step>(blockDim.x) * kPerPiece * kMost);
@@ -343,13 +340,12 @@ bool has_aligned_weights(const Tensors& t) {
 }
 
 // Whether x, the streams and the outputs fit into the L2 together, densely, and rows consist of
-// whole blocks. What is loaded should then be the first to leave the L2. The L2 is full of lines
-// that were written before, and each modified line that makes room is written to memory while this
-// kernel runs. On an H200 with half of the L2 modified, 512 tokens of 4 streams of 4096 bf16 then
-// cause 8 MB of such writes instead of 13, and take 3 % less time. 1024 tokens do not fit and gain
-// nothing; 2048 lose 4 %, 8192 lose 6 %. Outputs that keep the order in which lines leave save 1 %.
-// Also, each place on the GPU gets few blocks here, so what comes before the first load counts:
-// without bounds checks and multiplications by strides the kernel took 12.6 us instead of 13.0.
+// whole blocks. What is loaded should then leave the L2 first. The L2 is full of lines written
+// before, and each modified line that makes room is written to memory while this kernel runs. On an
+// H200 with half of the L2 modified, 512 tokens of 4 streams of 4096 bf16 then cause 8 MB of such
+// writes instead of 13, and take 3 % less time. 1024 tokens do not fit and gain nothing; 2048 lose
+// 4 %, 8192 lose 6 %. Outputs that keep the order of lines save 1 %. Each place on the GPU gets few
+// blocks: without bounds checks and strides the kernel took 12.6 us instead of 13.0.
 template <class T, class Plan>
 bool is_small(const Tensors& t) {
   // It is asked once: it decides about speed only, and the GPUs of a host are alike.
@@ -369,8 +365,7 @@ bool is_small(const Tensors& t) {
 
 template <class T, int kStreams>
 void choose_layout(const Tensors& t, cudaStream_t stream) {
-  // Pieces of several elements are used only if a token has work for a warp: a block has one token
-  // then.
+  // Pieces of several elements need a token with work for a warp: a block has one token then.
   const auto all_have_pieces = [&](int64_t bytes) {
     constexpr int64_t kWarp = 32 * 16;  // [bytes]
     return t.x.shape[1] * static_cast<int64_t>(sizeof(T)) >= kWarp && has_pieces(t.x, bytes) &&
