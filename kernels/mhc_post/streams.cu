@@ -195,7 +195,6 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   const int64_t start = kOneToken ? tile + threadIdx.x * kPerPiece : tile;
   const int first = kOneToken ? 0 : static_cast<int>(threadIdx.x) * kPerPiece;
   const int64_t left = a.division.h - start;
-  // From `start` on.
   const auto size = static_cast<Size>(kOneToken ? left : min(left, int64_t{step * kMost}));
   int pieces = 0;  // of the thread, within the tensor
 #pragma unroll
