@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing. The statistics are checked as mathematics. The timer is shown to see what it must see,
-// and nothing else.
+// Marks: threads
+// Timing. The statistics are checked as mathematics. The timer is shown to see what
+// it must see, and nothing else.
 #include "bench/core/measure.h"
 
 #include <gtest/gtest.h>

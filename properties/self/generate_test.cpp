@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "properties/self/edge_cases.h"
 #include "properties/self/support.h"
 
 namespace assay {

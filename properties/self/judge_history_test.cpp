@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules 6 and 7 of the judge: what happened before a call, and what launches declare. Each is shown
-// red on a path with exactly that fault.
+// Marks: threads
+// Rules 6 and 7 of the judge: what happened before a call, and what launches
+// declare. Each is shown red on a path with exactly that fault.
 #include <cmath>
 
 #include "properties/self/spoiled.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 // The production paths of every op pass the judge: at every edge, in every layout, in every
 // configuration.
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "properties/core/generate.h"
 #include "properties/core/judge.h"
 #include "properties/core/precheck.h"
+#include "properties/self/edge_cases.h"
 #include "properties/self/gpu.h"
 #include "properties/self/spoiled.h"
 
@@ -27,6 +29,13 @@ std::vector<Production> production_paths() {
     for (const Path& path : op->paths) all.emplace_back(op, &path);
   }
   return all;
+}
+
+// At most so many, evenly spaced.
+void thin_out(std::vector<test::EdgeCase>& cases, size_t most) {
+  const size_t step = (cases.size() + most - 1) / most;
+  for (size_t i = 0; i * step < cases.size(); ++i) cases[i] = cases[i * step];
+  cases.resize((cases.size() + step - 1) / step);
 }
 
 class JudgeEveryPath : public testing::TestWithParam<Production> {
@@ -56,6 +65,14 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     if (verdict.kind == VerdictKind::kPass) ++passed_;
   }
 
+  void expect_pass(const std::vector<test::EdgeCase>& cases) {
+    for (const test::EdgeCase& edge : cases) {
+      const StreamingThreshold threshold(edge.streams ? 0 : kStreamingThreshold);
+      expect_pass(edge.dims, edge.layout, edge.dtype);
+    }
+    EXPECT_TRUE(has_passed());
+  }
+
   // Every configuration of each tunable. Those that do not fit say so.
   void expect_configurations_pass(const Dims& dims, DType dtype) {
     for (const Tunable* tunable : path().tunables) {
@@ -75,6 +92,8 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     }
   }
 
+  static constexpr int64_t kElements = 1 << 13;
+
  private:
   Device* device_ = nullptr;
   int passed_ = 0;  // a path that refuses every case shows nothing
@@ -85,23 +104,18 @@ INSTANTIATE_TEST_SUITE_P(Paths, JudgeEveryPath, testing::ValuesIn(production_pat
   return name;
 });
 
-// Every combination of sizes around the op's edges. Layouts, dtypes, and cached and streaming
-// stores take turns.
+// Sizes around the op's edges, layouts, dtypes, and cached and streaming stores: each pair of them
+// meets.
 TEST_P(JudgeEveryPath, PassesAtEveryEdge) {
-  constexpr int64_t kElements = 1 << 13;
-  const auto layouts = all_layouts();
-  const std::vector<DType>& dtypes = path().dtypes;
-  size_t turn = 0;
-  for (const Dims& dims : test::boundary_dims(op(), kElements)) {
-    // The next layout that these dimensions allow.
-    while (!is_legal(layouts[turn % layouts.size()], op(), dims)) ++turn;
-    const size_t round = turn / layouts.size();
-    const StreamingThreshold threshold(round / dtypes.size() % 2 == 0 ? kStreamingThreshold : 0);
-    expect_pass(dims, layouts[turn % layouts.size()], dtypes[round % dtypes.size()]);
-    ++turn;
-  }
-  EXPECT_GT(turn, layouts.size() * dtypes.size());
-  EXPECT_TRUE(has_passed());
+  NOT_UNDER_THREAD_SANITIZER("problems at the edges are too small for a second thread");
+  std::vector<test::EdgeCase> cases = test::Edges(op(), path(), kElements).pairs();
+  if (test::kIsSanitized) thin_out(cases, 300);
+  expect_pass(cases);
+}
+
+TEST_P(JudgeEveryPath, PassesAtRandomEdges) {
+  NIGHTLY("5,000 combinations of edges; PassesAtEveryEdge has each pair of them");
+  expect_pass(test::Edges(op(), path(), kElements).random(5000));
 }
 
 // Every layout of every dtype on few elements, on rows of whole vectors and on longer ones, with

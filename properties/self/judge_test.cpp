@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of the judge. Each is shown red on a path with exactly that fault. Rules 6 and 7 have a
-// file of their own, judge_history_test.cpp. judge_ops_test.cpp shows that all rules pass the
-// production paths.
+// Marks: threads
+// The rules of the judge. Each is shown red on a path with exactly that fault. Rules
+// 6 and 7 have a file of their own, judge_history_test.cpp. judge_ops_test.cpp shows that all rules
+// pass the production paths.
 #include "properties/core/judge.h"
 
 #include <cmath>
@@ -267,6 +268,7 @@ TEST(Judge, SkipsStatesThatCannotBeMade) {
 }
 
 TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
+  NOT_UNDER_THREAD_SANITIZER("one thread draws samples");
   EXPECT_EQ(compared_elements({3, 4}, 1).size(), 12u);
   const Extents large{2, 4096, 1024};
   const auto sample = compared_elements(large, 1);

@@ -48,6 +48,7 @@ TEST_P(EveryLaw, HoldsOnTheGpu) {
 }
 
 TEST_P(EveryLaw, IsBrokenBySomeSpecimenAndNamesTheCase) {
+  NOT_SANITIZED("a specimen is a loop that is tested, with a fault in it; nobody ships one");
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     for (const Specimen& specimen : registry().specimens()) {
       // A specimen that differs from call to call breaks almost every law, so it shows nothing

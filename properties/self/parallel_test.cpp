@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 #include "kernels/core/parallel.h"
 
 #include <tbb/global_control.h>

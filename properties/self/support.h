@@ -23,7 +23,7 @@
 #include "properties/core/generate.h"
 #include "properties/core/random.h"
 #include "properties/core/registry.h"
-#include "properties/self/sanitized.h"
+#include "properties/self/marks.h"
 
 namespace assay::test {
 
@@ -107,48 +107,10 @@ inline Dims small_dims(const Op& op, int64_t size) {
   return dims;
 }
 
-// The sizes at which some path may change its behaviour: the smallest, 1, 2, the neighbourhood of
-// every edge, and that of the largest size of a short dimension.
-inline std::vector<int64_t> boundary_sizes(const DimInfo& dim) {
-  std::vector<int64_t> sizes{dim.min, 1, 2};
-  for (int64_t edge : dim.edges) sizes.insert(sizes.end(), {edge - 1, edge, edge + 1});
-  if (is_short(dim)) sizes.insert(sizes.end(), {dim.max - 1, dim.max});
-  std::erase_if(sizes, [&](int64_t size) { return size < dim.min || size > dim.max; });
-  std::ranges::sort(sizes);
-  const auto repeated = std::ranges::unique(sizes);
-  sizes.erase(repeated.begin(), repeated.end());
-  return sizes;
-}
-
 // Whether no output has an element.
 inline bool is_empty(const Op& op, const Dims& dims) {
   return std::ranges::all_of(
       op.outputs, [&](const TensorInfo& tensor) { return element_count(shape_of(tensor, dims)) == 0; });
-}
-
-// Combinations of boundary sizes whose tensors have at most `elements` elements: all of them, or
-// kMost at random.
-inline std::vector<Dims> boundary_dims(const Op& op, int64_t elements) {
-  constexpr size_t kMost = kIsSanitized ? 300 : 5000;
-  Dims smallest;
-  for (const DimInfo& dim : op.dims) smallest.set(std::string(dim.key), std::max<int64_t>(dim.min, 1));
-  std::vector<Dims> all{smallest};
-  for (const DimInfo& dim : op.dims) {
-    std::vector<Dims> more;
-    for (const Dims& dims : all) {
-      for (int64_t size : boundary_sizes(dim)) {
-        more.push_back(dims);
-        more.back().set(std::string(dim.key), size);
-      }
-    }
-    std::erase_if(more, [&](const Dims& dims) { return largest_tensor(op, dims) > elements; });
-    const CounterRandom random(0, more.size());
-    all.clear();
-    for (size_t i = 0; i < more.size(); ++i) {
-      if (random.uniform(i) * static_cast<double>(more.size()) < kMost) all.push_back(std::move(more[i]));
-    }
-  }
-  return all;
 }
 
 // A problem whose largest output takes at least `bytes`, if its last two axes that are not short

@@ -50,6 +50,7 @@ TEST(TriMulOracle, BoundsDifferencesFromAFarValue) {
 
 // The bias absorbs part of xn, at all edges.
 TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](Input input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
@@ -81,6 +82,7 @@ TEST(TriMulOracle, BoundsProjectionsOfLittleTerms) {
   expect_bounded(sized(32, kChannels, kHidden), change);
 }
 TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4, kNodes = 768;
   const auto change = [](Input input, int64_t e, float& value) {
     set_right_and_out(input, e, kChannels, value);
@@ -121,6 +123,7 @@ TEST(TriMulOracle, BoundsUnderflowOfXn) {
 
 // Sigmoids below 2^-126, which the path takes as 0, times factors that make them visible.
 TEST(TriMulOracle, BoundsUnderflowOfGates) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](Input input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
@@ -136,6 +139,7 @@ TEST(TriMulOracle, BoundsUnderflowOfGates) {
 
 // left is below half of 2^-149 because of its gate, and right is large. Then products of both are.
 TEST(TriMulOracle, BoundsUnderflowOfFactorsAndProducts) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 2;
   for (const bool is_product : {false, true}) {
     const auto change = [is_product](Input input, int64_t e, float& value) {

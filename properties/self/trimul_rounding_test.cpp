@@ -46,6 +46,7 @@ void expect_bounded(Factor factor, DType between, const Case& which, const Chang
 
 // xn differs from edge to edge by less than a unit of the format, so all edges round it alike.
 TEST(TriMulOracle, BoundsValuesCloserThanAUnit) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (float spread : {1e-7f, 1e-5f, 1e-3f, 0.1f}) {
     const auto change = [spread](Input input, int64_t e, float& value) {
       const CounterRandom random(1, input);
@@ -222,6 +223,7 @@ TEST(TriMulOracle, BoundsErrorsOfWeightsTimesThoseOfTheOtherSide) {
 // in the other. Partial sums grow with the number of terms. The smaller the spread of xn, the more
 // of p cancels.
 TEST(TriMulOracle, BoundsProjectionsOfSortedTerms) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   struct Sorted {
     Factor factor;
     Sums sums;

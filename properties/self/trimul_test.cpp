@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 // The oracle of trimul for recipes with factors of 8 and 11 bits, compared with a plain loop that
 // rounds where they say. Also what its stages add to the error.
 #include "oracles/trimul/trimul.h"
@@ -36,6 +37,7 @@ using test::Sums;
 // A path that rounds to 16 bits as its recipe says is right, and not ten times better than its
 // recipe.
 TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (const auto& [factor, dtype] : {std::pair{Factor::kF16, DType::kF16}, {Factor::kBF16, DType::kBF16}}) {
     for (uint64_t seed = 0; seed < 4; ++seed) {
       const Comparison c =
@@ -50,6 +52,7 @@ TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
 
 // In formats with the range of f32, where nothing is scaled.
 TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Recipe& recipe :
        {recipe_of(Factor::kBF16, DType::kBF16), recipe_of(Factor::kTF32, DType::kF32)}) {
     const auto expect_bounded = [&](const Change& change) {
@@ -68,6 +71,7 @@ TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
 
 // xn is nearly its bias, so all edges round it alike. The weights are numbers of the format.
 TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   const Recipe recipe = recipe_of(Factor::kTF32, DType::kF32);
   Case which = problem_of(140, 1);
   which.dims = {{"b", 1}, {"n", 140}, {"c", 16}, {"h", 4}, {"mask", 0}};
@@ -88,6 +92,7 @@ TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
 
 // Edges of padding are equal, but they have no errors.
 TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Recipe& recipe :
        {recipe_of(Factor::kStored, DType::kF32), recipe_of(Factor::kBF16, DType::kBF16)}) {
     const Case which = problem_of(16, 0);
@@ -110,6 +115,7 @@ TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
 
 // f16 scales each batch by its own mask.
 TEST(TriMulOracle, BoundsDoNotDependOnMasksOfOtherBatches) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   Case which = problem_of(8, 0);
   which.dims = {{"b", 2}, {"n", 8}, {"c", 32}, {"h", 32}, {"mask", 1}};
   const auto second_batch = [&](float factor) {
@@ -143,6 +149,7 @@ Case large_problem(int64_t batches = 1) {
 }
 
 TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   const Recipe recipe = recipe_of(Factor::kBF16, DType::kBF16);
   const Comparison c = compare_loop(recipe, recipe, large_problem(), {}, 48 * 128);
   EXPECT_EQ(c.wrong, 0) << c.max_error_over_bound;
@@ -151,6 +158,7 @@ TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
 
 // Weights lie 0.49 of a unit above a number of the format. All edges have the same signs.
 TEST(TriMulOracle, BoundsAlikeWeightsOfLargeProblems) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Factor factor : {Factor::kBF16, Factor::kF16, Factor::kTF32}) {
     const double unit = factor == Factor::kBF16 ? 0x1p-7 : 0x1p-10;
     const auto change = [unit](Input input, int64_t e, float& value) {
@@ -224,6 +232,7 @@ void expect_shares_to_add_up() {
   EXPECT_LE(shared_variance, variance * 2) << recipe.to_string();
 }
 TEST(TriMulOracle, SharesOfItsStagesAddUp) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   expect_shares_to_add_up<Factor::kStored, DType::kF32>();
   expect_shares_to_add_up<Factor::kF16, DType::kF16>();
   expect_shares_to_add_up<Factor::kTF32, DType::kF32>();
@@ -263,15 +272,19 @@ void expect_right() {
   EXPECT_GT(passed, 200);
 }
 TEST(TriMulOracle, PathsOfF16AreRight) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kF16, DType::kF16>();
 }
 TEST(TriMulOracle, PathsOfBF16AreRight) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kBF16, DType::kBF16>();
 }
 TEST(TriMulOracle, PathsOfTF32AreRight) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kTF32, DType::kF32>();
 }
 TEST(TriMulOracle, PathsOfSplitTF32AreRight) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kTF32x3, DType::kF32, Sums::kTruncated>();
 }
 
@@ -315,6 +328,7 @@ TEST(TriMulOracle, BoundsOfHeavyTailsMeanSomething) {
 // A result is right except for the edges of one first node, which are 0. Tells between which nodes
 // this shows.
 TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   const Case which = large_problem(2);
   const Path right = stand_in<Factor::kBF16, DType::kBF16>();
   Path wrong = right;
@@ -339,6 +353,7 @@ TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
 // A block of lost edges is rejected, too, between nodes without bounds of all channels at once, in
 // bf16 and with a mask.
 TEST(TriMulOracle, RejectsLostBlocksOfLargeProblems) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (const int64_t n : {32, 64}) {
     const Case which = {.op = "trimul",
                         .path = "stand_in",
@@ -376,12 +391,15 @@ TEST(TriMulOracle, SamplesOfLargeProblemsHaveTheirSharpestBounds) {
   }
 }
 TEST(TriMulOracle, BoundsOfBF16MeanSomething) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kBF16, DType::kBF16>();
 }
 TEST(TriMulOracle, BoundsOfSplitTF32MeanSomething) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kTF32x3, DType::kF32>();
 }
 TEST(TriMulOracle, BoundsOfF16MeanSomething) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kF16, DType::kF16>();
 }
 }  // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 #include "kernels/core/tuner.h"
 
 #include <tbb/global_control.h>

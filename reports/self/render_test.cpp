@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "properties/self/sanitized.h"
+#include "properties/self/marks.h"
 #include "reports/render/changes.h"
 #include "reports/render/text.h"
 #include "reports/self/fixture.h"

@@ -1,10 +1,20 @@
-# Headers of libraries, parsed once for each set of flags in the builds for sanitizers. The other builds show that every
-# file includes what it uses. ccache works with them if CCACHE_SLOPPINESS is as in the build presets.
+# Headers of libraries, parsed once for each set of flags. Tests and reports include the most of them. The builds for
+# sanitizers precompile for everything; in the others kernels, oracles and properties still show, file by file, that each
+# includes what it uses, and so do tests and reports with ASSAY_PRECOMPILE=OFF. ccache works with precompiled headers if
+# CCACHE_SLOPPINESS is as in the build presets.
+if(NOT ASSAY_PRECOMPILE)
+  return()
+endif()
 set(library_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span> <string> <unordered_map>
                     <vector> <fmt/format.h>)
-target_precompile_headers(assay_core PRIVATE ${library_headers})
-target_precompile_headers(assay_reports PRIVATE ${library_headers} <chrono> <nlohmann/json.hpp>)
-target_precompile_headers(assay_properties_test PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <gmock/gmock.h> <rapidcheck.h>)
+target_precompile_headers(assay_reports PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <nlohmann/json.hpp>)
+if(TARGET assay_properties_test)
+  target_precompile_headers(assay_properties_test PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <gmock/gmock.h>
+                                                          <rapidcheck.h>)
+endif()
+if(ASSAY_SANITIZE)
+  target_precompile_headers(assay_core PRIVATE ${library_headers})
+endif()
 
 get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
 foreach(target IN LISTS targets)
@@ -15,7 +25,7 @@ foreach(target IN LISTS targets)
   endif()
   if(target MATCHES "_test$")
     target_precompile_headers(${target} REUSE_FROM assay_properties_test)
-  else()
+  elseif(ASSAY_SANITIZE)
     target_precompile_headers(${target} REUSE_FROM assay_core)
   endif()
 endforeach()
