@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// The GPU as a device of the harness, and its timer: what the timer must see and
-// what it must not.
+// The GPU as a device of the harness, and its timer: what the timer must see and what it must not.
 #include "kernels/core_cuda/cuda_device.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// Timing. The statistics are checked as mathematics. The timer is shown to see what
-// it must see, and nothing else.
+// Timing. The statistics are checked as mathematics. The timer is shown to see what it must see,
+// and nothing else.
 #include "bench/core/measure.h"
 
 #include <gtest/gtest.h>

@@ -38,7 +38,8 @@ TEST_P(CoveringEveryOp, EveryPairOfSizesMeets) {
           dims.set(a.key, size_a);
           dims.set(b.key, size_b);
           if (size_a == 0 || size_b == 0 || largest_tensor(op, dims) > kElements) continue;
-          EXPECT_TRUE(met.contains({size_a, size_b})) << a.key << "=" << size_a << " " << b.key << "=" << size_b;
+          EXPECT_TRUE(met.contains({size_a, size_b}))
+              << a.key << "=" << size_a << " " << b.key << "=" << size_b;
         }
       }
     }

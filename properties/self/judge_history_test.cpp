@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// Rules 6 and 7 of the judge: what happened before a call, and what launches
-// declare. Each is shown red on a path with exactly that fault.
+// Rules 6 and 7 of the judge: what happened before a call, and what launches declare. Each is shown
+// red on a path with exactly that fault.
 #include <cmath>
 
 #include "properties/self/spoiled.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// The rules of the judge. Each is shown red on a path with exactly that fault. Rules
-// 6 and 7 have a file of their own, judge_history_test.cpp. judge_ops_test.cpp shows that all rules
-// pass the production paths.
+// The rules of the judge. Each is shown red on a path with exactly that fault. Rules 6 and 7 have a
+// file of their own, judge_history_test.cpp. judge_ops_test.cpp shows that all rules pass the
+// production paths.
 #include "properties/core/judge.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// What paths keep of weights is used again if nothing has changed. Every wrong way
-// to keep weights is seen by some state.
+// What paths keep of weights is used again if nothing has changed. Every wrong way to keep weights
+// is seen by some state.
 #include <map>
 
 #include "properties/self/spoiled.h"
