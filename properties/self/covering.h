@@ -24,8 +24,9 @@ struct Pair {
 std::vector<Pair> uncovered_pairs(const std::vector<size_t>& levels, const IsPossible& is_possible,
                                   const std::vector<Row>& rows);
 
-// Rows that leave no such pair. Each begins with the next uncovered pair; then each factor takes the
-// level that covers most pairs with the levels before it. A factor without a possible level is kUnset.
+// Rows that leave no such pair. Each begins with the next uncovered pair; then each factor takes
+// the level that covers most pairs with the levels before it. A factor without a possible level is
+// kUnset.
 std::vector<Row> covering_rows(const std::vector<size_t>& levels, const IsPossible& is_possible);
 
 }  // namespace assay::test

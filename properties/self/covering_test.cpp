@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In the edge cases of every op each pair of sizes meets, and each size meets every layout and dtype.
+// In the edge cases of every op each pair of sizes meets, and each size meets every layout and
+// dtype.
 #include "properties/self/covering.h"
 
 #include <set>
@@ -20,7 +21,8 @@ INSTANTIATE_TEST_SUITE_P(Ops, CoveringEveryOp, testing::ValuesIn(registry().ops(
 
 constexpr int64_t kElements = 1 << 13;
 
-// Counted without covering.h: the sizes of two dimensions whose product fits where all others are 1.
+// Counted without covering.h: the sizes of two dimensions whose product fits where all others are
+// 1.
 TEST_P(CoveringEveryOp, EveryPairOfSizesMeets) {
   const Op& op = *GetParam();
   const auto cases = Edges(op, op.path("cpu"), kElements).pairs();
@@ -75,7 +77,8 @@ TEST_P(CoveringEveryOp, EmptyDimensionsAreAmongTheCases) {
   }
 }
 
-// Three factors of 2, 3 and 4 levels, of which level 1 of the first never meets level 3 of the last.
+// Three factors of 2, 3 and 4 levels, of which level 1 of the first never meets level 3 of the
+// last.
 const std::vector<size_t> kLevels = {2, 3, 4};
 bool is_possible(const Row& row) {
   return row[0] != 1 || row[2] != 3;

@@ -9,7 +9,8 @@
 
 namespace assay::test {
 
-// The smallest size, 1, 2, and the neighbourhood of every edge and of the largest of a short dimension.
+// The smallest size, 1, 2, and the neighbourhood of every edge and of the largest of a short
+// dimension.
 std::vector<int64_t> boundary_sizes(const DimInfo& dim);
 
 struct EdgeCase {
@@ -19,18 +20,21 @@ struct EdgeCase {
   bool streams;  // stores past the caches, whatever the size
 };
 
-// What may vary in an edge case: the size of each dimension, the layout, the dtype, how outputs are stored. No tensor has
-// more than `elements` elements.
+// What may vary in an edge case: the size of each dimension, the layout, the dtype, how outputs are
+// stored. No tensor has more than `elements` elements.
 class Edges {
  public:
   Edges(const Op& op, const Path& path, int64_t elements);
 
-  const std::vector<size_t>& levels() const { return levels_; }  // of each factor; sizes of 0 are none
+  // Of each factor; sizes of 0 are none.
+  const std::vector<size_t>& levels() const { return levels_; }
   bool is_possible(const Row& row) const;
   EdgeCase at(const Row& row) const;  // a factor that is not set takes its simplest level
 
-  std::vector<EdgeCase> pairs() const;  // each possible pair of levels meets; and each empty dimension
-  std::vector<EdgeCase> random(size_t most) const;  // of all combinations of sizes; the rest takes turns
+  // Each possible pair of levels meets; and each empty dimension.
+  std::vector<EdgeCase> pairs() const;
+  // Of all combinations of sizes; the rest takes turns.
+  std::vector<EdgeCase> random(size_t most) const;
 
  private:
   Dims dims_of(const Row& row) const;

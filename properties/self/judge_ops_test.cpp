@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// The production paths of every op pass the judge: at every edge, in every layout, in every configuration.
+// The production paths of every op pass the judge: at every edge, in every layout, in every
+// configuration.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@ using test::judge_path;
 
 using Production = std::pair<const Op*, const Path*>;
 
-// All of them; without a GPU the tests of those that run on one are skipped.
+// All of them. Without a GPU the tests of paths that need one are skipped.
 std::vector<Production> production_paths() {
   std::vector<Production> all;
   for (const Op* op : registry().ops()) {
@@ -53,7 +54,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
   bool has_passed() const { return passed_ > 0; }
 
   void expect_pass(const Dims& dims, Layout layout, DType dtype) {
-    // On a GPU such tensors take memory by the 16 GiB; `assay verify` draws a few.
+    // On a GPU such tensors take 16 GiB each. `assay verify` draws a few.
     if (layout == Layout::kInflated && path().device == DeviceKind::kCuda) return;
     Case which{.op = std::string(op().name), .path = std::string(path().name), .dtype = dtype, .dims = dims};
     which.layout = layout;
@@ -72,7 +73,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     EXPECT_TRUE(has_passed());
   }
 
-  // Every configuration of each tunable by itself; those that do not fit say so.
+  // Every configuration of each tunable. Those that do not fit say so.
   void expect_configurations_pass(const Dims& dims, DType dtype) {
     for (const Tunable* tunable : path().tunables) {
       int passed = 0;
@@ -95,7 +96,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
 
  private:
   Device* device_ = nullptr;
-  int passed_ = 0;  // a path that refuses every case has shown nothing
+  int passed_ = 0;  // a path that refuses every case shows nothing
 };
 INSTANTIATE_TEST_SUITE_P(Paths, JudgeEveryPath, testing::ValuesIn(production_paths()), [](const auto& test) {
   std::string name = fmt::format("{}_{}", test.param.first->name, test.param.second->name);
@@ -103,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(Paths, JudgeEveryPath, testing::ValuesIn(production_pat
   return name;
 });
 
-// Sizes around the op's edges, layouts, dtypes, and cached and streaming stores: each pair of them meets.
+// Sizes around the op's edges, layouts, dtypes, and cached and streaming stores: each pair of them
+// meets.
 TEST_P(JudgeEveryPath, PassesAtEveryEdge) {
   NOT_UNDER_THREAD_SANITIZER("problems at the edges are too small for a second thread");
   std::vector<test::EdgeCase> cases = test::Edges(op(), path(), kElements).pairs();
@@ -116,8 +118,8 @@ TEST_P(JudgeEveryPath, PassesAtRandomEdges) {
   expect_pass(test::Edges(op(), path(), kElements).random(5000));
 }
 
-// Every layout of every dtype on few elements, and on rows of whole vectors and of more, with and without streaming
-// stores.
+// Every layout of every dtype on few elements, on rows of whole vectors and on longer ones, with
+// and without streaming stores.
 TEST_P(JudgeEveryPath, PassesInEveryLayout) {
   for (const int64_t bytes : {kStreamingThreshold, int64_t{0}}) {
     const StreamingThreshold threshold(bytes);
@@ -142,12 +144,13 @@ TEST_P(JudgeEveryPath, PassesInEveryConfiguration) {
   }
 }
 
-// Outputs that outgrow the caches, which no fuzzed case does; under sanitizers a 32nd of that, in one dtype, under
-// ThreadSanitizer an eighth: less than that some paths leave to one thread.
+// Outputs that outgrow the caches, which no fuzzed case has. Under sanitizers they are a 32nd of
+// that, in one dtype; under ThreadSanitizer an eighth, since some paths leave smaller ones to one
+// thread.
 TEST_P(JudgeEveryPath, PassesOnLargeOutputs) {
   const int64_t bytes = kStreamingThreshold / (test::kHasThreadSanitizer ? 8 : test::kIsSanitized ? 32 : 1);
   const StreamingThreshold threshold(bytes);
-  // Rows that all paths serve.
+  // A row length that all paths serve.
   for (const int64_t row : {1030, 515}) {
     Layout layout = Layout::kMixed;
     for (DType dtype : path().dtypes) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a test says of its own cost. The first lines of a file say, for ThreadSanitizer's build, that its tests run
-// something on several threads: `// Marks: threads`. No other file is built there.
+// What a test says of its own cost. The first lines of a file say, for ThreadSanitizer's build,
+// that its tests run something on several threads: `// Marks: threads`. No other file is built
+// there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +10,8 @@
 
 namespace assay::test {
 
-// Sanitizers slow the tests down by up to ten times. What they look for shows in fewer cases than a wrong number does.
+// Sanitizers slow the tests down by up to ten times. What they look for shows in fewer cases than a
+// wrong number does.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kHasThreadSanitizer = true;
 #else
@@ -23,16 +25,17 @@ inline constexpr bool kIsSanitized = kHasThreadSanitizer;
 
 }  // namespace assay::test
 
-// At the begin of a test: it takes long, and tests that always run see the same faults. scripts/test --nightly runs it.
+// At the beginning of a test: it takes long, and tests that always run see the same faults.
+// scripts/test --nightly runs it.
 #define NIGHTLY(why) \
   if (std::getenv("ASSAY_NIGHTLY") == nullptr) GTEST_SKIP() << "nightly: " << (why)
 
-// At the begin of a test: it takes seconds. scripts/test runs it, scripts/test --quick does not.
+// At the beginning of a test: it takes seconds. scripts/test runs it, scripts/test --quick does not.
 #define SLOW \
   if (std::getenv("ASSAY_QUICK") != nullptr) GTEST_SKIP() << "slow"
 
-// At the begin of a test: sanitizers have seen its code in another test. They look at code; the optimised build looks at
-// the numbers.
+// At the beginning of a test: sanitizers have seen its code in another test. They look at code; the
+// optimised build looks at the numbers.
 #define NOT_SANITIZED(why) \
   if (assay::test::kIsSanitized) GTEST_SKIP() << "not under sanitizers: " << (why)
 #define NOT_UNDER_THREAD_SANITIZER(why) \

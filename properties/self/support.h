@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several tests of the harness share.
+// Helpers that several tests of the harness share.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ inline Device& cpu() {
   return *device;
 }
 
-// A tuned run with the first configuration, in a context of its own: for a path that lists no tunables.
+// A tuned run with the first configuration, in a new context. For a path that lists no tunables.
 inline std::function<void(const Call&)> untuned(std::function<void(const Call&)> run) {
   return [run = std::move(run)](const Call& call) {
     Context own(call.context->device());
@@ -43,7 +43,7 @@ inline std::function<void(const Call&)> untuned(std::function<void(const Call&)>
   };
 }
 
-// The message of the Error of kind `kind` that the action throws; anything else fails the test.
+// The message of the Error of kind `kind` that the action throws. Anything else fails the test.
 template <class Action>
 std::string error_of(const Action& action, Error::Kind kind = Error::Kind::kUsage) {
   try {
@@ -56,14 +56,15 @@ std::string error_of(const Action& action, Error::Kind kind = Error::Kind::kUsag
   return "";
 }
 
-// rapidcheck's own listener prints a random seed that is not used here.
+// Replaces rapidcheck's listener, which prints a random seed that is not used here.
 struct SilentListener final : rc::detail::TestListener {
   void onTestCaseFinished(const rc::detail::CaseDescription&) override {}
   void onShrinkTried(const rc::detail::CaseDescription&, bool) override {}
   void onTestFinished(const rc::detail::TestMetadata&, const rc::detail::TestResult&) override {}
 };
 
-// Holds the property on `successes` draws that are the same in every run. Inside it, use RC_ASSERT.
+// Checks the property on `successes` draws, which are the same in every run. Inside it, use
+// RC_ASSERT.
 template <class Testable>
 void expect_property(const Testable& testable, int successes = 200) {
   rc::detail::TestParams params;
@@ -77,7 +78,8 @@ void expect_property(const Testable& testable, int successes = 200) {
   EXPECT_TRUE(result.template is<rc::detail::SuccessResult>()) << message.str() << "\nseed " << params.seed;
 }
 
-// Uniform in [begin, end). rapidcheck's inRange begins with the lower end and widens from draw to draw.
+// Uniform in [begin, end). rapidcheck's inRange starts at the lower end and widens from draw to
+// draw.
 template <class T>
 T any_between(T begin, T end) {
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<T>(begin, end));
@@ -89,8 +91,9 @@ inline uint64_t hash_of(std::string_view text, uint64_t hash = 0xCBF29CE48422232
   return hash;
 }
 
-// A problem of some dozen elements. The short dimensions have the size `size`, as far as they may; what is summed over
-// has the size of its first edge, which every path serves.
+// A problem of some dozen elements. Short dimensions have the size `size`, as far as their range
+// allows. A dimension that is only summed over has the size of its first edge, which every path
+// serves.
 inline Dims small_dims(const Op& op, int64_t size) {
   constexpr int64_t kLong[] = {2, 6, 3};
   Dims dims;
@@ -110,8 +113,9 @@ inline bool is_empty(const Op& op, const Dims& dims) {
       op.outputs, [&](const TensorInfo& tensor) { return element_count(shape_of(tensor, dims)) == 0; });
 }
 
-// A problem whose largest output takes at least `bytes`, if the last two of its axes that are not short make it so. The
-// last of them is `row` long, short dimensions `short_size`, all others as in small_dims().
+// A problem whose largest output takes at least `bytes`, if its last two axes that are not short
+// can make it so. The last of these is `row` long, short dimensions are `short_size`, all others
+// are as in small_dims().
 inline Dims large_dims(const Op& op, DType dtype, int64_t row, int64_t short_size, int64_t bytes) {
   Dims dims = small_dims(op, short_size);
   const DimInfo* rows_of = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// The oracle of trimul for recipes with factors of 8 and 11 bits, held against a plain loop that rounds where they say,
-// and what its stages add to the error.
+// The oracle of trimul for recipes with factors of 8 and 11 bits, compared with a plain loop that
+// rounds where they say. Also what its stages add to the error.
 #include "oracles/trimul/trimul.h"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ using test::recipe_of;
 using test::rounded;
 using test::Sums;
 
-// A path that rounds to 16 bits as its recipe says is right, and not ten times better than its recipe.
+// A path that rounds to 16 bits as its recipe says is right, and not ten times better than its
+// recipe.
 TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
   SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
@@ -51,7 +52,7 @@ TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
   }
 }
 
-// In formats of f32's range, which nothing is scaled for.
+// In formats with the range of f32, where nothing is scaled.
 TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
   NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Recipe& recipe :
@@ -70,7 +71,7 @@ TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
   }
 }
 
-// xn is nearly its bias, whose rounding is that of all edges; the weights are numbers of the format.
+// xn is nearly its bias, so all edges round it alike. The weights are numbers of the format.
 TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
   NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   const Recipe recipe = recipe_of(Factor::kTF32, DType::kF32);
@@ -91,7 +92,7 @@ TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
   EXPECT_EQ(c.wrong, 0) << c.max_error_over_bound;
 }
 
-// Edges of padding are equal, but their errors are nothing.
+// Edges of padding are equal, but they have no errors.
 TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
   NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Recipe& recipe :
@@ -131,7 +132,7 @@ TEST(TriMulOracle, BoundsDoNotDependOnMasksOfOtherBatches) {
   for (size_t e = 0; e < expected.size(); ++e) EXPECT_EQ(expected[e].bound, beside_large[e].bound);
 }
 
-// Integers are numbers of the format: as weights they are not rounded, also where gates are saturated.
+// Integers are numbers of the format. As weights they are not rounded, even if gates are saturated.
 TEST(TriMulOracle, BoundsOfIntegersAreLessThanValues) {
   Case which = problem_of(9, 483067);
   which.dims = {{"b", 1}, {"n", 9}, {"c", 9}, {"h", 80}, {"mask", 1}};
@@ -158,7 +159,7 @@ TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
   EXPECT_GT(c.max_error_over_bound, 0.05);  // 0.006 without
 }
 
-// Weights that lie 0.49 of a unit above a number of the format, by signs that all edges have.
+// Weights lie 0.49 of a unit above a number of the format. All edges have the same signs.
 TEST(TriMulOracle, BoundsAlikeWeightsOfLargeProblems) {
   SLOW;
   NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
@@ -191,7 +192,7 @@ TEST(TriMulOracle, RejectsFactorsOf16BitsInPathsOfF32) {
   EXPECT_GT(c.wrong, 0);
 }
 
-// A path that the loop stands in for: what it is judged by is the recipe.
+// A path that the loop stands in for. The recipe judges it.
 template <Factor kFactor, DType kBetween>
 Path stand_in() {
   Path path = registry().op("trimul").path("cpu");
@@ -229,7 +230,7 @@ void expect_shares_to_add_up() {
     shared_bound += share.bound;
     shared_variance += share_variance;
   }
-  // Square roots of sums are less than the sums of the roots; the rest is of second order.
+  // Square roots of sums are less than sums of the roots. The rest is of second order.
   EXPECT_GE(shared_bound, bound / 2) << recipe.to_string();
   EXPECT_GE(shared_variance, variance / 2) << recipe.to_string();
   EXPECT_LE(shared_variance, variance * 2) << recipe.to_string();
@@ -296,7 +297,7 @@ TEST(TriMulOracle, PathsOfSplitTF32AreRight) {
   expect_right<Factor::kTF32x3, DType::kF32, Sums::kTruncated>();
 }
 
-// Without CUDA there are no paths with these recipes: the CPU path stands in, as in FuzzEveryOp.
+// Without CUDA no path has these recipes. The CPU path stands in, as in FuzzEveryOp.
 template <Factor kFactor, DType kBetween>
 void expect_trusted() {
   FuzzOptions options;
@@ -321,7 +322,8 @@ TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
   expect_large_trusted<Factor::kTF32x3, DType::kF32>();
 }
 
-// Where gates are uncertain, errors of weights that are followed through the sum over k may say less than those that are not.
+// If gates are uncertain, following the errors of weights through the sum over k may say less than
+// not following them.
 TEST(TriMulOracle, BoundsOfHeavyTailsMeanSomething) {
   for (const uint64_t seed : {7, 14}) {
     Case which = problem_of(32, seed);
@@ -333,7 +335,8 @@ TEST(TriMulOracle, BoundsOfHeavyTailsMeanSomething) {
   }
 }
 
-// Of a result that is right but for the edges of one first node, which are 0: between which nodes it shows.
+// A result is right except for the edges of one first node, which are 0. Tells between which nodes
+// this shows.
 TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
   SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
@@ -358,7 +361,8 @@ TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
   }
 }
 
-// Nor a block of them between nodes whose edges have no bounds of all channels at once, in bf16 and with a mask.
+// A block of lost edges is rejected, too, between nodes without bounds of all channels at once, in
+// bf16 and with a mask.
 TEST(TriMulOracle, RejectsLostBlocksOfLargeProblems) {
   SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
@@ -383,7 +387,7 @@ TEST(TriMulOracle, RejectsLostBlocksOfLargeProblems) {
   }
 }
 
-// The edges whose bounds come from all channels at once are part of any sample.
+// The edges whose bounds come from all channels at once are part of every sample.
 TEST(TriMulOracle, SamplesOfLargeProblemsHaveTheirSharpestBounds) {
   const std::vector<int64_t> sample = compared_elements({2, 256, 256, 128}, 1, true);
   const auto channels_of = [&](int64_t b, int64_t i, int64_t j) {
