@@ -30,7 +30,7 @@ inline constexpr bool kIsSanitized = kHasThreadSanitizer;
 #define NIGHTLY(why) \
   if (std::getenv("ASSAY_NIGHTLY") == nullptr) GTEST_SKIP() << "nightly: " << (why)
 
-// At the beginning of a test: it takes seconds. scripts/test runs it, scripts/test --quick does not.
+// At the beginning of a test: it takes seconds. scripts/test runs it, with --quick it does not.
 #define SLOW \
   if (std::getenv("ASSAY_QUICK") != nullptr) GTEST_SKIP() << "slow"
 
