@@ -1,13 +1,13 @@
-# Headers of libraries, parsed once for each set of flags. Tests and reports include the most of them. The builds for
-# sanitizers precompile for everything; in the others kernels, oracles and properties still show, file by file, that each
-# includes what it uses, and so do tests and reports with ASSAY_PRECOMPILE=OFF. ccache works with precompiled headers if
-# CCACHE_SLOPPINESS is as in the build presets.
+# Headers of libraries, parsed once for each set of flags. Kernels and oracles are precompiled for sanitizers only: the other
+# builds show that each of their files includes what it uses, and ASSAY_PRECOMPILE=OFF shows it of all. ccache works with
+# precompiled headers if CCACHE_SLOPPINESS is as in the build presets.
 if(NOT ASSAY_PRECOMPILE)
   return()
 endif()
 set(library_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span> <string> <unordered_map>
                     <vector> <fmt/format.h>)
 target_precompile_headers(assay_reports PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <nlohmann/json.hpp>)
+target_precompile_headers(assay_properties_core PRIVATE ${library_headers} <fmt/ranges.h> <rapidcheck.h>)
 if(TARGET assay_properties_test)
   target_precompile_headers(assay_properties_test PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <gmock/gmock.h>
                                                           <rapidcheck.h>)
@@ -25,6 +25,8 @@ foreach(target IN LISTS targets)
   endif()
   if(target MATCHES "_test$")
     target_precompile_headers(${target} REUSE_FROM assay_properties_test)
+  elseif(target MATCHES "_(properties|bench|bench_core|registry)$")
+    target_precompile_headers(${target} REUSE_FROM assay_properties_core)
   elseif(ASSAY_SANITIZE)
     target_precompile_headers(${target} REUSE_FROM assay_core)
   endif()
