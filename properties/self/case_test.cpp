@@ -55,7 +55,7 @@ Case any_case() {
   return result;
 }
 
-TEST(Case, PrintsTheLineOfTheDesign) {
+TEST(Case, PrintsOneLine) {
   Case c{.op = "dynamic_conv", .path = "cpu", .dtype = DType::kBF16, .dims = {{"b", 2}, {"t", 17}}};
   EXPECT_EQ(c.to_string(), "dynamic_conv/cpu/bf16/b=2/t=17/data=normal/state=first_call/seed=0");
   c.layout = Layout::kStrided;

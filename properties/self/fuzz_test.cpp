@@ -231,7 +231,7 @@ TEST(Fuzz, ShrinksOnlyAsLongAsItMay) {
   EXPECT_FALSE(all.back().shrunk_from);
 }
 
-TEST(Fuzz, FailuresAreWhatIsNoPass) {
+TEST(Fuzz, CountsEveryKindOfFailure) {
   using enum VerdictKind;
   for (VerdictKind kind : {kPass, kUnsupported, kSkipped}) EXPECT_FALSE(is_failure(kind)) << name_of(kind);
   for (VerdictKind kind : {kFail, kMistrusted, kCrashed, kTimeout})

@@ -50,7 +50,7 @@ std::vector<Buffer> updated_output(const Call& call) {
   return {buffer_of("out", Role::kUpdate, call.outputs[0])};
 }
 
-TEST(JudgeRule6, RightPathsPassInEveryState) {
+TEST(JudgeHistory, RightPathsPassInEveryState) {
   const Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
   for (std::string_view state :
        {"first_call", "second_call", "warm", "retuned", "cache_loaded", "dirty_workspace", "weights_updated",
@@ -61,7 +61,7 @@ TEST(JudgeRule6, RightPathsPassInEveryState) {
   }
 }
 
-TEST(JudgeRule6, StatesThatDoNotApplyAreSkipped) {
+TEST(JudgeHistory, StatesThatDoNotApplyAreSkipped) {
   const Path plain = spoiled([](const Call&) {});
   expect(judge_path(plain, in_state("retuned")), VerdictKind::kSkipped, HasSubstr("no configurations"));
   expect(judge_path(plain, in_state("graph_replay")), VerdictKind::kSkipped, HasSubstr("no graphs"));
@@ -69,7 +69,7 @@ TEST(JudgeRule6, StatesThatDoNotApplyAreSkipped) {
 }
 
 // An unknown word is an error even if the path would refuse the case anyway.
-TEST(JudgeRule6, StatesThatNameWhatThereIsNotAreErrors) {
+TEST(JudgeHistory, StatesThatNameWhatThereIsNotAreErrors) {
   const Path plain = spoiled([](const Call&) {});
   const Path path = tuned(updated_output, [](const Config&, float*) {});
   const auto error = [](const Path& judged, std::string_view state) {
@@ -88,7 +88,7 @@ TEST(JudgeRule6, StatesThatNameWhatThereIsNotAreErrors) {
   EXPECT_THAT(error(refusing, "after:f32,b=1"), HasSubstr("'t' is missing"));
 }
 
-TEST(JudgeRule6, ConfigurationsThatGiveOtherBitsFail) {
+TEST(JudgeHistory, ConfigurationsThatGiveOtherBitsFail) {
   const Path path = tuned(updated_output, [](const Config& config, float* out) {
     if (config["skip"] == 1) *out = std::nextafter(*out, 2.0f);
   });
@@ -96,7 +96,7 @@ TEST(JudgeRule6, ConfigurationsThatGiveOtherBitsFail) {
          AllOf(HasSubstr("out[0, 0, 0]"), HasSubstr("in a new context")));
 }
 
-TEST(JudgeRule6, WhatACallThatWasRefusedLeavesMustNotShow) {
+TEST(JudgeHistory, WhatACallThatWasRefusedLeavesMustNotShow) {
   int refused = 0;
   Path path = spoiled([&](const Call& call) {
     if (refused > 0) *output(call) += 1;
@@ -117,7 +117,7 @@ TEST(JudgeRule6, WhatACallThatWasRefusedLeavesMustNotShow) {
   EXPECT_EQ(refused, 1);
 }
 
-TEST(JudgeRule6, WhatTheWorkspaceHeldMustNotShow) {
+TEST(JudgeHistory, WhatTheWorkspaceHeldMustNotShow) {
   const Path path = spoiled([](const Call& call) {
     const Workspace::Lease lease = call.context->workspace().lease(4, call.stream);
     if (std::isnan(*lease.as<float>())) *output(call) += 1;
@@ -126,7 +126,7 @@ TEST(JudgeRule6, WhatTheWorkspaceHeldMustNotShow) {
   expect(judge_path(path, in_state("dirty_workspace")), VerdictKind::kFail, HasSubstr("in a new context"));
 }
 
-TEST(JudgeRule6, StaleDerivedTensorsFail) {
+TEST(JudgeHistory, StaleDerivedTensorsFail) {
   // The first weight is kept by address; its version would tell that it has changed.
   const Path path = spoiled([](const Call& call) {
     const auto kept = call.context->derived().get(
@@ -138,7 +138,7 @@ TEST(JudgeRule6, StaleDerivedTensorsFail) {
   expect(judge_path(path, in_state("weights_updated")), VerdictKind::kFail, HasSubstr("in a new context"));
 }
 
-TEST(JudgeRule6, WrongStepsAreNamed) {
+TEST(JudgeHistory, WrongStepsAreNamed) {
   int calls = 0;
   const Path path = spoiled([&](const Call& call) {
     if (++calls == 2) *output(call) += 1;
@@ -147,7 +147,7 @@ TEST(JudgeRule6, WrongStepsAreNamed) {
          AllOf(HasSubstr("step 2"), HasSubstr("out[0, 0, 0]")));
 }
 
-TEST(JudgeRule7, WrongRolesFail) {
+TEST(JudgeRoles, WrongRolesFail) {
   const auto with_role = [](std::vector<Buffer> (*buffers)(const Call&)) {
     return judge_path(tuned(buffers, [](const Config&, float* out) { *out += 1; }));
   };
@@ -163,7 +163,7 @@ TEST(JudgeRule7, WrongRolesFail) {
 }
 
 // Otherwise neither its states nor its roles would be checked.
-TEST(JudgeRule7, TunedPathsListWhatTheyChooseAmong) {
+TEST(JudgeRoles, TunedPathsListWhatTheyChooseAmong) {
   Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
   path.tunables = {};
   expect(judge_path(path), VerdictKind::kFail, HasSubstr("lists none"));

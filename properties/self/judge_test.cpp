@@ -27,7 +27,7 @@ TEST(Judge, PassesTheSpoilerThatSpoilsNothing) {
   expect(judge_path(spoiled([](const Call&) {})), VerdictKind::kPass, HasSubstr("90"));
 }
 
-TEST(JudgeRule1, UnsupportedHasItsReason) {
+TEST(JudgeRefusals, UnsupportedHasItsReason) {
   Path path = spoiled([](const Call&) {});
   path.unsupported = [](const Dims& dims, DType) { return fmt::format("w={} is too long", dims["w"]); };
   expect(judge_path(path), VerdictKind::kUnsupported, HasSubstr("w=8 is too long"));
@@ -38,7 +38,7 @@ TEST(JudgeRule1, UnsupportedHasItsReason) {
          VerdictKind::kUnsupported, HasSubstr("no way"));
 }
 
-TEST(JudgeRule1, IllegalCasesAreRefusedOrSkipped) {
+TEST(JudgeRefusals, IllegalCasesAreRefusedOrSkipped) {
   Case none = small_case();
   none.dims.set("w", 9);
   EXPECT_THAT(test::error_of([&] { judge_path(spoiled([](const Call&) {}), none); }), HasSubstr("w=9"));
@@ -48,14 +48,14 @@ TEST(JudgeRule1, IllegalCasesAreRefusedOrSkipped) {
   expect(judge_path(spoiled([](const Call&) {}), single), VerdictKind::kSkipped, HasSubstr("broadcast"));
 }
 
-TEST(JudgeRule2, ErrorsBecomeVerdicts) {
+TEST(JudgeErrors, ErrorsBecomeVerdicts) {
   expect(judge_path(spoiled([](const Call&) { throw usage_error("x is {}", "odd"); })), VerdictKind::kFail,
          HasSubstr("x is odd"));
   expect(judge_path(spoiled([](const Call&) { throw device_error("fault {}", 700); })), VerdictKind::kCrashed,
          HasSubstr("fault 700"));
 }
 
-TEST(JudgeRule2, AnyExceptionOfThePathCostsOneVerdict) {
+TEST(JudgeErrors, AnyExceptionOfThePathCostsOneVerdict) {
   const auto kind_of = [](const Path& path) {
     try {
       const Verdict verdict = judge_path(path);
@@ -90,13 +90,13 @@ class FullDevice final : public Device {
   void flush_cache() override {}
 };
 
-TEST(JudgeRule2, TooLittleMemoryIsSkipped) {
+TEST(JudgeErrors, TooLittleMemoryIsSkipped) {
   FullDevice full;
   expect(judge_path(spoiled([](const Call&) {}), small_case(), nullptr, full), VerdictKind::kSkipped,
          HasSubstr("cannot allocate"));
 }
 
-TEST(JudgeRule3, ModifiedInputsFail) {
+TEST(JudgeInputs, ModifiedInputsFail) {
   expect(judge_path(spoiled([](const Call& call) { *input(call, 1) += 1; })), VerdictKind::kFail,
          HasSubstr("input k"));
   expect(judge_path(spoiled([](const Call& call) { input(call, 0)[-1] = 0; })), VerdictKind::kFail,
@@ -107,7 +107,7 @@ TEST(JudgeRule3, ModifiedInputsFail) {
          HasSubstr("input x"));
 }
 
-TEST(JudgeRule4, WritesAroundOutputsFail) {
+TEST(JudgeGuards, WritesAroundOutputsFail) {
   expect(judge_path(spoiled([](const Call& call) { output(call)[-1] = 0; })), VerdictKind::kFail,
          AllOf(HasSubstr("out"), HasSubstr("before")));
   expect(judge_path(spoiled([](const Call& call) { output(call)[90] = 0; })), VerdictKind::kFail,
@@ -118,7 +118,7 @@ TEST(JudgeRule4, WritesAroundOutputsFail) {
          AllOf(HasSubstr("out"), HasSubstr("gap")));
 }
 
-TEST(JudgeRule4, EmptyTensorsAreGuardedToo) {
+TEST(JudgeGuards, EmptyTensorsAreGuardedToo) {
   Case empty = small_case();
   empty.dims.set("d", 0);
   expect(judge_path(spoiled([](const Call&) {}), empty), VerdictKind::kSkipped, HasSubstr("empty"));
@@ -126,7 +126,7 @@ TEST(JudgeRule4, EmptyTensorsAreGuardedToo) {
          HasSubstr("out"));
 }
 
-TEST(JudgeRule5, UnwrittenElementsFail) {
+TEST(JudgeReruns, UnwrittenElementsFail) {
   Path path = registry().op("dynamic_conv").path("cpu");
   path.run = [run = path.run](const Call& call) {
     const float kept = output(call)[17];
@@ -138,7 +138,7 @@ TEST(JudgeRule5, UnwrittenElementsFail) {
   expect(judge_path(path), VerdictKind::kFail, AllOf(HasSubstr("out[0, 3, 2]"), HasSubstr("still holds")));
 }
 
-TEST(JudgeRule5, NondeterminismFailsOnlyWhereItWasDenied) {
+TEST(JudgeReruns, NondeterminismFailsOnlyWhereItWasDenied) {
   int calls = 0;
   Path path = spoiled([&calls](const Call& call) {
     if (++calls % 2 == 0) output(call)[89] = std::nextafter(output(call)[89], 0.0f);
@@ -148,7 +148,7 @@ TEST(JudgeRule5, NondeterminismFailsOnlyWhereItWasDenied) {
   expect(judge_path(path), VerdictKind::kPass, testing::_);
 }
 
-TEST(JudgeRule8, WrongElementsFailAndAreNamed) {
+TEST(JudgeElements, WrongElementsFailAndAreNamed) {
   const Verdict verdict = judge_path(spoiled([](const Call& call) { output(call)[17] += 0.001f; }));
   expect(verdict, VerdictKind::kFail, AllOf(HasSubstr("1 of 90"), HasSubstr("out[0, 3, 2]")));
   ASSERT_EQ(verdict.outputs.size(), 1u);
@@ -174,7 +174,7 @@ Oracle loose_oracle(double factor) {
 }
 
 // If anything is right, garbage is not wrong, but it is no pass either.
-TEST(JudgeRule8, WhereEverythingIsOpenNothingWasShown) {
+TEST(JudgeElements, WhereEverythingIsOpenNothingWasShown) {
   Oracle open = registry().oracle("dynamic_conv");
   int64_t kept = 0;
   open.solve = [&kept, solve = open.solve](const Question& question, int output) -> Answer {
@@ -190,7 +190,7 @@ TEST(JudgeRule8, WhereEverythingIsOpenNothingWasShown) {
   expect(judge_path(path, small_case(), &open), VerdictKind::kPass, HasSubstr("81 of them may be anything"));
 }
 
-TEST(JudgeRule9, ErrorsWithinTheBoundFailTheRmsLaw) {
+TEST(JudgeRms, ErrorsWithinTheBoundFailTheRmsLaw) {
   const Oracle loose = loose_oracle(2);
   const Case which = parse_case("dynamic_conv/cpu/bf16/b=1/t=256/d=256/w=4/data=positive");
   expect(judge_path(registry().op("dynamic_conv").path("cpu"), which, &loose), VerdictKind::kPass,
@@ -199,13 +199,13 @@ TEST(JudgeRule9, ErrorsWithinTheBoundFailTheRmsLaw) {
          VerdictKind::kFail, AllOf(HasSubstr("rms"), HasSubstr("out")));
 }
 
-TEST(JudgeRule10, ABoundThatAcceptsAnythingIsMistrusted) {
+TEST(JudgeCertificate, ABoundThatAcceptsAnythingIsMistrusted) {
   const Oracle blind = loose_oracle(1e9);
   expect(judge_path(registry().op("dynamic_conv").path("cpu"), small_case(), &blind),
          VerdictKind::kMistrusted, HasSubstr("accept"));
 }
 
-TEST(JudgeRule10, EveryCounterfeitCounts) {
+TEST(JudgeCertificate, EveryCounterfeitCounts) {
   Oracle oracle = registry().oracle("dynamic_conv");
   oracle.counterfeits = {{"a twin with one bit less", [](const Question& question, int output) -> Answer {
                             return [answer = registry().oracle("dynamic_conv").solve(question, output)](
@@ -222,7 +222,7 @@ TEST(JudgeRule10, EveryCounterfeitCounts) {
          VerdictKind::kMistrusted, HasSubstr("a twin with one bit less"));
 }
 
-TEST(JudgeRule10, SeesThePreviousCall) {
+TEST(JudgeCertificate, SeesThePreviousCall) {
   Case second = small_case();
   second.state = parse_state("second_call");
   expect(judge_path(registry().op("dynamic_conv").path("cpu"), second), VerdictKind::kPass, testing::_);
