@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of the Cheri ops: relations between outputs that hold to the bit for every path, because sums over an example
-// have an order that depends on the shape alone. They need no oracle, so no error of the oracle can hide in them.
+// Laws of the Cheri ops: relations between outputs that hold to the bit for every path, because the
+// order of sums over an example depends on the shape alone. They need no oracle, so no error of the
+// oracle can hide in them.
 #include "kernels/cheri/cheri.h"
 
 #include <cmath>
@@ -11,7 +12,7 @@
 namespace assay::cheri {
 namespace {
 
-// Every dilation that reaches beyond the example on both sides leaves the middle tap alone.
+// With a dilation that reaches beyond the example on both sides, only the middle tap counts.
 Violation dilation_beyond_length(const Trial& trial) {
   const Values inputs = draw(trial);
   const auto with_dilation = [&](int64_t dilation) {
@@ -23,8 +24,8 @@ Violation dilation_beyond_length(const Trial& trial) {
   return differs(trial, with_dilation(length + trial.choice(1000)), with_dilation(length));
 }
 
-// Two infinities or NaNs, which may cancel, make NaNs of their own example and of the sums over examples that it is in, and
-// of nothing else.
+// Two infinities or NaNs may cancel. They make NaNs of their own example and of sums over examples
+// that include it, and of nothing else.
 Check nonfinite_stays_in_its_example(std::string_view input) {
   return [input](const Trial& trial) -> Violation {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -60,7 +61,7 @@ Check nonfinite_stays_in_its_example(std::string_view input) {
   };
 }
 
-// dx and dw change their sign with dy.
+// If dy changes its sign, dx and dw change theirs.
 Violation sign_of_dy(const Trial& trial) {
   const Values inputs = draw(trial);
   const size_t dy = trial.input("dy");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of dynamic_conv and its gradient: relations between outputs that hold to the bit for every path,
-// because the contract fixes the order of the sums. They need no oracle, so no error of the oracle can hide
-// in them.
+// Laws of dynamic_conv and its gradient: relations between outputs that hold to the bit for every
+// path, because the contract fixes the order of the sums. They need no oracle, so no error of the
+// oracle can hide in them.
 #include "kernels/dynamic_conv/dynamic_conv.h"
 
 #include <limits>
@@ -27,8 +27,8 @@ Violation causality(const Trial& trial) {
                  [&](size_t, const Extents& i) { return i[1] <= now ? std::optional(i) : std::nullopt; });
 }
 
-// dk looks back as out does, dx forward: x after `now` is seen by later dk only, dout and k before `now` by
-// earlier gradients only.
+// dk looks back as out does, dx looks forward. So x after `now` changes later dk only; dout and k
+// before `now` change earlier gradients only.
 Violation causality_of_gradients(const Trial& trial) {
   const Values inputs = draw(trial);
   const Values others = draw(trial, 2);
@@ -49,7 +49,7 @@ Violation causality_of_gradients(const Trial& trial) {
   });
 }
 
-// One step of silence before the sequence moves the result by one step and changes no bit of it.
+// One step of zeros before the sequence moves the result by one step and changes no bit of it.
 Violation delay(const Trial& trial) {
   const Values inputs = draw(trial);
   const size_t k = trial.input("k");
@@ -87,8 +87,8 @@ double inner_product(const std::vector<double>& a, const std::vector<double>& b)
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// dout.out = sum of dout*k*x over all taps = dx.x = dk.k. Factors in -2..2 make every number an integer of at
-// most 32, which each dtype holds.
+// Adjointness: the dot products dout.out, dx.x and dk.k are equal, each the sum of dout*k*x over
+// all taps. Factors in -2..2 make every number an integer of at most 32, which each dtype holds.
 Violation adjointness(const Trial& trial) {
   const Values inputs = draw_integers(trial, 9);
   const Values gradients = compute(trial, inputs);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of mhc_post: relations between outputs that hold to the bit for every path, because the contract fixes the
-// order of the sums. They need no oracle, so no error of the oracle can hide in them.
+// Laws of mhc_post: relations between outputs that hold to the bit for every path, because the
+// contract fixes the order of the sums. They need no oracle, so no error of the oracle can hide in
+// them.
 #include "kernels/mhc_post/mhc_post.h"
 
 #include <array>
@@ -30,7 +31,8 @@ Violation output_stream_permutation(const Trial& trial) {
                  [&](size_t, const Extents& index) { return permuted(index, 1); });
 }
 
-// Residual streams in another order, with what they give, make sums of the same terms: exact for integers.
+// Residual streams in another order, with their weights, make sums of the same terms. For integers
+// these are exact.
 Violation residual_stream_permutation(const Trial& trial) {
   const std::vector<int64_t> order = trial.permutation(trial.size("hc"));
   const Values inputs = draw_integers(trial);
@@ -41,7 +43,7 @@ Violation residual_stream_permutation(const Trial& trial) {
   return differs(trial, positive_zeros(compute(trial, moved)), positive_zeros(compute(trial, inputs)));
 }
 
-// Weights of other output streams change nothing.
+// The weights of other output streams change nothing in a stream.
 Violation weight_independence(const Trial& trial) {
   const Values inputs = draw(trial);
   const int64_t stream = trial.choice(trial.size("hc"));
@@ -53,8 +55,9 @@ Violation weight_independence(const Trial& trial) {
       [&](size_t, const Extents& index) { return index[1] == stream ? std::optional(index) : std::nullopt; });
 }
 
-// Let each output stream choose x or one stream of the residual with a weight of 1; all other weights are 0. The output
-// is what was chosen: the other terms are zeros, and no drawn element is one, whose sign they could change.
+// Let each output stream choose x or one stream of the residual: its weight is 1, all other weights
+// are 0. The output is what was chosen. The other terms are zeros. They cannot change the sign of
+// what was chosen, since no drawn element is zero.
 Violation weight_of_one_copies(const Trial& trial) {
   const int64_t streams = trial.size("hc");
   const auto chosen = [&](int64_t n, int64_t i) {  // x for -1
@@ -75,8 +78,8 @@ Violation weight_of_one_copies(const Trial& trial) {
   return differs(trial, compute(trial, inputs), want);
 }
 
-// Nothing is left out because its weight is 0: an infinity makes a NaN of each output that it is a term of, and of no
-// other.
+// No term is skipped because its weight is 0: an infinity makes a NaN of each output that has it as
+// a term, and of no other.
 Violation infinity_times_zero(const Trial& trial) {
   const bool of_x = trial.choice(2) == 0;
   const int64_t token = trial.choice(trial.size("n"), 1);
@@ -104,7 +107,7 @@ Violation infinity_times_zero(const Trial& trial) {
   return std::nullopt;
 }
 
-// post with a last axis of size 1, whatever its stride, in any layout.
+// post may have a last axis of size 1, with any stride, in any layout.
 Violation shape_of_post(const Trial& trial) {
   constexpr std::array kLayouts = {Layout::kDense, Layout::kStrided, Layout::kTransposed};
   Trial laid_out = trial;

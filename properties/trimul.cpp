@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of trimul: relations between outputs that hold to the bit for every path, because each sum has an order that
-// depends on the shape alone, the same for all edges.
+// Laws of trimul: relations between outputs that hold to the bit for every path, because the order
+// of each sum depends on the shape alone and is the same for all edges.
 #include "kernels/trimul/trimul.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace assay::trimul {
 namespace {
 
-// A mask of ones is as none.
+// A mask of ones gives the bits of no mask.
 Violation mask_of_ones(const Trial& trial) {
   const Values inputs = draw(trial);
   const Values ones = changed(
@@ -25,7 +25,7 @@ Violation mask_of_ones(const Trial& trial) {
   return differs(trial, compute(trial, none), compute(trial, ones));
 }
 
-// Edges whose mask is 0 decide about nothing but their own output, through its gate.
+// An edge whose mask is 0 changes nothing but its own output, through the gate.
 Violation masked_edges(const Trial& trial) {
   const auto is_masked = [](const Extents& i) { return (i[0] + 3 * i[1] + 5 * i[2]) % 4 == 0; };
   const Values inputs = changed(
@@ -41,7 +41,8 @@ Violation masked_edges(const Trial& trial) {
                  });
 }
 
-// Where every gate of the output is a half, left and right are exchangeable: hidden[i,j] becomes hidden[j,i].
+// If every gate of the output is a half, exchanging left and right exchanges hidden[i,j] and
+// hidden[j,i].
 Violation exchange(const Trial& trial) {
   const Values inputs = changed(
       draw(trial), [](size_t tensor, const Extents&) { return tensor == kOutGate; },
@@ -55,7 +56,8 @@ Violation exchange(const Trial& trial) {
                  });
 }
 
-// An infinity in x, masked or not, makes NaNs of all edges that have its first node, and of nothing else.
+// An infinity in x, masked or not, makes NaNs of all edges that share its first node, and of
+// nothing else.
 Violation infinity_in_x(const Trial& trial) {
   const int64_t n = trial.size("n");
   const Extents at{trial.choice(trial.size("b")), trial.choice(n, 1), trial.choice(n, 2),
@@ -76,7 +78,8 @@ Violation infinity_in_x(const Trial& trial) {
   return std::nullopt;
 }
 
-// Hidden channels with equal weights are equal, so that their norm leaves its bias: nothing before it shows.
+// Hidden channels with equal weights are equal, so only the bias of their norm remains: nothing
+// before it shows.
 Violation equal_channels(const Trial& trial) {
   const auto is_projection = [](size_t tensor) { return tensor >= kLeftProj && tensor <= kRightGate; };
   const Values inputs = rearranged(draw(trial), [&](size_t tensor, Extents index) {

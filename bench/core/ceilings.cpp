@@ -58,7 +58,7 @@ Candidates candidates_for(Device& device) {
   throw Error("no copy is known for the device {}", device.info().name());
 }
 
-// The bytes again and again.
+// Fills a buffer with copies of `bytes`.
 void fill_with(Device& device, const DeviceBuffer& buffer, std::span<const std::byte> bytes) {
   const auto step = static_cast<int64_t>(bytes.size());
   for (int64_t at = 0; at < buffer.bytes(); at += step) {
@@ -89,7 +89,7 @@ double median_seconds(Device& device, const Work& work, const DeviceBuffer& to, 
   return median_seconds(device, [&] { work.run(to.data(), from.data(), from.bytes()); });
 }
 
-// A factor as cuBLASLt takes it.
+// How cuBLASLt takes a factor.
 struct ProductFormat {
   Factor factor;
   DType dtype;
@@ -100,7 +100,7 @@ constexpr ProductFormat kProductFormats[] = {{Factor::kStored, DType::kF32, fals
                                              {Factor::kBF16, DType::kBF16, false},
                                              {Factor::kTF32, DType::kF32, true}};
 
-// Normal values, the same ones again and again.
+// Normal values that repeat after 2^20.
 DeviceBuffer random_matrix(Device& device, DType dtype, int64_t elements) {
   constexpr int64_t kDrawn = int64_t{1} << 20;
   const CounterRandom random(0, 1);
@@ -114,7 +114,7 @@ DeviceBuffer random_matrix(Device& device, DType dtype, int64_t elements) {
   return matrix;
 }
 
-// [flop/s] of a product of 8192 x 8192 by cuBLASLt.
+// [flop/s] A product of 8192 x 8192 by cuBLASLt.
 double product_rate(Device& device, const ProductFormat& format) {
   constexpr int64_t kSide = 8192;
   Context context(device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ordinary store first reads the line that it overwrites, a third more traffic for a copy; a streaming
-// store does not.
+// An ordinary store first reads the line that it overwrites, which adds a third to the traffic of a
+// copy. A streaming store does not.
 #include "bench/core/cpu_copy.h"
 
 #include <array>
@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr size_t kStep = 256;   // [bytes] copied from a page before going on to the next page
 constexpr size_t kPage = 4096;  // [bytes]
-constexpr size_t kPages = 8;  // copied side by side: each is a stream of its own for the hardware prefetcher
+constexpr size_t kPages = 8;    // copied side by side: the hardware prefetcher follows each
 
 HWY_INLINE void copy_step(uint8_t* to, const uint8_t* from) {
   const hn::CappedTag<uint8_t, 64> d;
@@ -63,7 +63,7 @@ uint64_t read_range(const uint8_t* from, size_t bytes) {
     sum0 = hn::Xor(sum0, hn::LoadU(d, reinterpret_cast<const uint64_t*>(from + i)));
     sum1 = hn::Xor(sum1, hn::LoadU(d, reinterpret_cast<const uint64_t*>(from + i + n)));
   }
-  // Not SumOfLanes(): that of AVX-512 adds up signed numbers, which overflow.
+  // SumOfLanes() of AVX-512 would add up signed numbers, which overflow.
   alignas(64) std::array<uint64_t, 8> lanes{};
   hn::Store(hn::Xor(sum0, sum1), d, lanes.data());
   return std::reduce(lanes.begin(), lanes.end(), uint64_t{0}, std::bit_xor<>());
@@ -81,8 +81,8 @@ HWY_EXPORT(copy_range);
 HWY_EXPORT(read_range);
 
 constexpr int64_t kAlignment = 64;  // [bytes] a cache line, and the longest vector used
-constexpr int64_t kGrain = int64_t{8}
-                           << 20;  // [bytes] one thread's share at a time: many times kPages * kPage
+// [bytes] a thread's share at a time, many times kPages * kPage.
+constexpr int64_t kGrain = int64_t{8} << 20;
 
 }  // namespace
 

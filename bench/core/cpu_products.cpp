@@ -20,11 +20,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kRounds = int64_t{1} << 16;
 
-// Twelve sums, none of which waits for another: two units with five cycles each want ten, and AVX2 has 16 registers.
+// Twelve independent sums: two units with a latency of five cycles need ten, and AVX2 has 16
+// registers.
 int64_t multiply_rounds() {
   const hn::ScalableTag<float> d;
   const auto factor = hn::Set(d, 0.5F), term = hn::Set(d, 1);
-  // Sums that begin with different values: of equal ones a compiler may keep one.
+  // The sums begin with different values: a compiler may keep only one of equal sums.
   const auto from = [&](float value) { return hn::Set(d, value); };
   auto s0 = from(0), s1 = from(1), s2 = from(2), s3 = from(3), s4 = from(4), s5 = from(5);
   auto s6 = from(6), s7 = from(7), s8 = from(8), s9 = from(9), s10 = from(10), s11 = from(11);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fastest multiplications of f32 that we can write for a CPU: the ceiling that matrix products are compared with.
+// The fastest multiplications of f32 that we can write for a CPU. Matrix products are compared with
+// them.
 #pragma once
 
 #include <cstdint>
 
 namespace assay {
 
-// Fused multiply-adds of f32 between registers, on all hardware threads and with their longest vectors. Returns how many
-// were done: [flop], two for each.
+// Does fused multiply-adds of f32 in registers, on all hardware threads and with their longest
+// vectors. Returns the work done in [flop], two for each multiply-add.
 int64_t multiply_in_registers();
 
 }  // namespace assay

@@ -8,14 +8,16 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One 16-byte vector a thread and blocks in the order of memory: on an H200 faster than longer runs in each
-// thread or a persistent grid, which spread the accesses of a moment over more DRAM pages.
+// Each thread copies one 16-byte vector, and blocks follow the order of memory. On an H200 this is
+// faster than longer runs in each thread or a persistent grid: those spread the accesses of a
+// moment over more DRAM pages.
 __global__ void __launch_bounds__(kThreads) copy_kernel(uint4* to, const uint4* from, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i < count) to[i] = __ldg(from + i);
 }
 
-// Reads all and writes nothing: the condition is never true, which the compiler cannot know.
+// Reads everything and writes nothing: the condition is never true, but the compiler cannot know
+// that.
 __global__ void __launch_bounds__(kThreads) read_kernel(uint32_t* never, const uint4* from, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= count) return;

@@ -10,7 +10,7 @@
 namespace assay {
 namespace {
 
-// Samples are collected by the timed function itself; Google Benchmark needs to print nothing.
+// The timed function collects the samples itself, so Google Benchmark prints nothing.
 class SilentReporter final : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }
@@ -22,8 +22,8 @@ double time_once(Problem& problem, Cache cache) {
   return problem.device().time([&] { problem.enqueue(); });
 }
 
-// As many calls as fill a third of a second, or five seconds with what is around each call, but at least 15: enough for an
-// interval of the median, few enough for a slow path or a slow flush.
+// As many calls as fill a third of a second, or five seconds together with their flushes, but 15 to
+// 300. 15 are enough for an interval of the median, and few enough for a slow path or a slow flush.
 int64_t sample_count(Problem& problem, Cache cache) {
   using Seconds = std::chrono::duration<double>;
   const auto start = std::chrono::steady_clock::now();
@@ -49,11 +49,12 @@ MedianInterval median_interval(std::vector<double> samples) {
   std::ranges::sort(samples);
   const size_t n = samples.size();
   const double median = n % 2 == 1 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
-  // The number of samples below the true median is binomial(n, 1/2). The interval from the k-th smallest to
-  // the k-th largest misses it with probability 2 * P(binomial < k); take the largest k for which that is at
-  // most 5 %. With fewer than six samples there is none, and the interval is the whole range.
-  double probability = std::ldexp(1.0, -static_cast<int>(n));  // of exactly j
-  double below = 0;                                            // of less than j + 1
+  // The number of samples below the true median is binomial(n, 1/2). The interval from the k-th
+  // smallest to the k-th largest sample misses it with probability 2 * P(binomial < k). Take the
+  // largest k for which that is at most 5 %. With fewer than six samples there is no such k, and
+  // the interval is the whole range.
+  double probability = std::ldexp(1.0, -static_cast<int>(n));  // of j samples below
+  double below = 0;                                            // of at most j
   size_t k = 0;
   for (size_t j = 0; j < n / 2; ++j) {
     below += probability;
@@ -109,7 +110,8 @@ Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {
   perf.flops = cost.flops;
   perf.floor_ns = floor_seconds(ceilings, cost, problem.path().recipe(which.dims, which.dtype)) * 1e9;
   perf.fraction_of_floor = perf.floor_ns / perf.median_ns;
-  // Warm data may come from a cache, which no memory bandwidth limits, unless they are too large for it.
+  // Warm data may come from a cache, which no memory bandwidth limits, unless it is too large for
+  // the cache.
   const bool from_memory = cache == Cache::kCold || cost.bytes > 2 * device.info().cache_bytes;
   const double fastest = std::max(ceilings.copy_bytes_per_s, ceilings.read_bytes_per_s);
   const double least_ns = static_cast<double>(cost.bytes) / fastest * 1e9;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU as a device of the harness, and its timer: what it must see and what it must not.
+// Marks: threads
+// The GPU as a device of the harness, and its timer: what the timer must see and what it must not.
 #include "kernels/core_cuda/cuda_device.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ class Cuda : public testing::Test {
     }
   }
 
-  // Time of `copies` copies of 256 MiB. [s]
+  // [s] The time of `copies` copies of 256 MiB.
   double copy_seconds(int copies) {
     constexpr int64_t kBytes = int64_t{256} << 20;
     const DeviceBuffer from(*device_, kBytes);
@@ -74,7 +75,7 @@ TEST_F(Cuda, CopiesThereAndBack) {
   EXPECT_EQ(sent, got);
 }
 
-// On the last GPU: with several, it is not the one that a new thread begins with.
+// Uses the last GPU. If there are several, a new thread begins with another one.
 TEST_F(Cuda, ServesEveryThread) {
   if constexpr (kHasCuda) {
     const std::unique_ptr<Device> device = open_cuda(cuda_device_count() - 1);
@@ -111,7 +112,7 @@ TEST_F(Cuda, RefusesMoreMemoryThanThereIs) {
   EXPECT_NO_THROW(device_->synchronize()) << "the refusal must not stick";
 }
 
-// Nothing enqueued takes next to nothing, and ten copies take about ten times as long as one.
+// No work takes next to no time, and ten copies take about ten times as long as one.
 TEST_F(Cuda, TimerSeesTheWorkAndNothingElse) {
   EXPECT_LT(device_->time([] {}), 10e-6);
   const double ratio = copy_seconds(10) / copy_seconds(1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing: statistics as mathematics, and a timer that is shown able to see what it must see and not to see
-// the rest.
+// Marks: threads
+// Timing. The statistics are checked as mathematics. The timer is shown to see what it must see,
+// and nothing else.
 #include "bench/core/measure.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,8 @@ TEST(MedianInterval, IsTheWholeRangeBelowSixSamples) {
   EXPECT_EQ(five.high, 5);
 }
 
-// Order statistics from the binomial table: n = 15 gives the 4th and 12th, n = 100 the 40th and 61st.
+// Order statistics from the binomial table: n = 15 gives the 4th and 12th, n = 100 the 40th and
+// 61st.
 TEST(MedianInterval, AgreesWithTheBinomialTable) {
   for (const auto& [n, low, high] : {std::tuple{15, 4, 12}, std::tuple{100, 40, 61}, std::tuple{6, 1, 6}}) {
     std::vector<double> samples(static_cast<size_t>(n));
@@ -51,8 +53,8 @@ TEST(MedianInterval, AgreesWithTheBinomialTable) {
   }
 }
 
-// The true median must lie in 95 % of the intervals; in 2000 draws, 93.5 % or fewer has a probability below
-// 0.1 %.
+// The true median must lie in 95 % of the intervals. In 2000 draws, 93.5 % or fewer has a
+// probability below 0.1 %.
 TEST(MedianInterval, CoversTheTrueMedian) {
   constexpr int kDraws = 2000;
   constexpr int kSamples = 25;
@@ -146,7 +148,7 @@ TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
   EXPECT_EQ(seconds(2000, Factor::kF16), 1) << "not measured";
 }
 
-// As fast as a processor can be, and not faster.
+// The rate is that of a fast processor, and not higher than any processor reaches.
 TEST(Ceilings, MultipliesInRegisters) {
   const auto device = open_cpu();
   const Ceilings ceilings = measure_ceilings(*device);
@@ -156,7 +158,8 @@ TEST(Ceilings, MultipliesInRegisters) {
   EXPECT_LT(rate, threads * 6e9 * 2 * 2 * 16);  // [flop/s] 6 GHz, two units of 16 lanes
 }
 
-// With a made-up slow memory, a cold time is faster than that memory allows, and the report must say so.
+// With a made-up slow memory, a cold time is faster than that memory allows, and the report must
+// say so.
 TEST(Measure, CallsATimeBelowTheReadCeilingImplausible) {
   const auto device = open_cpu();
   const Subject subject = forward_on_cpu();

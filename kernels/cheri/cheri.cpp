@@ -11,7 +11,7 @@
 namespace assay::cheri {
 namespace {
 
-// C of x (N, L, C), which the ops serve with this dtype and this dilation.
+// C of x (N, L, C). Checks that the ops serve its dtype and this dilation.
 int64_t channels_of(const ConstTensorView& x, int64_t dilation) {
   if (x.dtype == DType::kF64) throw usage_error("x has dtype f64; the Cheri ops serve f32, f16 and bf16");
   if (dilation < 1) throw usage_error("dilation={} is not positive", dilation);

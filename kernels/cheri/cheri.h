@@ -1,39 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Cheri block: a dilated depthwise convolution with three taps, normalised over each example, followed by a
-// two-layer perceptron with a scaled residual connection.
+// The Cheri block: a dilated depthwise convolution with three taps, normalised over each example. A
+// two-layer perceptron with a scaled residual connection follows.
 //
-//   conv[n,l,c] = x[n,l-d,c] * w[0,c] + x[n,l,c] * w[1,c] + x[n,l+d,c] * w[2,c]         x is 0 outside 0 <= l < L
+//   conv[n,l,c] = x[n,l-d,c] * w[0,c] + x[n,l,c] * w[1,c] + x[n,l+d,c] * w[2,c]
+//                 x is 0 outside 0 <= l < L
 //   mean[n]     = sum_lc conv[n,l,c] / (L*C)
-//   rstd[n]     = 1 / sqrt(sum_lc (conv[n,l,c] - mean[n])^2 / (L*C) + eps)              eps = 1e-3
+//   rstd[n]     = 1 / sqrt(sum_lc (conv[n,l,c] - mean[n])^2 / (L*C) + eps),    eps = 1e-3
 //
-// cheri_conv_norm        y[n,l,c] = (conv[n,l,c] - mean[n]) * rstd[n]
+// cheri_conv_norm
+//   y[n,l,c]     = (conv[n,l,c] - mean[n]) * rstd[n]
 //
-// cheri_conv_norm_grad   dconv[n,l,c] = rstd[n] * (dy[n,l,c] - sum_lc dy / (L*C) - y[n,l,c] * sum_lc (dy*y) / (L*C))
-//                        dx[n,l,c]    = dconv[n,l,c] * w[1,c] + dconv[n,l+d,c] * w[0,c] + dconv[n,l-d,c] * w[2,c]
-//                        dw[k,c]      = sum_nl dconv[n,l,c] * x[n,l+(k-1)*d,c]          terms outside 0 <= l < L left out
+// cheri_conv_norm_grad
+//   dconv[n,l,c] = rstd[n] * (dy[n,l,c] - sum_lc dy / (L*C) - y[n,l,c] * sum_lc (dy*y) / (L*C))
+//   dx[n,l,c]    = dconv[n,l,c] * w[1,c] + dconv[n,l+d,c] * w[0,c] + dconv[n,l-d,c] * w[2,c]
+//   dw[k,c]      = sum_nl dconv[n,l,c] * x[n,l+(k-1)*d,c]
+//                  terms outside 0 <= l < L are left out
 //
-// cheri_block            out[n,l,c] = x[n,l,c] + scale * sum_h w2[c,h] * gelu(sum_c' w1[h,c'] * y[n,l,c'])
-//                        gelu(z) = z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))),    scale = 0.15
+// cheri_block
+//   out[n,l,c]   = x[n,l,c] + scale * sum_h w2[c,h] * gelu(sum_c' w1[h,c'] * y[n,l,c'])
+//   gelu(z)      = z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))),    scale = 0.15
 //
-// shapes   x, y, dy, dx, out (N,L,C); w, dw (3,C); w1 (hidden,C); w2 (C,hidden); N, L, C, hidden >= 0; d >= 1, also
-//          d >= L
-// strides  any, in elements, >= 0; inputs may repeat elements (stride 0); outputs must not
-// dtypes   f32, f16 or bf16, one for all tensors of a call
-// sums     convolution in f32, by fused multiply-adds or not, in any order of the three terms; it is never rounded
-//          further before the statistics, and the statistics describe the very values that are normalised.
-//          Sums over an example (mean, variance, dy, dy*y) are in f64 from the first addition, those of mean and variance
-//          of deviations from one of the example's own values; both means are kept in f64 or in two f32. Sums over
-//          examples (dw) add at most kSumGroup products in f32 and everything beyond a group in f64. Their order depends
-//          on the shape alone. So neither mean/std nor L*C nor N add error.
+// shapes   x, y, dy, dx, out (N,L,C); w, dw (3,C); w1 (hidden,C); w2 (C,hidden);
+//          N, L, C, hidden >= 0; d >= 1, also d >= L
+// strides  any, in elements, >= 0; inputs may repeat elements (stride 0), outputs may not
+// dtypes   f32, f16 or bf16, the same for all tensors of a call
+// sums     The convolution is computed in f32, with or without fused multiply-adds, in any order of
+//          its three terms. It is not rounded again before the statistics. The statistics describe
+//          the very values that are normalised.
+//          Sums over an example (for mean, variance, dy and dy*y) are in f64 from the first
+//          addition. Mean and variance come from sums of deviations from one of the example's own
+//          values. The means of conv and of dy are kept in f64 or in two f32.
+//          Sums over examples (dw) add at most kSumGroup products in f32 and add up groups in f64.
+//          The order of all these sums depends on the shape alone. So neither mean/std nor L*C nor
+//          N adds error.
 // aliasing no output may overlap another tensor
 // empty    N, L or C = 0: y, dx and out are empty; dw is 0. hidden = 0: out = x
-// special  an infinity or a NaN in conv or in dy makes its whole example NaN: all of its y, dx and out, and each dw[k,c]
-//          that sums a term of it. Terms outside 0 <= l < L are left out, not multiplied by 0: for d >= L, dw is 0 but
-//          for the middle tap. Elsewhere infinities and NaNs propagate as in the formula
+// special  An infinity or a NaN in conv or in dy makes its whole example NaN: all of its y, dx and
+//          out, and each dw[k,c] that sums a term of it. Terms outside 0 <= l < L are left out, not
+//          multiplied by 0: for d >= L, dw is 0 except for the middle tap. Elsewhere infinities and
+//          NaNs propagate as in the formula.
 // zero     with w2 = 0 or w1 = 0 (all finite), out has the bits of x
-// repeats  bitwise on one device, whatever the layout, the other examples, the threads, the configuration or what
-//          happened before; dw depends on the other examples by its definition
-// errors   throws Error (usage) that names the tensor and its values, Error (unsupported) that names the size
+// repeats  bitwise on one device, for all layouts, other examples, threads, configurations and
+//          histories; dw depends on the other examples by its definition
+// errors   throws Error (usage) that names the tensor and its values, Error (unsupported) that
+//          names the size
 // source   Cherimoya (Jacob Schreiber)
 #pragma once
 
@@ -76,10 +86,10 @@ struct BlockTensors {
 struct Run {
   int64_t dilation;
   Context& context;
-  void* stream = nullptr;            // a cudaStream_t for CUDA; the work is enqueued there and not waited for
+  void* stream = nullptr;            // a cudaStream_t for CUDA: work is enqueued, not waited for
   std::vector<uint64_t> versions{};  // of the inputs, as in Call; may be empty
 
-  // The input of this number, as what a derived tensor is made from.
+  // Input number `input` as the source of a derived tensor.
   DerivedTensors::Source source(size_t input, const ConstTensorView& view) const {
     return {.version = input < versions.size() ? versions[input] : 0, .data = view.data};
   }
@@ -89,21 +99,24 @@ void conv_norm_cpu(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_cpu(const ConvNormGradTensors& tensors, const Run& run);
 void block_cpu(const BlockTensors& tensors, const Run& run);
 
-// Any size.
+// Any size is served.
 void conv_norm_two_pass(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_two_pass(const ConvNormGradTensors& tensors, const Run& run);
 
-// One thread-block cluster holds an example in shared memory; unsupported if an example is larger than that.
+// One thread-block cluster holds an example in shared memory. Throws Error (unsupported) for a
+// larger example.
 void conv_norm_cluster(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_cluster(const ConvNormGradTensors& tensors, const Run& run);
 
-// conv_norm, then products by cuBLASLt in the storage dtype, which is also that of the tensors between the steps.
+// conv_norm, then products by cuBLASLt. Products and the tensors between steps are in the storage
+// dtype.
 void block_train(const BlockTensors& tensors, const Run& run);
-// Normalisation, both products and the residual in one kernel after the statistics. `factor` is kBF16 or kBF16x3 for f32
-// storage, kF16 or kBF16 as the storage otherwise. hidden % 16 == 0.
+// After the statistics, one kernel does the normalisation, both products and the residual. `factor`
+// is kBF16 or kBF16x3 for f32 storage; for 16-bit storage it is the storage format. hidden % 16 ==
+// 0.
 void block_fused(const BlockTensors& tensors, Factor factor, const Run& run);
-// As the source chooses: the training path where gradients are wanted or block_fused does not serve the size. Its path in
-// the table is for inference and wants none.
+// Chooses as the source does: block_train if gradients are wanted or block_fused does not serve the
+// size, else block_fused. The path in the table is for inference and wants no gradients.
 void block_auto(const BlockTensors& tensors, bool gradients_wanted, const Run& run);
 
 // Throw Error (usage) unless the tensors satisfy the contract above.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launches of the Cheri paths choose among.
+// The configurations that the launches of the Cheri paths choose among.
 #pragma once
 
 #include "kernels/core/op.h"

@@ -82,7 +82,8 @@ DerivedTensors::Held DerivedTensors::get(const std::string& name, int64_t bytes,
                                          const std::vector<Source>& sources, void* stream,
                                          const std::function<void(void* data)>& make) {
   Held held;
-  // Also where it is not used: a later capture of this call needs it and cannot allocate.
+  // It is leased even where it is not used: a later capture of this call needs it and cannot
+  // allocate.
   held.lease_ = workspace_->lease(bytes, stream);
   const bool is_known = !sources.empty() && std::ranges::count(sources, uint64_t{0}, &Source::version) == 0;
   if (!is_known || device_->is_capturing(stream)) {
@@ -102,7 +103,8 @@ DerivedTensors::Held DerivedTensors::get(const std::string& name, int64_t bytes,
     entries_.splice(entries_.begin(), entries_, found);
     found->sources = sources;  // they may have moved
   } else {
-    // What is evicted goes back to the working memory of its own stream, where later work comes after its last use.
+    // Evicted memory goes back to the workspace of its own stream. Later work on that stream runs
+    // after its last use.
     std::erase_if(entries_, [&](const Entry& entry) {
       return is_called(entry) && !has_versions(entry) &&
              std::ranges::equal(entry.sources, sources, {}, &Source::data, &Source::data);

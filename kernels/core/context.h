@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What paths keep between calls on one device: chosen configurations, working memory, tensors made from weights. All of
-// it may make a call faster; none of it may change a result.
+// What paths keep between calls on one device: chosen configurations, working memory, and tensors
+// made from weights. It may make a call faster; it never changes a result.
 //
 // Threads and streams may share a context. It must outlive every graph that was captured with it.
 //
-// Graphs. A call that is captured leases its working memory like any other and gives it back when it returns, so each
-// replay of the graph writes to memory that later calls on that stream, and other graphs captured on it, use as well.
-// Allowed: replays and direct calls in any order on the stream of the capture, or on several streams that events put
-// into one order, as none of them then runs during another. A graph that is replayed at the same time as other work of
-// its stream's calls needs a context of its own: make the call once with that context, capture it with that context,
-// and use the context for nothing else.
+// Graphs. A captured call leases its working memory like any other call and gives it back when it
+// returns. Each replay of the graph then writes to that memory, which later calls on the stream use
+// as well, and so do other graphs captured on it. That is safe as long as no two of them run at the
+// same time: replays and direct calls may come in any order on the stream of the capture, or on
+// several streams that events put into one order. A graph that is replayed at the same time as
+// other work of the stream needs a context of its own: make the call once with that context,
+// capture it with that context, and use the context for nothing else.
 //
-// Streams. What is kept is kept for one stream, told by Device::stream_id(), so a new stream with the handle of a
-// destroyed one gets memory of its own. What was kept for the old one stays until release() or the end of the context.
+// Streams. Everything is kept for one stream, identified by Device::stream_id(). A new stream may
+// get the handle of a destroyed one; it still gets memory of its own. The memory of the old stream
+// stays until release() or until the context ends.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +34,14 @@ namespace assay {
 // A piece of working memory.
 struct Block {
   DeviceBuffer buffer;
-  uint64_t stream;                   // that may use it
+  uint64_t stream;                   // the only one that may use it
   bool in_use;                       // by a lease
-  bool is_written_by_graph = false;  // replays write to it whenever they like
+  bool is_written_by_graph = false;  // replays write to it at any time
 };
 
-// Working memory. What is leased holds anything at all. It is kept for the next lease on the same stream, where it is
-// used only after the work that was enqueued before; it is released with the context, so that a graph can be replayed.
+// Working memory. A leased block holds arbitrary bytes. After the lease the block is kept for the
+// next lease on the same stream, whose work runs after the work enqueued before. Only release() or
+// the end of the context frees a block, so a captured graph can be replayed until then.
 class Workspace {
  public:
   explicit Workspace(Device& device) : device_(&device) {}
@@ -61,22 +64,24 @@ class Workspace {
     Block* block_ = nullptr;
   };
 
-  // At least `bytes`, aligned to 256 bytes, for work on this stream only until the lease ends. Throws Error (usage)
-  // while the stream is being captured and no block is free that is large enough: the same call has to run once before.
+  // A block of at least `bytes`, aligned to 256 bytes, for work on this stream only, until the
+  // lease ends. Throws Error (usage) if the stream is being captured and no free block is large
+  // enough: make the same call once before capturing it.
   Lease lease(int64_t bytes, void* stream);
 
-  // The same for what later calls read: no larger block, and none that a graph was captured with. Not for captures.
+  // The same for memory that later calls read. It never takes a larger block, nor one that a graph
+  // was captured with. The stream must not be capturing.
   Lease lease_to_keep(int64_t bytes, void* stream);
 
-  // All memory that is held and not leased: for tests that spoil it.
+  // Visits all memory that is held and not leased. Tests spoil it.
   void for_each(const std::function<void(void* data, int64_t bytes)>& visit);
 
-  // Gives all memory of the stream that is not leased back to the device.
+  // Gives the stream's memory back to the device, except what is leased.
   void release(uint64_t stream_id);
 
  private:
   friend class Lease;
-  // Of the free blocks of the stream that are allowed the smallest that is large enough, or a new one.
+  // The smallest free block of the stream that is allowed and large enough, or a new block.
   Lease lease_one(int64_t bytes, void* stream, const std::function<bool(const Block&)>& is_allowed);
 
   Device* device_;
@@ -84,10 +89,12 @@ class Workspace {
   std::list<Block> blocks_;
 };
 
-// Tensors made from inputs that rarely change: weights in another dtype. Which values an input holds is told by its
-// version (Call::versions): equal versions other than 0 promise equal values, wherever they lie. An address promises
-// nothing; it only tells what will not be asked for again: what was made from other versions at the same addresses.
-// Without versions, and while a graph is captured (its replays must see new values), the tensor is made anew.
+// Tensors made from inputs that rarely change, such as weights in another dtype. The version of an
+// input (Call::versions) tells which values it holds: equal versions other than 0 promise equal
+// values, at any address. An address promises nothing. It only tells which tensors will not be
+// asked for again: those made from other versions at the same addresses. The tensor is made anew in
+// every call without versions, and in a call that is captured, since replays of the graph must see
+// new values.
 class DerivedTensors {
  public:
   // An input that a tensor is made from.
@@ -109,13 +116,14 @@ class DerivedTensors {
     Workspace::Lease lease_;
   };
 
-  // The tensor called `name`, of this size. `make` enqueues work on `stream` that fills it; it is called if no tensor
-  // of that name and size was made on that stream from inputs of these versions. It must not ask for derived tensors.
+  // The tensor called `name`, of this size. `make` enqueues work on `stream` that fills it. It is
+  // called unless a tensor of that name and size was made on that stream from inputs of these
+  // versions. `make` must not ask for derived tensors.
   Held get(const std::string& name, int64_t bytes, const std::vector<Source>& sources, void* stream,
            const std::function<void(void* data)>& make);
 
-  void release(uint64_t stream_id);  // all that was made on the stream
-  int64_t count() const;             // of tensors that are kept
+  void release(uint64_t stream_id);  // drops all tensors made on the stream
+  int64_t count() const;             // tensors that are kept
 
  private:
   struct Entry {
@@ -142,8 +150,8 @@ class Context {
   Workspace& workspace() { return workspace_; }
   DerivedTensors& derived() { return derived_; }
 
-  // Gives back what is kept for a stream. For a program that makes streams again and again: to be called before it
-  // destroys one, unless a graph that was captured on it lives on.
+  // Gives back what is kept for a stream. A program that makes streams again and again calls it
+  // before it destroys one, unless a graph captured on that stream lives on.
   void release(void* stream);
 
  private:
@@ -156,7 +164,8 @@ class Context {
 // The context of a call. Throws Error (usage) if it has none.
 Context& context_of(const Call& call);
 
-// A number that no other call of this function has returned: for an input whose values have changed.
+// A new version for an input whose values have changed: no other call of this function has returned
+// it.
 uint64_t new_version();
 
 }  // namespace assay

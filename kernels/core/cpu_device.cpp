@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU as a device: anonymous mappings, the steady clock, and a cache that is flushed by writing past it.
+// The CPU as a device. Memory is mapped anonymously, the steady clock tells the time, and writing
+// more than the cache holds flushes it.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 namespace assay {
 namespace {
 
-// Huge pages need the alignment; it also keeps tensors clear of each other's cache lines.
+// Huge pages need this alignment. It also keeps tensors off each other's cache lines.
 constexpr int64_t kAlignment = int64_t{2} << 20;
 
 std::string cpu_model() {
@@ -57,8 +58,9 @@ class CpuDevice final : public Device {
     if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
     char* end = begin + length + kAlignment;
     if (aligned + length < end) munmap(aligned + length, static_cast<size_t>(end - aligned) - length);
-    // Sparse mappings keep small pages, for a huge page for each touched element would cost real memory. So do small
-    // ones: clearing a huge page takes longer than all that is done with them.
+    // Sparse mappings keep small pages, since one touched element would take a whole huge page of
+    // real memory. Small mappings keep them, too: clearing a huge page takes longer than all work
+    // on them.
     if (bytes >= 2 * kAlignment && bytes <= info_.memory_bytes / 4) madvise(aligned, length, MADV_HUGEPAGE);
     return aligned;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine that paths run on, seen from the harness: its memory, its stream, its clock.
+// A device that paths run on, as the harness sees it: memory, streams, a clock.
 #pragma once
 
 #include <cstddef>
@@ -39,18 +39,19 @@ class Device {
   // Throws Error (device) if there is not enough.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
-  virtual bool host_can_access() const = 0;  // allocations are ordinary host memory
+  virtual bool host_can_access() const = 0;  // whether allocations are ordinary host memory
   virtual void copy_to_device(void* device, const void* host, int64_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, int64_t bytes) = 0;
 
   virtual void* stream() const = 0;  // for Call::stream
-  virtual void* other_stream() = 0;  // a second one; the same where a device has none
-  // Which stream a handle stands for: no other stream of this process has the number or ever had it. A handle may stand
-  // for another stream in another thread (cudaStreamPerThread) and after its stream has been destroyed. A stream that is
-  // being captured keeps the number that its handle had last, so a handle whose stream is destroyed has to be forgotten.
+  virtual void* other_stream() = 0;  // a second stream; the same one if the device has only one
+  // The number of the stream that a handle stands for. No other stream of this process has it or
+  // ever had it. A handle may stand for another stream in another thread (cudaStreamPerThread), and
+  // again after its stream has been destroyed. While a stream is being captured, its handle gets
+  // the number that it had last. So call forget_stream() for a handle whose stream is destroyed.
   virtual uint64_t stream_id(void* stream) const { return reinterpret_cast<uintptr_t>(stream); }
   virtual void forget_stream(void*) {}
-  // Both throw Error (device) if a kernel failed.
+  // Wait for the work on a stream. Both throw Error (device) if a kernel failed.
   virtual void synchronize(void* stream) = 0;
   void synchronize() { synchronize(stream()); }
 
@@ -58,16 +59,16 @@ class Device {
   virtual void copy(void* to, const void* from, int64_t bytes, void* stream) = 0;
   virtual void fill(void* memory, unsigned char byte, int64_t bytes, void* stream) = 0;
 
-  // Time that `work`, enqueued on `stream`, takes on the device, from an idle stream to an idle stream. [s]
+  // [s] The time from an idle stream until the `work` enqueued on it is complete.
   virtual double time(const std::function<void()>& work, void* stream) = 0;
   double time(const std::function<void()>& work) { return time(work, stream()); }
 
-  // Records what `work` enqueues on stream() without running it; the result enqueues it there, again and again. Empty
-  // if the device has no graphs.
+  // Records what `work` enqueues on stream() without running it. The returned function enqueues it
+  // on stream() each time it is called. Returns an empty function if the device has no graphs.
   virtual std::function<void()> capture(const std::function<void()>& work) = 0;
   virtual bool is_capturing(void* stream) const = 0;
 
-  // Replaces the contents of the caches by data that nobody uses; on a GPU, half of it modified, as a copy leaves it.
+  // Fills the caches with data that nobody uses. On a GPU half of it is modified, as after a copy.
   virtual void flush_cache() = 0;
 };
 

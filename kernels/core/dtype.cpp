@@ -19,7 +19,7 @@ double power_of_two(int exponent) {
   return std::bit_cast<double>(bits);
 }
 
-// Exponent of the last significand bit of numbers as large as |value|, value finite.
+// The exponent of the last significand bit of a number as large as |value|. `value` is finite.
 int last_bit_exponent(FloatFormat format, double value) {
   const auto field = static_cast<int>(std::bit_cast<uint64_t>(value) >> 52 & 0x7FF);
   return std::max(field - 1023, format.min_exponent) - (format.precision - 1);
@@ -34,11 +34,12 @@ uint16_t encode16(FloatFormat format, double value) {
   if (std::isinf(value)) return sign | infinity;
 
   const int last = last_bit_exponent(format, value);
-  // Beside 2^52 a double has no bits for a fraction, and rounds it away to nearest even.
+  // A double beside 2^52 has no fraction bits, so adding 2^52 rounds the fraction away, to nearest
+  // even.
   const double rounded = (std::abs(value) * power_of_two(-last) + 0x1p52) - 0x1p52;
   const auto units = static_cast<uint32_t>(rounded);
-  // units < 2^stored: subnormal, exponent field 0. Otherwise the hidden bit lands on the exponent field and
-  // raises it by one, which also carries a significand that rounded up to 2^precision.
+  // units < 2^stored: subnormal, exponent field 0. Otherwise the hidden bit lands on the exponent
+  // field and raises it by one, which also carries a significand that rounded up to 2^precision.
   const int field = last + stored - format.min_exponent;
   const uint32_t bits = (static_cast<uint32_t>(field) << stored) + units;
   return static_cast<uint16_t>(sign | (bits < infinity ? bits : infinity));
@@ -99,7 +100,8 @@ DType parse_dtype(std::string_view text) {
   for (DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
     if (text == name_of(dtype)) return dtype;
   }
-  // Of f64 are recipes and files, not what a path stores: to ask for it is no mistake, to propose it would be one.
+  // Recipes and files may be f64, and parsing it is no error. No path stores f64, so the message
+  // does not offer it.
   throw usage_error("dtype '{}' is not one of f32, f16, bf16", text);
 }
 

@@ -20,24 +20,26 @@ struct bf16 {
   uint16_t bits;
 };
 
-// A binary floating-point format with gradual underflow: significands of `precision` bits (the leading bit
-// included), normal numbers from 2^min_exponent up to (2 - 2^(1-precision)) * 2^max_exponent.
+// A binary floating-point format with gradual underflow. A significand has `precision` bits, the
+// leading bit included. Normal numbers range from 2^min_exponent to
+// (2 - 2^(1-precision)) * 2^max_exponent.
 struct FloatFormat {
   int precision;     // [bits]
-  int min_exponent;  // of the smallest normal number
-  int max_exponent;  // of the largest finite number
+  int min_exponent;  // exponent of the smallest normal number
+  int max_exponent;  // exponent of the largest finite number
 };
 
 FloatFormat format_of(DType dtype);
 size_t size_of(DType dtype);               // [bytes]
 std::string_view name_of(DType dtype);     // "f64", "f32", "f16", "bf16"
 DType parse_dtype(std::string_view text);  // throws Error for any other text
-double unit_roundoff(DType dtype);         // 2^-precision: the largest relative error of one rounding
+double unit_roundoff(DType dtype);         // 2^-precision: largest relative error of one rounding
 double max_finite(DType dtype);            // the largest finite value
 double smallest_subnormal(DType dtype);    // the smallest positive value
-double ulp_at(DType dtype, double value);  // distance between neighbours of `dtype` at |value|; value finite
+double ulp_at(DType dtype, double value);  // spacing of `dtype` at |value|, value finite
 
-// Round to nearest, ties to even; overflow to infinity; subnormals kept; NaN to a quiet NaN of the same sign.
+// Round to nearest, ties to even. Too large a value becomes an infinity, subnormals are kept, and a
+// NaN becomes a quiet NaN of the same sign.
 f16 to_f16(double value);
 bf16 to_bf16(double value);
 double to_double(f16 value);   // exact

@@ -13,7 +13,8 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-// The number that stands after a word of a file; not if there is none.
+// The number that follows a word of a file, if there is one. An empty word asks for the first
+// number.
 std::optional<double> number_after(const char* file, std::string_view word) {
   std::ifstream in(file);
   double number = 0;
@@ -29,7 +30,8 @@ double available_on_machine() {
   return kibibytes ? *kibibytes * 1024 : kUnknown;
 }
 
-// Of version 2, as containers see their own; a limit of "max" is no number. What files were cached in can be taken.
+// Memory left in the control group (version 2), as a container sees its own. A limit of "max" is no
+// number. Memory that caches files can be taken.
 double available_in_group() {
   const auto limit = number_after("/sys/fs/cgroup/memory.max", "");
   const auto used = number_after("/sys/fs/cgroup/memory.current", "");

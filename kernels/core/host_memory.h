@@ -3,8 +3,8 @@
 
 namespace assay {
 
-// What this process can take without swapping: of the machine, or of the control group that it runs in if that has less.
-// [bytes] Infinite where the system does not say.
+// [bytes] The memory that this process can take without swapping: that of the machine, or that of
+// the control group it runs in if that is less. Infinite where the system does not tell.
 double available_host_memory();
 
 }  // namespace assay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operation is, and what ways there are to compute it: the tables that every other layer reads.
+// What an operation is and which paths compute it: the tables that every other layer reads.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<std::pair<std::string, int64_t>> values) : values_(values) {}
 
-  int64_t operator[](std::string_view key) const;  // throws Error (usage) if there is no such dimension
+  int64_t operator[](std::string_view key) const;  // throws Error (usage) for an unknown key
   bool contains(std::string_view key) const;
   void set(std::string_view key, int64_t value);  // appends, or replaces the value
   const std::vector<std::pair<std::string, int64_t>>& values() const { return values_; }
@@ -36,18 +36,18 @@ class Dims {
 struct DimInfo {
   std::string_view key;
   int64_t min;
-  int64_t max;  // the largest size that any path serves
-  std::vector<int64_t>
-      edges;  // sizes at which some path changes its behaviour: vector, tile and chunk lengths
+  int64_t max;  // the largest size that some path serves
+  // Sizes at which some path changes its behaviour: vector, tile and chunk lengths.
+  std::vector<int64_t> edges;
   std::string_view meaning;
 };
 
-// A tensor of an op. `shape` names a dimension or gives a number for each axis, outermost first: "b t d", "3
-// c".
+// A tensor of an op. `shape` has a dimension or a number for each axis, outermost first: "b t d" or
+// "3 c".
 struct TensorInfo {
   std::string_view name;
   std::string_view shape;
-  std::optional<DType> dtype;  // the case's storage dtype when absent
+  std::optional<DType> dtype;  // absent: the storage dtype of the case
   std::string_view meaning;
 };
 
@@ -60,9 +60,9 @@ enum class Factor : uint8_t {
   kStored,  // as they are in memory, or in f32
   kF16,     // rounded to f16
   kBF16,    // rounded to bf16
-  kBF16x3,  // hi + lo, both bf16; hi*hi + hi*lo + lo*hi is computed, lo*lo is left out
+  kBF16x3,  // hi + lo, both bf16: hi*hi + hi*lo + lo*hi is computed, lo*lo is left out
   kTF32,    // rounded to tf32
-  kTF32x3,  // as kBF16x3, of two tf32
+  kTF32x3,  // as kBF16x3, hi and lo in tf32
 };
 std::string_view name_of(Factor factor);  // "bf16x3"
 
@@ -71,9 +71,9 @@ struct Recipe {
   DType storage;                    // of inputs and outputs in memory
   DType product;                    // of each product of two stored values
   DType accumulate;                 // of sums of products
-  Factor factor = Factor::kStored;  // of matrix products
-  DType intermediate =
-      DType::kF32;                // of tensors between the steps of an op, where a path puts them into memory
+  Factor factor = Factor::kStored;  // of the factors of matrix products
+  // Of tensors between the steps of an op, if a path puts them into memory.
+  DType intermediate = DType::kF32;
   std::string to_string() const;  // "bf16 storage, f32 products, f32 sums, one rounding to bf16"
 };
 
@@ -83,7 +83,7 @@ class Config {
   Config() = default;
   Config(std::initializer_list<std::pair<std::string, int64_t>> values) : values_(values) {}
 
-  int64_t operator[](std::string_view key) const;  // throws Error (internal) if there is no such value
+  int64_t operator[](std::string_view key) const;  // throws Error (internal) for an unknown key
   std::string to_string() const;                   // "rows=4,threads=256"
 
   bool operator==(const Config&) const = default;
@@ -95,8 +95,9 @@ class Config {
 // A launch with several configurations, among which the tuner chooses (kernels/core/tuner.h).
 struct Tunable {
   std::string name;  // unique in the program, without '/', ':' and '+': "cheri_conv_norm_apply"
-  int version;       // another one after each change of the kernel: choices of other versions do not count
-  std::vector<Config> configs;  // the first is used where trials cannot run
+  // Changes with each change of the kernel: saved choices of other versions do not count.
+  int version;
+  std::vector<Config> configs;  // the first that fits is used where trials cannot run
 };
 
 // What an ideal implementation moves and computes: each input read once, each output written once.
@@ -110,18 +111,19 @@ std::string_view name_of(DeviceKind kind);  // "cpu", "cuda"
 
 class Context;
 
-// One request to compute: the tensors in the order of the op's tables, in memory that the path's device can
-// reach.
+// One request to compute. Tensors are in the order of the op's tables, in memory that the path's
+// device can access.
 struct Call {
   Dims dims;
   DType dtype;
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
-  void* stream = nullptr;  // a cudaStream_t for CUDA paths; the work is enqueued there and not waited for
-  // Of the path's device; needed by paths that keep something between calls. That of a GPU has to be the current device
-  // of the thread that runs the path.
+  void* stream = nullptr;  // a cudaStream_t for CUDA paths, which enqueue work and do not wait
+  // The context of the path's device. Paths that keep something between calls need one. A GPU must
+  // be the current device of the thread that runs the path.
   Context* context = nullptr;
-  // One for each input, or none. Equal versions other than 0 promise equal values (kernels/core/context.h).
+  // One version for each input, or none at all. Equal versions other than 0 promise equal values
+  // (kernels/core/context.h).
   std::vector<uint64_t> versions{};
 };
 
@@ -132,17 +134,18 @@ struct Path {
   std::vector<DType> dtypes;
   bool deterministic;  // equal inputs give equal bits, call after call
   Recipe (*recipe)(const Dims&, DType storage);
-  std::function<std::optional<std::string>(const Dims&, DType)>
-      unsupported;  // why not, or nothing; may be empty. run() refuses the same by an Error (unsupported)
-  std::function<void(const Call&)> run;  // throws Error; returns before a CUDA path has finished
+  // The reason why the path cannot serve a problem, or nothing. An empty function refuses nothing.
+  // run() throws Error (unsupported) for the same problems.
+  std::function<std::optional<std::string>(const Dims&, DType)> unsupported;
+  std::function<void(const Call&)> run;  // throws Error; does not wait for a CUDA path
   std::string_view summary;
-  std::vector<const Tunable*> tunables{};  // what its launches choose among; empty for most paths
+  std::vector<const Tunable*> tunables{};  // what its launches choose among
 };
 
 // f32 products and sums, and one rounding to the storage dtype.
 Recipe f32_recipe(const Dims&, DType storage);
 
-// A path with that recipe which serves f32, f16 and bf16 and repeats its bits.
+// A deterministic path with that recipe that serves f32, f16 and bf16.
 Path f32_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,
               std::string_view summary);
 
@@ -154,7 +157,7 @@ struct Op {
   std::vector<TensorInfo> outputs;
   Cost (*cost)(const Dims&, DType storage);
   std::vector<Path> paths;
-  int degree = 2;  // how many elements of inputs are multiplied in one term, at most
+  int degree = 2;  // the most input elements that are multiplied in one term
 
   const Path& path(std::string_view name) const;  // throws Error (usage)
 };
@@ -162,7 +165,8 @@ struct Op {
 // Throws Error (usage) unless `dims` has exactly the op's dimensions, each within its range.
 void require_dims(const Op& op, const Dims& dims);
 
-// Bytes of all inputs and outputs, dense; not a number of bytes that any machine has if it would exceed 2^62.
+// [bytes] All inputs and outputs, dense. A sum above 2^62 is returned as a number that exceeds any
+// machine.
 int64_t tensor_bytes(const Op& op, const Dims& dims, DType storage);
 
 }  // namespace assay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks that every op makes of the tensors of a call.
+// The checks that every op makes on the tensors of a call.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace assay {
 
-// A tensor of a call, and what the op's contract asks of it.
+// A tensor of a call, with the shape and the dtype that the op's contract asks for.
 struct Operand {
   std::string_view name;
   ConstTensorView view;
@@ -17,8 +17,8 @@ struct Operand {
   DType dtype;
 };
 
-// Throws Error (usage), naming the operand and its values, unless every operand has its shape and its dtype, and the
-// outputs share no memory with another operand (kernels/core/tensor.h).
+// Throws Error (usage), naming the operand and its values, unless every operand has its shape and
+// its dtype and no output shares memory with another operand (kernels/core/tensor.h).
 void require_operands(std::span<const Operand> inputs, std::span<const Operand> outputs);
 
 }  // namespace assay

@@ -6,9 +6,10 @@
 
 #include <algorithm>
 
-// libtbb is built without ThreadSanitizer, which therefore sees none of its synchronisation. Under it this file, where
-// all of TBB's templates are, is not instrumented either, and two calls say what parallel_for guarantees: what was
-// written before it is seen by the bodies, and what they write is seen after it. The bodies are instrumented.
+// libtbb is built without ThreadSanitizer, which therefore cannot see its synchronisation. This
+// file holds all of TBB's templates and is not instrumented under ThreadSanitizer either. Two calls
+// state what parallel_for guarantees instead: the bodies see what was written before it, and after
+// it the caller sees what they wrote. The bodies are instrumented.
 #if ASSAY_TSAN
 extern "C" {
 void __tsan_acquire(void* address);

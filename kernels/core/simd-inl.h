@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CPU paths do with Highway vectors of f32, 16 at most: storage types to f32 and back, plain and streaming
-// stores, tails, prefetches.
+// What CPU paths do with Highway vectors of at most 16 f32: conversion of storage types to f32 and
+// back, plain and streaming stores, tails, prefetches.
 //
-// A source is compiled once per instruction set, and this header with it, so a guard that foreach_target.h toggles takes
-// the place of `#pragma once`. The source says where it lies, and then includes this instead of Highway's headers:
+// A source is compiled once per instruction set, and this header with it. So a guard that
+// foreach_target.h toggles takes the place of `#pragma once`. The source names its own path, then
+// includes this header instead of Highway's:
 //
 //   #undef HWY_TARGET_INCLUDE
 //   #define HWY_TARGET_INCLUDE "kernels/<op>/cpu.cpp"
 //   #include "kernels/core/simd-inl.h"
 //
-// Equal elements get equal bits if every layout and every tail meets the same vector operations: rows that do not lie
-// densely are copied to dense ones first, and the last vector of a row is filled up.
+// Equal elements get equal bits only if every layout and every tail goes through the same vector
+// operations. So rows that are not dense are copied to dense ones first, and the last vector of a
+// row is filled up.
 
-// The other x86 targets would add compile time, and hardly speed: this work waits for memory. Vectors whose length only
-// the machine knows cannot be kept in arrays. Sanitizers look at one set of vectors, as the sources are the same.
+// The other x86 targets would cost compile time and gain hardly any speed, since this work waits
+// for memory. Vectors whose length is known at run time only cannot be kept in arrays. Sanitizers
+// need one set of vectors only, since the sources are the same.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ASSAY_UNSANITIZED_TARGETS HWY_AVX3
 #else
@@ -57,10 +60,11 @@ using VU32 = hn::Vec<U32>;
 using VU16 = hn::Vec<U16>;
 constexpr int kLanes = hn::MaxLanes(F32());
 
-// Where the hardware does not convert f16, Highway's emulation loses subnormals, infinities and NaNs.
+// Where the hardware does not convert f16, Highway's emulation loses subnormals, infinities and
+// NaNs.
 constexpr bool kConvertsF16 = (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64;
 
-// How a storage type lies in vectors of kLanes elements, and how those become f32 and back.
+// A vector of kLanes elements of a storage type, and its conversion to f32 and back.
 template <class T>
 struct Storage;
 
@@ -79,9 +83,9 @@ struct Storage<bf16> {
     return hn::DemoteTo(U16(), hn::BitCast(I32(), hn::ShiftRight<16>(round_high(v))));
   }
 
-  // Rounds to nearest even in the upper half: adds half a unit, or a bit less if the kept part is even. A NaN must have
-  // an empty lower half, as all have that come from bf16 operands: nothing is carried then, and it stays a NaN of its
-  // sign.
+  // Rounds to nearest even in the upper half: adds half a unit, or a bit less if the kept part is
+  // even. The lower half of a NaN must be empty, which holds for every NaN that comes from bf16
+  // operands: nothing is carried then, and it stays a NaN of its sign.
   static VU32 round_high(V32 v) {
     const U32 u32;
     const VU32 bits = hn::BitCast(u32, v);
@@ -119,7 +123,8 @@ struct Storage<f16> {
   }
 };
 
-// Two elements of 16 bits side by side in a 32-bit lane, the first in the lower half, as f32 and back.
+// Two elements of 16 bits side by side in a 32-bit lane, the first in the lower half, as f32 and
+// back.
 template <class T>
 struct Pairs;
 
@@ -153,8 +158,8 @@ HWY_INLINE V32 load(const T* from) {
   return Storage<T>::widen(hn::LoadU(typename Storage<T>::Tag(), reinterpret_cast<const Lane<T>*>(from)));
 }
 
-// A streaming store goes past the caches, which saves reading the line that it overwrites. `to` is a multiple of the
-// vector's size then, and hwy::FlushStream() follows the last of them.
+// A streaming store bypasses the caches, which saves reading the line that it overwrites. For one,
+// `to` must be a multiple of the vector's size, and hwy::FlushStream() must follow the last one.
 template <class Tag>
 HWY_INLINE void write(hn::Vec<Tag> v, Tag tag, hn::TFromD<Tag>* to, bool stream) {
   // Highway would write 16 bytes of a shorter vector, too.
@@ -176,7 +181,8 @@ HWY_INLINE V32 power_of_two(hn::Vec<I32> n) {
   return hn::BitCast(F32(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(I32(), 127))));
 }
 
-// 2^f for f within +-0.5, by its Taylor series: ln(2)^i / i!, the first that is left out below 2^-27.
+// 2^f for |f| <= 0.5, by the Taylor terms ln(2)^i / i! * f^i. The first term left out is below
+// 2^-27.
 HWY_INLINE V32 power_of_fraction(V32 f) {
   const F32 f32;
   V32 power = hn::Set(f32, 1.52527338e-5f);
@@ -189,15 +195,15 @@ HWY_INLINE V32 power_of_fraction(V32 f) {
   return hn::MulAdd(power, f, hn::Set(f32, 1));
 }
 
-// Copies the last elements of a row, and fills up with zeros.
+// Copies the last elements of a row and fills the rest with zeros.
 template <class T, int64_t kSize>
 const T* fill_up(const T* from, int64_t count, T (&to)[kSize]) {
   std::fill_n(std::copy_n(from, count, to), kSize - count, T{});
   return to;
 }
 
-// Fetches kCount elements that will be read soon, as far as the second cache level. What is fetched lies pages away
-// from what is read now, where the hardware does not look ahead.
+// Prefetches kCount elements into the second cache level. They will be read soon, but lie pages
+// away from what is read now, where the hardware does not look ahead.
 template <int64_t kCount, class T>
 HWY_INLINE void prefetch(const T* from) {
   constexpr int64_t kLine = 64;  // [bytes]

@@ -10,7 +10,8 @@
 
 namespace assay {
 
-// Calls fn(std::integral_constant<int, value>{}). The value lies in kFirst..kLast: whoever calls has checked it.
+// Calls fn(std::integral_constant<int, value>{}). The caller has checked that the value lies in
+// kFirst..kLast.
 template <int kFirst, int kLast, class Fn>
 void visit_integer(int64_t value, Fn&& fn) {
   if (value == kFirst) return fn(std::integral_constant<int, kFirst>{});
@@ -21,7 +22,8 @@ void visit_integer(int64_t value, Fn&& fn) {
   }
 }
 
-// visit() for paths that store nothing in double: calls fn(std::type_identity<T>{}) with T = float, f16 or bf16.
+// visit() for paths that store nothing in double: calls fn(std::type_identity<T>{}) with T = float,
+// f16 or bf16.
 template <class Fn>
 void visit_storage(DType dtype, Fn&& fn) {
   visit(dtype, [&]<class T>(std::type_identity<T> type) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When CPU paths write past the caches, which saves reading the lines that they overwrite.
+// When CPU paths write past the caches. Such a write does not read the line that it overwrites.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 
 namespace assay {
 
-// [bytes] The outputs of a call that together take at least so many are written past the caches: more than a core has
-// for itself.
+// [bytes] Outputs of a call that take at least this much together are written past the caches. A
+// core has less cache for itself.
 inline constexpr int64_t kStreamingThreshold = int64_t{8} << 20;
 
 // Whether these outputs of a call reach the threshold.
 bool outgrow_caches(std::initializer_list<TensorView> outputs);
 
-// Another threshold for all calls while it lives, so that tests reach streaming stores with few elements. One at a time.
+// Sets another threshold for all calls while it lives, so that tests reach streaming stores with
+// few elements. Only one may live at a time.
 class StreamingThreshold {
  public:
   explicit StreamingThreshold(int64_t bytes);

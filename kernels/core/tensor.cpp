@@ -104,7 +104,8 @@ void require_input(std::string_view operand, const ConstTensorView& view) {
 void require_output(std::string_view operand, const ConstTensorView& view) {
   require_input(operand, view);
   if (view.size() == 0) return;
-  // No two elements share memory if, from the smallest stride up, each stride steps over all that is inside.
+  // No two elements share memory if each stride, from the smallest up, steps over everything inside
+  // it.
   std::vector<std::pair<int64_t, int64_t>> steps;  // (stride, size)
   for (int i = 0; i < view.shape.rank(); ++i) {
     if (view.shape[i] > 1) steps.emplace_back(view.strides[i], view.shape[i]);

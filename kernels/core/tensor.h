@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided tensors that somebody else owns: a pointer, a dtype, sizes and strides.
+// Views of strided tensors: a pointer, a dtype, sizes and strides. A view does not own its memory.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@ namespace assay {
 
 inline constexpr int kMaxRank = 6;
 
-// Up to kMaxRank 64-bit numbers, one per dimension: the sizes of a tensor, its strides, or an index into it.
+// Up to kMaxRank 64-bit numbers, one per dimension: the sizes of a tensor, its strides, or an index
+// into it.
 class Extents {
  public:
   Extents() = default;
@@ -37,9 +38,9 @@ class Extents {
   std::array<int64_t, kMaxRank> values_{};
 };
 
-int64_t element_count(const Extents& shape);                      // product of the sizes; throws beyond 2^62
-Extents dense_strides(const Extents& shape);                      // [elements], row-major; all 1 if empty
-Extents index_of(int64_t flat, const Extents& shape);             // row-major position to index
+int64_t element_count(const Extents& shape);                      // the product; throws above 2^62
+Extents dense_strides(const Extents& shape);                      // row-major; all 1 if empty
+Extents index_of(int64_t flat, const Extents& shape);             // index of a row-major position
 int64_t offset_of(const Extents& index, const Extents& strides);  // [elements]
 
 template <class Void>
@@ -47,7 +48,7 @@ struct BasicTensorView {
   Void* data = nullptr;
   DType dtype = DType::kF32;
   Extents shape;
-  Extents strides;  // [elements], one per dimension, each >= 0; 0 repeats an input along that dimension
+  Extents strides;  // [elements], each >= 0; 0 repeats an input along that dimension
 
   int64_t size() const { return element_count(shape); }
   bool is_dense() const { return size() == 0 || strides == dense_strides(shape) || size() == 1; }
@@ -71,13 +72,15 @@ using ConstTensorView = BasicTensorView<const void>;
 // Bytes from `data` to the end of the furthest element; 0 for an empty tensor.
 int64_t span_bytes(const ConstTensorView& view);
 
-// Throw Error (usage), naming the operand and its values, unless ...
+// Each throws Error (usage), naming the operand and its values, unless the tensor is as asked.
 void require_shape(std::string_view operand, const ConstTensorView& view, const Extents& shape);
 void require_dtype(std::string_view operand, const ConstTensorView& view, DType dtype);
-void require_input(std::string_view operand, const ConstTensorView& view);  // strides >= 0, aligned, not null
-void require_output(std::string_view operand,
-                    const ConstTensorView& view);  // and no two elements share memory
-// ... the byte ranges that the two tensors span are disjoint (conservative for interleaved views).
+// Asks for strides >= 0, an aligned address, and a pointer that is not null.
+void require_input(std::string_view operand, const ConstTensorView& view);
+// Asks for what require_input() asks for, and that no two elements share memory.
+void require_output(std::string_view operand, const ConstTensorView& view);
+// Asks for disjoint byte ranges from the first to the last element. Refuses some interleaved views
+// that share no element.
 void require_disjoint(std::string_view a_name, const ConstTensorView& a, std::string_view b_name,
                       const ConstTensorView& b);
 

@@ -13,9 +13,9 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kSchema = "assay.choices/1";
-constexpr int kTimings = 5;  // of each configuration, after one run that is not timed; the shortest counts
+constexpr int kTimings = 5;  // of each configuration, after an untimed run; the shortest counts
 
-// What a choice depends on beside its key.
+// What a choice depends on besides its key.
 std::string identity(const DeviceInfo& info) {
   return fmt::format("{}, {}, {} units", info.model, info.driver.empty() ? "no driver" : info.driver,
                      info.units);
@@ -46,7 +46,7 @@ Pruned prune(const Launch& launch) {
   return pruned;
 }
 
-// Memory for trials, in place of what a trial would change.
+// Memory for trials, in place of buffers that a trial would change.
 class TrialBuffers {
  public:
   // Throws Error (device) if there is not enough memory.
@@ -93,9 +93,9 @@ struct Loaded {
     int version;
     double seconds;
   };
-  std::optional<std::string> refused;  // why nothing can be taken
+  std::optional<std::string> refused;  // the reason why nothing is taken
   std::vector<Entry> taken;
-  std::vector<std::string> left_out;  // why each of the other entries was
+  std::vector<std::string> left_out;  // the reason for each other entry
 };
 
 // Throws nlohmann::json::exception for a text that does not hold choices.
@@ -315,7 +315,7 @@ void Tuner::save(const std::filesystem::path& file) const {
                                    {"config", choice->config->to_string()},
                                    {"seconds", *choice->seconds}});
   }
-  // A name that no other thread, process or machine uses.
+  // The temporary name is used by no other thread, process or machine.
   std::random_device entropy;
   const std::filesystem::path unfinished =
       fmt::format("{}.{:08x}{:08x}.unfinished", file.string(), entropy(), entropy());

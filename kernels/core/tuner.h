@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choosing among configurations of a launch by timing them, without anybody noticing.
+// The tuner chooses among configurations of a launch by timing them. No result shows that it did.
 //
-// A launch says what it does to each of its buffers (its role) and gets their addresses from the tuner, so that a trial
-// can run on other memory than the caller's:
+// A launch tells what it does to each of its buffers (its role) and gets their addresses from the
+// tuner. So a trial can run on other memory than the caller's:
 //
 //   role         a trial runs on           before each trial      before the real call
 //   read         the caller's buffer       -                      -
@@ -11,15 +11,17 @@
 //   update       memory of the tuner       copied from the caller -
 //   scratch      the caller's buffer       -                      -
 //
-// A configuration may change where and when work is done, never the order of a sum: every configuration gives the same
-// bits, and which one was chosen cannot be seen in a result.
+// A configuration may change where and when work is done, never the order of a sum. So every
+// configuration gives the same bits, and no result shows which one was chosen.
 //
-// Choices are kept by (tunable, key) and can be saved to a file and loaded. A file that is broken or not ours, from another
-// device, another driver, another version of the tunable, or with an unknown configuration, is not trusted: what does
-// not fit is left out, with its reason, and tuned again when it is needed.
+// Choices are kept by (tunable, key). They can be saved to a file and loaded again. load() leaves
+// out every entry that does not fit and gives the reason: a broken or foreign file, another device
+// or driver, another version of the tunable, or an unknown configuration. A launch without a choice
+// is tuned when it is next called.
 //
-// Threads may share a tuner. The first one to ask for a key tunes it; the others wait for its choice. So a launch must
-// not call the tuner again, and must not wait for other work than its own; parallel_for() does not.
+// Threads may share a tuner. The first thread to ask for a key tunes it, and the others wait for
+// its choice. So a launch must neither call the tuner again nor wait for work other than its own;
+// parallel_for() does neither.
 #pragma once
 
 #include <atomic>
@@ -46,74 +48,78 @@ namespace assay {
 const Config* find_config(const Tunable& tunable, std::string_view text);
 
 enum class Role : uint8_t {
-  kRead,        // only read
-  kWrite,       // overwritten, whatever it held
-  kAccumulate,  // added to: zero before the launch
-  kUpdate,      // read and overwritten: a second run would see the first
-  kScratch,     // holds nothing before and nothing after that anybody reads
+  kRead,        // is only read
+  kWrite,       // is overwritten, whatever it held
+  kAccumulate,  // is added to: zero before the launch
+  kUpdate,      // is read and overwritten: a second run would read what the first wrote
+  kScratch,     // holds nothing that anybody reads before or after the launch
 };
 std::string_view name_of(Role role);  // "read"
 
 struct Buffer {
   std::string_view name;
   Role role;
-  void* data;     // on the device; only read where the role is kRead
+  void* data;     // on the device; never written if the role is kRead
   int64_t bytes;  // [bytes] from `data` on
 };
 
-// A buffer that spans a tensor from its first to its last element. Throws Error (internal) for an accumulated tensor with
-// gaps between its elements: they would be zeroed, too, and are not the launch's. Such a launch accumulates in dense
-// working memory.
+// A buffer that spans a tensor from its first to its last element. Throws Error (internal) for an
+// accumulated tensor with gaps between its elements: zeroing the buffer would overwrite the gaps,
+// which are not the launch's. Such a launch accumulates in dense working memory.
 Buffer buffer_of(std::string_view name, Role role, const ConstTensorView& view);
 
 struct Launch {
   const Tunable* tunable;
-  std::string key;  // of everything that decides which configuration is best or fits: see tuning_key()
-  std::function<std::optional<std::string>(const Config&)>
-      unfit;  // why this one cannot run here; may be empty
+  std::string key;  // all that decides which configuration fits and is best: tuning_key()
+  // The reason why a configuration cannot run here, if there is one. An empty function allows all.
+  std::function<std::optional<std::string>(const Config&)> unfit;
   std::vector<Buffer> buffers;
   // Enqueues the work on `stream`; `data[i]` is where buffer i lies in this run.
   std::function<void(const Config& config, std::span<void* const> data)> run;
   void* stream = nullptr;
 };
 
-// Dimensions, dtype, and the strides and alignment of every tensor of a call.
+// The dimensions and dtype of a call, and the strides and alignment of each of its tensors.
 std::string tuning_key(const Call& call);
 
 class Tuner {
  public:
   explicit Tuner(Device& device) : device_(&device) {}
 
-  // Runs the launch with the forced configuration, the chosen one, or after trials with the fastest one that fits.
-  // Throws Error (unsupported) if none fits or the forced one does not, Error (usage) if trials would have to run while
-  // the stream is being captured into a graph. If memory for trials is short, the first that fits is chosen, but not
-  // saved.
+  // Runs the launch with the forced configuration, else with the chosen one. If there is no choice
+  // yet, trials choose the fastest configuration that fits. Throws Error (unsupported) if none fits
+  // or the forced one does not. Throws Error (usage) if trials are needed while the stream is being
+  // captured into a graph. If memory for trials is short, the first configuration that fits is
+  // chosen; that choice is not saved.
   void run(const Launch& launch);
 
-  // From now on every launch of the tunable uses this configuration, until it is given no value.
+  // Makes every launch of the tunable use this configuration. No value ends that.
   void force(const std::string& tunable, std::optional<Config> config);
 
-  // Whether launches without a choice are tuned; otherwise they run the first configuration that fits.
+  // Whether a launch without a choice is tuned. If not, it runs the first configuration that fits.
   void allow_trials(bool allowed);
 
-  void forget();            // all choices, as if nothing had been tuned
+  void forget();            // drops all choices
   int64_t trials() const;   // configurations that were timed so far
   int64_t choices() const;  // keys that were asked for
 
   // Throw Error (usage) if the file cannot be written or read.
-  // Replaces the file as a whole: whoever reads it meanwhile, and whoever else saves to it, sees a complete one.
+  // Replaces the file as a whole. A process that reads it or saves to it at the same time sees a
+  // complete file.
   void save(const std::filesystem::path& file) const;
-  // Takes choices among `known` tunables, none of a broken file; says why each entry that was left out was left out.
+  // Takes choices of `known` tunables; of a broken file, none. Returns the reason for each entry
+  // left out.
   std::vector<std::string> load(const std::filesystem::path& file, std::span<const Tunable* const> known);
 
-  // Watches the real calls, not the trials, in the threads that make them: several at once, if several do. It must run
-  // the launch at least once.
+  // Watches real calls, not trials, in the threads that make them, possibly several at once.
+  // launch() must run the launch at least once.
   class Observer {
    public:
     virtual ~Observer() = default;
     virtual void launch(const Launch& launch, const Config& config) = 0;
   };
-  // Of all calls that begin from now on; nullptr: nobody. Not owned: it has to live until calls that have begun end.
+  // Observes all calls that begin from now on; nullptr ends that. The observer is not owned and
+  // must outlive the calls that have begun.
   void observe(Observer* observer) { observer_ = observer; }
 
  private:
@@ -121,11 +127,11 @@ class Tuner {
     std::mutex mutex;  // held while trials run
     std::optional<Config> config;
     int version = 0;                // of the tunable
-    std::optional<double> seconds;  // of its fastest trial; none if there was no memory for trials
+    std::optional<double> seconds;  // of the fastest trial; none without memory for trials
   };
 
-  using Choices =
-      std::map<std::pair<std::string, std::string>, std::shared_ptr<Choice>>;  // by (tunable, key)
+  // by (tunable, key)
+  using Choices = std::map<std::pair<std::string, std::string>, std::shared_ptr<Choice>>;
 
   bool allows_trials() const;
   Choices copy_of_choices() const;
@@ -136,7 +142,7 @@ class Tuner {
 
   Device* device_;  // not owned
   std::atomic<Observer*> observer_ = nullptr;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards what follows
   Choices choices_;
   std::map<std::string, Config> forced_;  // by tunable
   bool allows_trials_ = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies from global to shared memory that take no registers on the way, as many as a thread likes to have under way.
+// Copies from global to shared memory that bypass the registers. A thread may have any number of
+// them in flight.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace assay {
 
-// Copies kBytes: 2, 4, 8 or 16. Pieces of 2 bytes, which the hardware does not copy on its own, are there at once.
+// Copies kBytes: 2, 4, 8 or 16. The hardware has no asynchronous copy of 2 bytes, so these are
+// complete at once.
 template <int kBytes>
 __device__ void copy_async(void* shared, const void* global) {
   if constexpr (kBytes == 2) {
@@ -24,13 +26,13 @@ __device__ void copy_async(void* shared, const void* global) {
   }
 }
 
-// What the calling thread has copied is there, for this thread.
+// Waits until all copies of the calling thread are complete, as seen by this thread.
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Asks for memory to be brought to the L2 cache (from compute capability 9.0 on; elsewhere nothing happens). Address
-// and size are multiples of 16 bytes.
+// Prefetches memory into the L2 cache, from compute capability 9.0 on; elsewhere it does nothing.
+// Address and size are multiples of 16 bytes.
 __device__ inline void prefetch_to_l2(const void* global, uint32_t bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");

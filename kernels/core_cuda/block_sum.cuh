@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums in double over the threads of a block, in an order that depends on the number of threads alone.
+// Sums in double over the threads of a block, in an order that depends on the number of threads
+// alone.
 #pragma once
 
 namespace assay {
 
 inline constexpr int kWarp = 32;  // [threads]
 
-// Over the 32 lanes of a warp that is there completely; the result is in lane 0.
+// Adds over the 32 lanes of a complete warp. The result is in lane 0.
 template <int kSums>
 __device__ void sum_over_warp(double (&sums)[kSums]) {
 #pragma unroll
@@ -17,8 +18,8 @@ __device__ void sum_over_warp(double (&sums)[kSums]) {
   }
 }
 
-// Over all threads of a one-dimensional block of whole warps, 1024 threads at most; the result is in thread 0. All
-// threads call it, once for each `shared` unless they synchronise in between.
+// Adds over all threads of a one-dimensional block of whole warps, 1024 threads at most. The result
+// is in thread 0. All threads call it. They synchronise before they use the same `shared` again.
 template <int kSums>
 __device__ void sum_over_block(double (&sums)[kSums], double (&shared)[32][kSums]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -37,7 +38,7 @@ __device__ void sum_over_block(double (&sums)[kSums], double (&shared)[32][kSums
   }
 }
 
-// Of `count` sets of sums in memory, over all of them; one whole warp calls it, the result is in its lane 0.
+// Adds `count` sets of sums in memory. One whole warp calls it; the result is in its lane 0.
 template <int kSums>
 __device__ void sum_over_memory(const double* from, long long count, double (&sums)[kSums]) {
 #pragma unroll

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of whole rows from global to shared memory that one thread starts and a barrier (mbarrier.cuh) waits for. From
-// compute capability 9.0 on the copy engine makes them; elsewhere the thread itself does.
+// Copies of whole rows from global to shared memory. One thread starts a copy, and a barrier
+// (mbarrier.cuh) waits for it. From compute capability 9.0 on the copy engine does the work;
+// elsewhere the thread itself does.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,16 @@
 
 namespace assay {
 
-// What ordinary stores of this thread put into shared memory, barriers too, becomes visible to the copy engine and to
-// tensor cores that read shared memory, once other threads have passed a barrier after it.
+// Makes what this thread stored in shared memory, barriers included, visible to the copy engine and
+// to tensor cores that read shared memory. It is visible once other threads have passed a barrier
+// after the fence.
 __device__ inline void fence_async_proxy() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
 }
 
-// The same of what it put into global memory, too.
+// The same for shared and global memory.
 __device__ inline void fence_async_proxy_everywhere() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async;" ::: "memory");
@@ -27,8 +29,8 @@ __device__ inline void fence_async_proxy_everywhere() {
 // What a copy leaves in the L2 cache.
 enum class CacheUse { kAgain, kOnce };
 
-// Starts a copy of `bytes`, a multiple of 16 as the addresses are. It belongs to the current phase of `barrier`, which
-// the same thread has yet to arrive at, by arrive_with_copies().
+// Starts a copy of `bytes`. The addresses and `bytes` are multiples of 16. The copy belongs to the
+// current phase of `barrier`; the same thread arrives at that phase later, by arrive_with_copies().
 template <CacheUse kUse>
 __device__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
@@ -57,7 +59,7 @@ __device__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_
 #endif
 }
 
-// Arrives; the phase is complete only when all of the thread's copies, `bytes` together, have arrived, too.
+// Arrives. The phase completes only when the thread's copies, `bytes` in all, have arrived, too.
 __device__ inline void arrive_with_copies(uint32_t barrier, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(

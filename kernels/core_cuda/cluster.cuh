@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thread-block clusters: blocks that run at the same time and reach into each other's shared memory (from compute
-// capability 9.0 on; code for older devices traps, and launch_clusters refuses to run there).
+// Thread-block clusters: blocks that run at the same time and access each other's shared memory.
+// They need compute capability 9.0; code for older devices traps, and launch_clusters() refuses to
+// run there.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,11 +16,12 @@
 
 namespace assay {
 
-inline constexpr int kMostClusterBlocks = 16;  // more than 8 need the kernel's consent: see launch_clusters
-inline constexpr int64_t kMostBlockShared =
-    int64_t{227} << 10;  // [bytes] of a block, what it declares statically included
+// More than 8 need an attribute: with_cluster_config().
+inline constexpr int kMostClusterBlocks = 16;
+// [bytes] of a block, static shared memory included.
+inline constexpr int64_t kMostBlockShared = int64_t{227} << 10;
 
-// The number of the calling block in its cluster.
+// The rank of the calling block in its cluster.
 __device__ inline int cluster_rank() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   unsigned rank;
@@ -31,7 +33,8 @@ __device__ inline int cluster_rank() {
 #endif
 }
 
-// All threads of all blocks arrive, then wait; what was written before arriving is there after waiting, in all blocks.
+// All threads of all blocks of the cluster arrive, then wait. After waiting, every block sees what
+// was written before arriving.
 __device__ inline void cluster_arrive() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   __syncwarp();
@@ -45,7 +48,7 @@ __device__ inline void cluster_wait() {
 #endif
 }
 
-// Writes to the variable of the block `rank` that lies where `own` lies in the calling one.
+// Stores to the variable of block `rank` that corresponds to `own` in the calling block.
 __device__ inline void store_to_block(double* own, int rank, double value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(own));
@@ -55,7 +58,8 @@ __device__ inline void store_to_block(double* own, int rank, double value) {
 #endif
 }
 
-// Arrives at the barrier (mbarrier.cuh) of the block `rank` that lies where `own` lies in the calling one.
+// Arrives at the barrier (mbarrier.cuh) of block `rank` that corresponds to `own` in the calling
+// block.
 __device__ inline void arrive_at_block(uint32_t own, int rank) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile(
@@ -76,8 +80,8 @@ struct ClusterLaunch {
   cudaStream_t stream;
 };
 
-// Host: calls use(config) with the launch of `clusters` clusters, once the kernel may use what it needs. Throws Error
-// (unsupported) on a device without clusters.
+// Host: calls use(config) with the launch configuration of `clusters` clusters, after giving the
+// kernel its permissions. Throws Error (unsupported) on a device without clusters.
 template <class Kernel, class Use>
 void with_cluster_config(const ClusterLaunch& launch, Kernel kernel, int64_t clusters, Use&& use) {
   if (launch.compute_capability < 90) {
@@ -112,7 +116,7 @@ void launch_clusters(const ClusterLaunch& launch, void (*kernel)(Parameters...),
   });
 }
 
-// Host: clusters that the device runs at the same time.
+// Host: how many clusters the device runs at the same time.
 template <class... Parameters>
 int resident_clusters(const ClusterLaunch& launch, void (*kernel)(Parameters...)) {
   int clusters = 0;

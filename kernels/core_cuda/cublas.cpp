@@ -18,7 +18,8 @@
 namespace assay {
 namespace {
 
-// Of one call: matrices of a batch may be blocks along a grid's z. cuBLASLt fails for more of some shapes.
+// Most matrices of one call. They may be blocks along z of a grid, and cuBLASLt fails for more with
+// some shapes.
 constexpr int64_t kMostBatches = 65535;
 
 void cublas_check(cublasStatus_t status, std::string_view operation,
@@ -52,7 +53,7 @@ cudaDataType_t type_of(DType dtype) {
   throw_bad_dtype(dtype);
 }
 
-// Column-major, as cuBLASLt sees it.
+// Layouts are column-major, as cuBLASLt sees them.
 struct Batch {
   int64_t count, stride;  // [elements]
 };
@@ -72,7 +73,8 @@ Owned<cublasLtMatrixLayout_t> layout_of(DType dtype, int64_t rows, int64_t colum
   return owned;
 }
 
-// The problem transposed: d^T (columns, rows) = b (inner, columns)^T * a^T (inner, rows), column-major.
+// The problem transposed: d^T (columns, rows) = b (inner, columns)^T * a^T (inner, rows),
+// column-major.
 struct Problem {
   Owned<cublasLtMatmulDesc_t> desc;
   Owned<cublasLtMatrixLayout_t> a, b, d;
@@ -103,7 +105,8 @@ T attribute_of(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAt
   return value;
 }
 
-// Of algorithms, best first, the first one of the best one's kind with tiles of 128 x 128; else the best one.
+// `found` lists algorithms, best first. Takes the first with tiles of 128 x 128 of the same kind as
+// the best, else the best.
 const cublasLtMatmulHeuristicResult_t& with_tile_128(std::span<const cublasLtMatmulHeuristicResult_t> found) {
   const auto kind = [](const cublasLtMatmulHeuristicResult_t& result) {
     return attribute_of<int32_t>(result.algo, CUBLASLT_ALGO_CONFIG_ID);
@@ -117,8 +120,8 @@ const cublasLtMatmulHeuristicResult_t& with_tile_128(std::span<const cublasLtMat
   return found.front();
 }
 
-// A handle of a device, and the algorithms chosen with it: made once in a process, since a choice takes longer than a
-// small product.
+// A handle of a device and the algorithms chosen with it. There is one per process and device,
+// since a choice takes longer than a small product.
 class Products {
  public:
   static Products& of_device(int index) {
@@ -152,7 +155,7 @@ class Products {
                    "cublasLtMatmulPreferenceSetAttribute");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{32} << 20);
-    // Partial sums of one element are not added up by several blocks, in whatever order they finish.
+    // Several blocks would add up partial sums of an element in any order.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
     if (p.a_batch != 0) {
       constexpr uint32_t kAlignment = 16;

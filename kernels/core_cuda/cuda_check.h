@@ -9,16 +9,17 @@
 
 namespace assay {
 
-// Throws Error (device) with the operation, the name and the text of the error, unless `result` is success.
-// Takes the error off the runtime's record, so that the next call is not blamed for it; an error that
-// poisoned the context stays.
+// Throws Error (device) with the operation and the name and text of the error, unless `result` is
+// success. Clears the error from the runtime's record, so that the next call is not blamed for it.
+// An error that poisoned the context stays.
 void cuda_check(cudaError_t result, std::string_view operation,
                 std::source_location where = std::source_location::current());
 
 // For destructors: prints to stderr instead of throwing.
 void cuda_check_noexcept(cudaError_t result, std::string_view operation) noexcept;
 
-// Whether the kernel launch just before was accepted. What fails while the kernel runs shows at a later call.
+// Checks that the launch just before was accepted. An error while the kernel runs shows at a later
+// call.
 inline void cuda_check_launch(std::string_view kernel,
                               std::source_location where = std::source_location::current()) {
   cuda_check(cudaGetLastError(), kernel, where);

@@ -14,7 +14,8 @@
 namespace assay {
 namespace {
 
-// 50 us at 2 GHz: the host looks up choices and enqueues the timed work meanwhile, so that none of it is part of its time.
+// 50 us at 2 GHz. Meanwhile the host looks up choices and enqueues the timed work, so the measured
+// time contains none of that.
 constexpr int64_t kHeadStart = 100'000;  // [cycles]
 
 __global__ void wait_kernel(int64_t duration) {
@@ -22,9 +23,10 @@ __global__ void wait_kernel(int64_t duration) {
   while (clock64() - begin < duration) __nanosleep(200);
 }
 
-// Leaves the cache as a large copy does: half of its lines are modified, and whoever comes next has to write them back.
-// That is the state in which each part of the copy that measures the ceiling finds it. After writes alone all lines would
-// be modified, and the next kernel would pay for up to a whole cache of somebody else's results.
+// Leaves the cache as a large copy does: half of its lines are modified, and the next kernel has to
+// write them back. Each part of the copy that measures the ceiling finds the cache in that state.
+// After writes alone all lines would be modified, and the next kernel would pay for up to a whole
+// cache of other results.
 __global__ void flush_kernel(uint4* to, const uint4* from, int64_t count) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) to[i] = from[i];
@@ -82,7 +84,7 @@ class CudaDevice final : public Device {
     cuda_check(cudaMalloc(&memory, size), fmt::format("cudaMalloc of {} bytes", size));
     return memory;
   }
-  // cudaFree knows the device by the address.
+  // cudaFree finds the device by the address.
   void release(void* memory, int64_t) noexcept override { cuda_check_noexcept(cudaFree(memory), "cudaFree"); }
 
   bool host_can_access() const override { return false; }
@@ -95,8 +97,9 @@ class CudaDevice final : public Device {
 
   void* stream() const override { return stream_.get(); }
   void* other_stream() override { return other_stream_.get(); }
-  // CUDA does not tell the id of a stream that captures: it is the one that its handle had when it was last asked for.
-  // Where it never was, one that no stream has, as CUDA counts them from 1.
+  // CUDA does not tell the id of a stream that is being captured. It is the id that the handle had
+  // when it was last asked for. If it was never asked for, the result is an id that no stream has:
+  // CUDA counts them from 1.
   uint64_t stream_id(void* stream) const override {
     const CurrentDevice current(info_.index);
     const bool can_tell = !is_capturing(stream);
@@ -131,7 +134,7 @@ class CudaDevice final : public Device {
 
   double time(const std::function<void()>& work, void* stream) override {
     const CurrentDevice current(info_.index);
-    // Events of its own: several threads may tune at once.
+    // Each call has its own events, since several threads may tune at once.
     const CudaEvent begin = make_cuda_event();
     const CudaEvent end = make_cuda_event();
     synchronize(stream);
@@ -194,7 +197,8 @@ class CudaDevice final : public Device {
 
   static cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-  // What tells the streams of one time apart: one handle stands for the stream of the calling thread.
+  // Identifies a stream among those alive now. The handle cudaStreamPerThread stands for another
+  // stream in each thread.
   static StreamKey key_of(void* stream) {
     return {stream, stream == cudaStreamPerThread ? std::this_thread::get_id() : std::thread::id()};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams, events, graphs and a choice of device that end with their owner.
+// Owners of streams, events and graphs, and of the choice of the current device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -38,8 +38,8 @@ using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyCud
 using CudaGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyCudaGraph>;
 using CudaGraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyCudaGraphExec>;
 
-// Makes a device the calling thread's current one, on which streams and events are made and kernels launched; its end
-// puts the one before back. Costs next to nothing where it is current already.
+// Makes a device the current one of the calling thread, for streams, events and launches. The
+// destructor restores the previous one. It costs next to nothing if the device is current already.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int index) {

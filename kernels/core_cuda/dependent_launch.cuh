@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that follow each other closely: the blocks of the second one are on the multiprocessors when the last block
-// of the first one ends (programmatic dependent launch; from compute capability 9.0 on, elsewhere an ordinary launch).
+// Programmatic dependent launch: the blocks of the second kernel are already on the multiprocessors
+// when the last block of the first one ends. Before compute capability 9.0 it is an ordinary
+// launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,24 +13,26 @@
 
 namespace assay {
 
-// Device: from here on, what the kernel before wrote is there. Whoever was launched as dependent calls it before it
-// touches anything that an earlier dependent kernel, or the one before, may write. What was there before that chain began
-// may be read at once: its first kernel is an ordinary launch, which has waited.
+// Device: waits until the writes of the kernel before are visible. A dependent kernel calls it
+// before it touches memory that the kernel before or an earlier dependent kernel may write. Memory
+// written before the first kernel of the chain may be read at once: that kernel is an ordinary
+// launch, which has waited.
 __device__ inline void wait_for_kernel_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Device: the dependent kernel may start as soon as all blocks have come here; it still waits for their end.
+// Device: the dependent kernel may start once all blocks have called this. Its
+// wait_for_kernel_before() still waits for the end of the blocks.
 __device__ inline void let_next_kernel_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// Launches `kernel`, as a dependent of the kernel enqueued just before where the device can. The kernel calls
-// wait_for_kernel_before().
+// Launches `kernel`, where the device can as a dependent of the kernel enqueued just before. The
+// kernel calls wait_for_kernel_before().
 template <class... Parameters, class... Arguments>
 void launch_dependent(bool device_can, std::string_view name, void (*kernel)(Parameters...), dim3 grid,
                       dim3 block, size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barriers in shared memory on which some threads of a block wait for others. A barrier completes its phase number 0,
-// 1, ... each time that as many threads have arrived as it was made for.
+// Barriers in shared memory, at which some threads of a block wait for others. A barrier is made
+// for a number of threads. It completes a phase (0, 1, ...) each time that as many have arrived.
 #pragma once
 
 #include <cstdint>
 
 namespace assay {
 
-// By one thread, followed by __syncthreads().
+// One thread calls it; __syncthreads() follows.
 __device__ inline void make_barrier(uint32_t barrier, int threads) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// What make_barrier() of this thread made is there for the cluster and for the copy engine, once others have passed a
-// barrier of the cluster after it.
+// Makes barriers that this thread made visible to the cluster and to the copy engine, once other
+// threads have passed a barrier of the cluster after this fence.
 __device__ inline void fence_barriers() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -35,7 +35,8 @@ __device__ inline bool has_completed(uint32_t barrier, uint32_t parity) {
   return is_complete != 0;
 }
 
-// Until the phase with this parity is complete. The phase before the first one has parity 1 and is complete.
+// Waits until the phase with this parity is complete. The phase before the first one has parity 1
+// and is complete. The phase before the first one has parity 1 and is complete.
 __device__ inline void wait_for_phase(uint32_t barrier, uint32_t parity) {
   uint32_t is_complete;
   do {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products by single warps (sm_80 and later): 16 rows by 8 columns by 16 of the summed dimension, f32
-// accumulators; and what brings their factors to shared memory.
+// Matrix products by single warps (sm_80 and later): 16 rows by 8 columns by 16 of the summed
+// dimension, with f32 accumulators. Also how their factors are packed and loaded.
 //
-// Lane i of the warp has, with row = i / 4 and q = i % 4:
-//   a[0] (row, 2q..2q+1)      a[1] (row + 8, 2q..2q+1)      a[2] (row, 2q+8..2q+9)      a[3] (row + 8, 2q+8..2q+9)
-//   b[0] (2q..2q+1, row)      b[1] (2q+8..2q+9, row)
+// Let row = i / 4 and q = i % 4. Lane i of the warp has:
+//   a[0] (row, 2q..2q+1)            a[1] (row + 8, 2q..2q+1)
+//   a[2] (row, 2q+8..2q+9)          a[3] (row + 8, 2q+8..2q+9)
+//   b[0] (2q..2q+1, row)            b[1] (2q+8..2q+9, row)
 //   d[0], d[1] (row, 2q..2q+1)      d[2], d[3] (row + 8, 2q..2q+1)
 #pragma once
 
@@ -18,7 +19,8 @@
 
 namespace assay {
 
-// Two values as factors of type F, rounded to nearest, ties to even; the first one in the low half.
+// Rounds two values to factors of type F, to nearest, ties to even. The first one goes to the low
+// half.
 template <class F>
 __device__ uint32_t pack_factors(float low, float high) {
   static_assert(std::is_same_v<F, bf16> || std::is_same_v<F, f16>, "factors have 16 bits");
@@ -31,7 +33,7 @@ __device__ uint32_t pack_factors(float low, float high) {
   }
 }
 
-// What bf16 factors leave of two values, as bf16 factors.
+// What remains of two values after rounding them to the bf16 factors `packed`, rounded to bf16.
 __device__ inline uint32_t pack_remainders(float low, float high, uint32_t packed) {
   return pack_factors<bf16>(low - __uint_as_float(packed << 16),
                             high - __uint_as_float(packed & 0xFFFF0000u));
@@ -53,8 +55,8 @@ __device__ void mma_m16n8k16(float* d, const uint32_t (&a)[4], uint32_t b0, uint
   }
 }
 
-// d += a * b for 8 of the summed dimension and values that are tf32: a0 (row, q), a1 (row + 8, q), a2 (row, q + 4),
-// a3 (row + 8, q + 4), b0 (q, row), b1 (q + 4, row).
+// d += a * b for 8 of the summed dimension. Values are tf32: a0 (row, q), a1 (row + 8, q), a2 (row,
+// q + 4), a3 (row + 8, q + 4), b0 (q, row), b1 (q + 4, row).
 __device__ inline void mma_m16n8k8_tf32(float* d, float a0, float a1, float a2, float a3, float b0,
                                         float b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -68,7 +70,7 @@ __device__ inline uint32_t shared_address(const void* memory) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(memory));
 }
 
-// Four matrices of 8 rows by 16 bytes that lie one after the other, 512 bytes in all.
+// Loads four matrices of 8 rows by 16 bytes, 512 contiguous bytes in all.
 __device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t address) {
   const uint32_t row = address + threadIdx.x % 32 * 16;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

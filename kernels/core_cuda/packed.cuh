@@ -13,7 +13,7 @@
 
 namespace assay {
 
-// Elements as they are stored, several to a register where they are short.
+// Elements as they are stored, two to a register if they have 16 bits.
 template <class T, int kCount>
 struct Bits {
   static constexpr int kBytes = kCount * int{sizeof(T)};
@@ -52,19 +52,20 @@ __device__ Bits<T, kCount> round_to(const float (&values)[kCount]) {
   return bits;
 }
 
-// Of 4, 8 and 16 bytes, the most that divides `bytes`.
+// [bytes] The largest of 4, 8 and 16 that divides `bytes`; 4 if none does.
 constexpr int longest_vector(int bytes) {
   return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
 }
 
-// What one instruction moves.
+// The type that one instruction moves.
 template <int kBytes>
 using Piece = std::conditional_t<
     kBytes == 16, uint4,
     std::conditional_t<kBytes == 8, uint2, std::conditional_t<kBytes == 4, unsigned, unsigned short>>>;
 
-// Loads `bits` in pieces of kPiece bytes, `stride` elements from each to the next, or the first `count` of them. The other
-// pieces are zeros; where there is but one, it stays as it was.
+// Loads the first `count` pieces of `bits`, kPiece bytes each. Neighbouring pieces are `stride`
+// elements apart. The other pieces become zeros; a single piece of at least 4 bytes stays as it
+// was.
 template <int kPiece, class T, int kCount>
 __device__ void load_pieces(Bits<T, kCount>& bits, const T* from, int64_t stride,
                             int count = Bits<T, kCount>::kBytes / kPiece) {
@@ -83,7 +84,7 @@ __device__ void load_pieces(Bits<T, kCount>& bits, const T* from, int64_t stride
   }
 }
 
-// The way back, for what nobody reads soon.
+// Stores pieces in the same way, past the caches, since nobody reads them soon.
 template <int kPiece, class T, int kCount>
 __device__ void store_pieces(T* to, int64_t stride, const Bits<T, kCount>& bits,
                              int count = Bits<T, kCount>::kBytes / kPiece) {
@@ -99,8 +100,8 @@ __device__ void store_pieces(T* to, int64_t stride, const Bits<T, kCount>& bits,
   }
 }
 
-// Host: whether `data` and the strides of the dimensions first .. last - 1, unless they are 1 long, are multiples of
-// `alignment` bytes.
+// Host: whether `data` and the strides of dimensions first .. last - 1 are multiples of `alignment`
+// bytes. Dimensions of size 1 do not count.
 inline bool is_aligned_across(const ConstTensorView& view, int first, int last, int64_t alignment) {
   bool aligned = reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(alignment) == 0;
   for (int i = first; i < last; ++i) {
@@ -110,7 +111,7 @@ inline bool is_aligned_across(const ConstTensorView& view, int first, int last, 
   return aligned;
 }
 
-// Writes a vector and leaves the order in which lines leave the L2 as it was.
+// Stores a vector without changing the order in which the L2 evicts its lines.
 __device__ inline void store_keeping_order(uint4* to, const uint4& value) {
 #if __CUDA_ARCH__ >= 800
   uint64_t policy;

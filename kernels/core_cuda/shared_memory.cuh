@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much shared memory a block can have, and permission for a kernel to use all of it.
+// How much shared memory a block can have, and how a kernel gets permission to use all of it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace assay {
 
-// Host: [bytes] of a block on the current device, what it declares statically included.
+// Host: [bytes] of a block on the current device, static shared memory included.
 inline int most_shared_memory() {
   int device = 0;
   cuda_check(cudaGetDevice(&device), "cudaGetDevice");
@@ -20,8 +20,8 @@ inline int most_shared_memory() {
   return most;
 }
 
-// Host: every launch of a kernel asks for the same, so that threads that launch it for problems of different sizes do not
-// take the permission from each other.
+// Host: permits a kernel to use all of it. Every launch asks for the same amount, so threads that
+// launch a kernel for problems of different sizes do not take the permission from each other.
 template <class... Parameters>
 void allow_all_shared_memory(void (*kernel)(Parameters...)) {
   cudaFuncAttributes attributes{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of boxes of a tensor (tensor_map.h) that one thread starts, from compute capability 9.0 on.
+// Copies of boxes of a tensor (tensor_map.h). One thread starts a copy. Compute capability 9.0 is
+// needed.
 #pragma once
 
 #include <cuda.h>
@@ -10,13 +11,14 @@ namespace assay {
 
 inline constexpr int kBoxAlignment = 1024;  // [bytes] of a box in shared memory
 
-// Where a box begins: its first column and row, of which matrix.
+// Where a box begins: its first column, its first row, its matrix.
 struct BoxAt {
   int column, row, matrix;
 };
 
-// Starts a copy to shared memory. It belongs to the current phase of `barrier`, as its bytes do in arrive_with_copies()
-// (bulk_copy.cuh); boxes are as many bytes long at the edge of the tensor as elsewhere.
+// Starts a copy to shared memory. It belongs to the current phase of `barrier`, and its bytes count
+// in arrive_with_copies() (bulk_copy.cuh). A box at the edge of the tensor has as many bytes as any
+// other.
 __device__ inline void copy_box(uint32_t to, const CUtensorMap& map, BoxAt at, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -28,7 +30,8 @@ __device__ inline void copy_box(uint32_t to, const CUtensorMap& map, BoxAt at, u
 #endif
 }
 
-// The same to all kBlocks blocks of the cluster, at the same place in each, for its own barrier.
+// The same to all kBlocks blocks of the cluster: each gets the box at the same place and counts it
+// at its own barrier.
 template <int kBlocks>
 __device__ void copy_box_to_cluster(uint32_t to, const CUtensorMap& map, BoxAt at, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
@@ -41,7 +44,7 @@ __device__ void copy_box_to_cluster(uint32_t to, const CUtensorMap& map, BoxAt a
 #endif
 }
 
-// Starts a copy from shared memory, whose ordinary stores were fenced (fence_async_proxy).
+// Starts a copy from shared memory. fence_async_proxy() has followed the ordinary stores there.
 __device__ inline void copy_box_out(const CUtensorMap& map, BoxAt at, uint32_t from) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -52,7 +55,8 @@ __device__ inline void copy_box_out(const CUtensorMap& map, BoxAt at, uint32_t f
 #endif
 }
 
-// Until of what the thread copied out at most the last kPending boxes have not been read from shared memory.
+// Waits until the copies out of the calling thread have been read from shared memory, except the
+// last kPending ones.
 template <int kPending>
 __device__ void wait_for_boxes_out() {
 #if __CUDA_ARCH__ >= 900

@@ -10,7 +10,7 @@
 namespace assay {
 namespace {
 
-// Asked for at run time, so that programs also start where there is no driver.
+// The function is looked up at run time, so that programs start without a driver, too.
 PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
   static const auto function = [] {
     void* found = nullptr;

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a tile of rows in shared memory with weights of any size, which stream through shared memory while the
-// products run: 128 columns at a time, f32 sums in registers.
+// Products of a tile of rows with weights of any size. The tile lies in shared memory, and the
+// weights stream through shared memory while the products run. 128 columns are computed at a time,
+// with f32 sums in registers.
 //
 //   sums (64 * groups, 128) = tile (64 * groups, depth) * weights (128, depth) transposed
 //
-// Weights are packed once into slots of kSlotBytes, in the order of their use: all depths of 128 columns, then those of
-// the next 128. Groups of 128 threads, each with its own 64 rows of the tile, use up a ring of slots, which one of the
-// threads fills again by bulk copies whenever it comes by. 16-bit factors are multiplied by warpgroups (wgmma.cuh,
-// sm_90a), those of f32's width by single warps as tf32 (sm_80 and later), once, or three times with both parts of each
-// factor. A tensor core truncates each sum, so what a sum loses grows with the depth; of split factors this would be most
-// of the error, and f32 adds up, in registers, sums over kBlockDepth.
+// Weights are packed once into slots of kSlotBytes, in the order of their use: all depths of 128
+// columns, then all depths of the next 128. Groups of 128 threads have 64 rows of the tile each.
+// They consume a ring of slots, which one thread refills by bulk copies. Warpgroups multiply 16-bit
+// factors (wgmma.cuh, sm_90a). Single warps multiply factors of 32 bits as tf32 (sm_80 and later):
+// once, or three times with both parts of each factor. A tensor core truncates its sums, so their
+// loss grows with the depth. With split factors this would be most of the error. So a tensor core
+// sums them over kBlockDepth only, and f32 additions in registers add up these sums.
 //
-// A thread has the sums of two rows, `row` = 16 * warp of its group + lane / 4 and row + 8: sums[4j] and sums[4j + 1] are
-// row's columns 8j + 2q and 8j + 2q + 1 with q = lane % 4, sums[4j + 2] and sums[4j + 3] those of row + 8.
+// A thread has the sums of two rows: `row` = 16 * warp of its group + lane / 4, and row + 8. Let
+// q = lane % 4. sums[4j] and sums[4j + 1] are columns 8j + 2q and 8j + 2q + 1 of `row`;
+// sums[4j + 2] and sums[4j + 3] are the same columns of row + 8.
 //
-// Each sum has one order, which depends on the depth alone: equal rows and equal columns give equal bits.
+// The order of a sum depends on the depth alone: equal rows and equal columns give equal bits.
 #pragma once
 
 #include <cstdint>
@@ -36,16 +39,17 @@ inline constexpr int kGroupThreads = 128;
 template <Factor kFactor>
 struct TileFactor {
   static constexpr bool kIsShort = kFactor == Factor::kF16 || kFactor == Factor::kBF16;
-  static constexpr int kParts = kFactor == Factor::kTF32x3 ? 2 : 1;  // of a weight
-  static constexpr int kBytes = kIsShort ? 2 : 4;                    // of each, and of an element of the tile
+  static constexpr int kParts = kFactor == Factor::kTF32x3 ? 2 : 1;  // parts of a weight
+  static constexpr int kBytes = kIsShort ? 2 : 4;  // of each part, and of an element of the tile
   static constexpr int kSlotDepth = kSlotBytes / (kSlotColumns * kBytes * kParts);
-  // An element lies in blocks of 8 rows by kBlockDepth of the depth, each of them contiguous, row after row. Such blocks
-  // follow each other along the rows, and `next` bytes apart along the depth.
+  // Elements lie in contiguous blocks of 8 rows by kBlockDepth of the depth, row after row.
+  // Neighbouring blocks along the rows follow each other. Neighbouring blocks along the depth are
+  // `next` bytes apart.
   static constexpr int kBlockDepth = kIsShort ? 8 : 16;
   static constexpr int kBlockBytes = 8 * kBlockDepth * kBytes;
-  static constexpr int kSlotNext = kSlotColumns / 8 * kBlockBytes;  // in a slot, and from a part to the next
+  static constexpr int kSlotNext = kSlotColumns / 8 * kBlockBytes;  // in a slot, also between parts
   static_assert(kParts == 1 || kSlotDepth == kBlockDepth, "a slot is two blocks, the parts of one depth");
-  // Of a ring: a warpgroup frees a slot when it has begun with the next one.
+  // Least slots of a ring: a warpgroup frees a slot when it has begun with the next one.
   static constexpr int kLeastSlots = kIsShort ? 2 : 1;
 
   __host__ __device__ static constexpr int offset(int row, int depth, int next) {
@@ -54,7 +58,7 @@ struct TileFactor {
   }
 };
 
-// How many slots `columns` columns and `depth` need.
+// How many slots hold weights of `columns` by `depth`.
 template <Factor kFactor>
 constexpr int64_t slots_of(int64_t columns, int64_t depth) {
   constexpr int64_t kDepth = TileFactor<kFactor>::kSlotDepth;
@@ -66,30 +70,31 @@ template <Factor kFactor, int kGroups>
 struct Tile {
   using Traits = TileFactor<kFactor>;
   static constexpr int kRows = kGroups * kGroupRows;
-  // That free a slot: a warpgroup reads it as a whole, of which each warp tells; else each thread tells of itself.
+  // Arrivals that free a slot. A warpgroup reads a slot as a whole, and each of its warps arrives;
+  // otherwise each thread arrives.
   static constexpr int kReaders = kGroups * (Traits::kIsShort ? 4 : kGroupThreads);
   static constexpr int kNext = kRows / 8 * Traits::kBlockBytes + (Traits::kIsShort ? 16 : 64);
 
   __host__ __device__ static constexpr int offset(int row, int depth) {
     return Traits::offset(row, depth, kNext);
   }
-  // Of the first row of a group.
+  // [bytes] The offset of the first row of a group.
   __host__ __device__ static constexpr int group_offset(int group) { return offset(group * kGroupRows, 0); }
-  // Of a tile whose depth is filled up to whole slots.
+  // [bytes] The size of a tile whose depth is padded to whole slots.
   __host__ __device__ static constexpr int bytes(int depth) {
     return (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth / Traits::kBlockDepth *
            kNext;
   }
 };
 
-// A value of f32 rounded to tf32, to nearest; the last 13 bits are 0.
+// Rounds to tf32, to nearest. The last 13 bits are 0.
 __device__ inline float round_to_tf32(float value) {
   uint32_t bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
   return __uint_as_float(bits);
 }
 
-// What rounding to tf32 leaves; 0 of what is not finite.
+// What rounding to tf32 leaves of a value, as tf32; 0 if `rounded` is not finite.
 __device__ inline float rest_of_tf32(float value, float rounded) {
   return isfinite(rounded) ? round_to_tf32(value - rounded) : 0.0f;
 }
@@ -106,22 +111,23 @@ __device__ void store_factor(uint8_t* to, float value) {
   }
 }
 
-// The calling thread's group, as a number that the compiler knows to be the same for the whole warp.
+// The calling thread's group. The compiler knows that it is the same for the whole warp.
 __device__ inline int group_of_thread() {
   return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x / kGroupThreads), 0);
 }
 
-// Threads of one group wait for each other.
+// The threads of one group wait for each other.
 __device__ inline void synchronize_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kGroupThreads) : "memory");
 }
 
-// The slots in shared memory, a multiple of 16 there, with their barriers behind them.
+// The ring of slots in shared memory, at a multiple of 16, with its barriers behind the slots.
 class SlotRing {
  public:
   __host__ __device__ static constexpr int bytes(int slots) { return slots * (kSlotBytes + 16); }
 
-  // Each slot is freed by `readers`; `source` has `total` slots. Followed by __syncthreads() before the first wait().
+  // `readers` arrivals free a slot. `source` has `total` slots. __syncthreads() comes before the
+  // first wait().
   __device__ SlotRing(uint32_t address, int count, int readers, const uint8_t* source, int total)
       : address_(address), count_(count), source_(source), left_(threadIdx.x == 0 ? total : 0) {
     if (threadIdx.x == 0) {
@@ -132,20 +138,22 @@ class SlotRing {
       fence_async_proxy();
       fill_free();
     }
-    __syncwarp();  // or the compiler may leave this thread apart, and each shuffle that follows waits for it
+    // Otherwise the compiler may leave this thread apart, and each later shuffle waits for it.
+    __syncwarp();
   }
 
-  // Fills the slots that are free: by whole warps, between products.
+  // Fills the free slots. Whole warps call it, between products.
   __device__ void refill() {
     fill_free();
     __syncwarp();
   }
 
-  // The next slot, when it is there.
+  // Waits for the next slot to be filled and returns its address.
   __device__ uint32_t wait() {
     if (left_ > 0) {
       fill_free();
-      if (left_ > 0 && fill_at_ == at_ && fill_phase_ == phase_) {  // it is the next one to be filled
+      // It is the next one to be filled.
+      if (left_ > 0 && fill_at_ == at_ && fill_phase_ == phase_) {
         wait_for_phase(empty(fill_at_), fill_phase_ ^ 1);
         fill_one();
       }
@@ -155,7 +163,7 @@ class SlotRing {
     return slot(at_);
   }
   __device__ void advance() { step(at_, phase_); }
-  // By each reader: it is done with the slot before the next one.
+  // Each reader calls it after advance(), when it is done with the slot before.
   __device__ void free_last() const { arrive(empty(at_ == 0 ? count_ - 1 : at_ - 1)); }
 
  private:
@@ -167,7 +175,7 @@ class SlotRing {
     at = 0;
     phase ^= 1;
   }
-  // In all threads but one there is nothing left to fill.
+  // Only one thread has slots left to fill.
   __device__ void fill_free() {
     while (left_ > 0 && has_completed(empty(fill_at_), fill_phase_ ^ 1)) fill_one();
   }
@@ -189,8 +197,9 @@ class SlotRing {
   uint32_t fill_phase_ = 0;
 };
 
-// The sums of the next `slots` slots of the ring, one at least, by a group whose rows of the tile begin at `rows` in
-// shared memory. What the group wrote there has been fenced (fence_async_proxy), and the group has synchronised.
+// The sums over the next `slots` slots of the ring, at least one. A group calls it; its rows of the
+// tile begin at `rows` in shared memory. The group has called fence_async_proxy() after writing
+// them, and has synchronised.
 template <Factor kFactor, int kGroups>
 __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotRing& ring) {
   using Traits = TileFactor<kFactor>;
@@ -223,7 +232,7 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
     if (threadIdx.x % 32 == 0) ring.free_last();
     keep_in_place(sums);
 #else
-    __trap();  // the host offers short factors only where they are served
+    __trap();  // the host offers short factors only on devices that serve them
 #endif
   } else {
     const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
@@ -238,7 +247,8 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
       const uint32_t slot = ring.wait();
 #pragma unroll
       for (int k = 0; k < kBlocks; ++k) {
-        // Two steps of 8: in the first one lane q has number 4q as q and number 4q + 1 as q + 4, in both factors.
+        // Two steps of 8. In the first one, lane q passes numbers 4q and 4q + 1 as q and q + 4, in
+        // both factors.
         float upper[4], lower[4], upper_rest[4], lower_rest[4];
         const uint32_t from = rows + static_cast<uint32_t>(s * kBlocks + k) * kNext + own +
                               static_cast<uint32_t>(2 * warp * Traits::kBlockBytes);

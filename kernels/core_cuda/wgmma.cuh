@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products by warpgroups (sm_90a): 64 rows by kColumns columns by 16 of the summed dimension, f32 accumulators.
+// Matrix products by warpgroups (sm_90a): 64 rows by 2 * kCount columns by 16 of the summed
+// dimension, with f32 accumulators.
 //
-// Four warps of a warpgroup, the first one's number a multiple of four, issue each of these together. Work between
-// wgmma_begin() and wgmma_commit() is one group; registers that it reads or writes may not be touched before
-// wgmma_wait() has said that it is complete. What ordinary stores or cp.async put into shared memory becomes visible
-// to it by fence_async_proxy() (bulk_copy.cuh) of the writing thread, followed by a barrier.
+// The four warps of a warpgroup issue each of these together; the number of the first warp is a
+// multiple of four. Products between wgmma_begin() and wgmma_commit() form one group. The registers
+// that it reads or writes may not be touched before wgmma_wait() has said that it is complete.
+// Ordinary stores and cp.async to shared memory become visible to it by fence_async_proxy()
+// (bulk_copy.cuh) of the writing thread and a barrier after it.
 //
-// Fragments are those of mma.m16n8k16 (mma.cuh); warp w of the group has rows 16w .. 16w + 15.
+// Fragments are those of mma.m16n8k16 (mma.cuh). Warp w of the group has rows 16w .. 16w + 15.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -26,26 +28,27 @@ namespace assay {
 
 #if ASSAY_HAS_WGMMA
 
-// A factor in shared memory, without swizzle: blocks of 8 rows by 16 bytes, each of them 128 contiguous bytes. The
-// summed dimension runs along the 16 bytes.
+// A factor in shared memory, without swizzle: blocks of 8 rows by 16 bytes, 128 contiguous bytes
+// each. The summed dimension runs along the 16 bytes.
 struct SharedFactor {
   uint32_t address;    // of its first block
-  uint32_t next_k;     // [bytes] from a block to the one with the next 8 of the summed dimension
-  uint32_t next_rows;  // [bytes] from a block to the one with the next 8 rows
+  uint32_t next_k;     // [bytes] to the block with the next 8 of the summed dimension
+  uint32_t next_rows;  // [bytes] to the block with the next 8 rows
 
   __device__ uint64_t descriptor() const {
     return uint64_t{(address & 0x3FFFF) >> 4} | uint64_t{next_k >> 4} << 16 | uint64_t{next_rows >> 4} << 32;
   }
 };
 
-// A factor in shared memory as a box of a tensor (tensor_copy.cuh): rows of 128 bytes, swizzled. The summed dimension
-// runs along the rows; its next 32 bytes are those of the descriptor moved by 32.
+// The descriptor of a factor that lies in shared memory as a box of a tensor (tensor_copy.cuh):
+// rows of 128 bytes, swizzled. The summed dimension runs along the rows. The descriptor moved by 32
+// describes its next 32 bytes.
 __device__ inline uint64_t descriptor_of_box(uint32_t address) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kNextRows = uint64_t{8 * 128 >> 4} << 32;
   return kSwizzle128 | kNextRows | (address & 0x3FFFF) >> 4;
 }
 
-// That of the same blocks `bytes` further on, in fewer instructions.
+// The descriptor of the same blocks `bytes` further on, in fewer instructions.
 __device__ inline uint64_t moved(uint64_t descriptor, uint32_t bytes) {
   constexpr uint64_t kUpper = 0xFFFFFFFF00000000u;
   return (descriptor & kUpper) | (static_cast<uint32_t>(descriptor) + (bytes >> 4));
@@ -57,14 +60,14 @@ __device__ inline void wgmma_begin() {
 __device__ inline void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// Until at most kPending groups are not complete.
+// Waits until at most kPending groups are incomplete.
 template <int kPending>
 __device__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Sets how many registers the threads of the calling warpgroup have, from now on; together not more than the kernel was
-// launched with. All warps of the group call it.
+// Sets how many registers each thread of the calling warpgroup has from now on. All threads
+// together may not have more than the kernel was launched with. All warps of the group call it.
 template <int kRegisters>
 __device__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -74,14 +77,14 @@ __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// Keeps the compiler from moving uses of the registers across.
+// Keeps the compiler from moving uses of the registers across this point.
 template <int kCount>
 __device__ void keep_in_place(float (&registers)[kCount]) {
 #pragma unroll
   for (float& value : registers) asm volatile("" : "+f"(value)::"memory");
 }
 
-// The first 64 sums of an instruction by number, and 64 of an array as its operands.
+// The first 64 operands of an instruction by number, and 64 elements of an array as these operands.
 #define ASSAY_64_NUMBERS                                                                                 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
   "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
@@ -173,8 +176,8 @@ __device__ void wgmma_m64n128k16(float (&d)[64], const uint32_t (&a)[4], uint64_
   }
 }
 
-// d = a * b, added to d if `accumulate` is not 0. a is a fragment; b the descriptor of a factor in shared memory with
-// 2 * kCount rows, the columns of d.
+// d = a * b, added to d if `accumulate` is not 0. a is a fragment. b is the descriptor of a factor
+// in shared memory; its 2 * kCount rows are the columns of d.
 template <class F, int kCount>
 __device__ void wgmma(float (&d)[kCount], const uint32_t (&a)[4], uint64_t b, int accumulate) {
   static_assert(kCount == 16 || kCount == 32 || kCount == 64, "columns for which there is a wrapper");
@@ -187,7 +190,7 @@ __device__ void wgmma(float (&d)[kCount], const uint32_t (&a)[4], uint64_t b, in
   }
 }
 
-// The same with both factors in shared memory: a has 64 rows, b 128.
+// The same with both factors in shared memory: a has 64 rows, b has 128.
 template <class F>
 __device__ void wgmma(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
   if constexpr (std::is_same_v<F, bf16>) {
@@ -207,8 +210,8 @@ __device__ void wgmma(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
   }
 }
 
-// The same by 8 of the summed dimension, of factors whose last 13 bits do not count, and for 256 columns at once, which
-// reads `a` half as often.
+// The same for tf32, by 8 of the summed dimension; the last 13 bits of a factor are ignored. The
+// version with 256 columns reads `a` half as often.
 __device__ inline void wgmma_tf32(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"

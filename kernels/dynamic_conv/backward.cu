@@ -2,8 +2,9 @@
 // Both gradients in one pass over dout, x and k:
 //   dk[b,t,d,w]    = dout[b,t,d] * x[b,t+w-W+1,d]
 //   dx[b,t-W+1,d] += dout[b,t,d] * k[b,t,d,0], complete with row t; W sums are pending at a time
-// A sum grows in order of t, which is the order of w downwards. The last W-1 sums of a chunk need the first
-// rows of the next one: each chunk reads those again and adds the terms itself, so that no sum is ever split.
+// A sum grows in order of t, which is the reverse order of w. The last W-1 sums of a chunk need the
+// first rows of the next one. Each chunk reads those again and adds the terms itself, so no sum is
+// ever split.
 #include "kernels/dynamic_conv/march.cuh"
 
 namespace assay::dynamic_conv {
@@ -19,8 +20,8 @@ struct Arguments {
   Chunking chunking;
 };
 
-// A chunk reads W - 1 rows of taps and gradients of the next one again; many taps make short chunks costly,
-// and need more registers than four blocks leave each thread.
+// A chunk reads W - 1 rows of taps and gradients of the next chunk again. So many taps make short
+// chunks costly. They also need more registers than four blocks leave each thread.
 template <class T, int kTaps, bool kVectors_>
 struct Plan : Division<T, kTaps, kVectors_, 2, 48> {
   static constexpr bool kVectors = kVectors_;
@@ -44,7 +45,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) backward_ker
   Cursor<T> dx(a.dx, place, kChannels, -kPast);
   Cursor<T> dk(a.dk, place, kChannels);
 
-  const int padding = static_cast<int>(max(kPast - place.begin, int64_t{0}));  // rows in reach before t = 0
+  // Rows in reach before t = 0.
+  const int padding = static_cast<int>(max(kPast - place.begin, int64_t{0}));
   const int ahead = static_cast<int>(min(int64_t{kPast}, a.chunking.rows - place.begin - place.rows));
   float pending[kTaps][kChannels]{};           // dx of the rows from i - kPast on
   Bits<T, kChannels> window[kPast + kRows]{};  // x of the same rows
@@ -54,8 +56,9 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) backward_ker
     if (i >= padding) load<kVectors>(window[i], row, 0);
   }
 
-  // Rows i to i + kRows - 1. At an edge some of them lie beyond the chunk or the tensor, or some of their
-  // taps before t = 0. The sums that the first rows complete belong to the chunk before.
+  // Marches through rows i to i + kRows - 1. At an edge some of them lie beyond the chunk or the
+  // tensor, or some of their taps lie before t = 0. The sums that the first rows complete belong to
+  // the chunk before.
   const auto march = [&](int i, auto edge) {
     Bits<T, kChannels> gradients[kRows];
     Bits<T, kChannels * kTaps> taps[kRows];

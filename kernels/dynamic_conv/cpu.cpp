@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU path. An item of work is a run of positions of one batch entry and a block of its channels; it
-// marches along t, a row of channels at a time. A row that does not lie densely in memory is copied to a
-// dense one first, and the last vector of a row is filled up, so that every layout and every tail meets the
-// same vector operations: equal elements get equal bits. Large outputs are written past the caches, which
-// saves reading the lines they overwrite.
+// The CPU path. An item of work is a run of positions of one batch entry and a block of its
+// channels. The path marches along t, a row of channels at a time. A row that is not dense is
+// copied to a dense one first, and the last vector of a row is filled up. So every layout and every
+// tail goes through the same vector operations, and equal elements get equal bits. Large outputs
+// are written past the caches, which saves reading the lines that they overwrite.
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
@@ -26,7 +26,8 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace simd::HWY_NAMESPACE;
 
-// Vectors with kCount numbers side by side, at most 4, to a vector for each, and back.
+// Converts vectors that hold kCount numbers side by side, at most 4, to one vector for each number,
+// and back.
 template <int kCount, class Tag>
 HWY_INLINE void deinterleave(Tag tag, const hn::TFromD<Tag>* from, hn::Vec<Tag>* v) {
   static_assert(kCount <= 4, "Highway interleaves up to 4 vectors");
@@ -49,7 +50,7 @@ HWY_INLINE void interleave(const hn::Vec<Tag>* v, Tag tag, hn::TFromD<Tag>* to, 
   }
 }
 
-// The taps of kLanes channels, side by side in memory, a vector for each tap here.
+// The taps of kLanes channels. They lie side by side in memory; here each tap has a vector.
 template <int kTaps, class T>
 HWY_INLINE void load_taps(const T* from, V32* taps) {
   using S = Storage<T>;
@@ -104,7 +105,7 @@ struct ForwardRow {
   const T* k;
   T* out;
   bool stream = false;
-  const T* x[kTaps] = {};  // the row that each tap meets; null before t = 0
+  const T* x[kTaps] = {};  // the row that each tap multiplies; null before t = 0
 };
 
 template <int kTaps, class T>
@@ -152,15 +153,15 @@ void forward(const ForwardTensors& tensors, const Item& item) {
   }
 }
 
-// What position s adds to the gradients. sums[w] is the row of the dx that dout[s] * k[s,w] belongs to, null
-// outside of the item; w = 0 comes first to a dx, w = W-1 last.
+// Adds what position s contributes to the gradients. sums[w] is the row of dx that dout[s] * k[s,w]
+// belongs to, null outside the item. A dx gets its term of w = 0 first and that of w = W-1 last.
 template <int kTaps, class T>
 struct BackwardRow {
   const T* dout;
   const T* k;
   const T* x[kTaps] = {};  // as in ForwardRow
   float* sums[kTaps] = {};
-  T* dx = nullptr;  // null if s is in the next item: its dx and dk are computed there
+  T* dx = nullptr;  // null if s is in the next item, which computes its dx and dk
   T* dk = nullptr;
   bool stream_dx = false;
   bool stream_dk = false;
@@ -206,8 +207,8 @@ void backward_tail(const BackwardRow<kTaps, T>& row, int64_t i, int64_t count) {
   std::copy_n(dk, count * kTaps, row.dk + i * kTaps);
 }
 
-// Marches from the end to the beginning, for then the terms of a dx arrive in order of w, from s = t+W-1 down
-// to s = t. It begins in the next item, where the terms of the last dx lie.
+// Marches from the end to the beginning, so that the terms of a dx arrive in order of w: from
+// s = t+W-1 down to s = t. It begins in the next item, which has the terms of the last dx.
 template <int kTaps, class T>
 void backward(const BackwardTensors& tensors, const Item& item) {
   InputRows<T> dout(tensors.dout, item), x(tensors.x, item), k(tensors.k, item);
@@ -277,7 +278,7 @@ namespace {
 HWY_EXPORT(forward_item);
 HWY_EXPORT(backward_item);
 
-constexpr int64_t kGrain = int64_t{1} << 16;  // [positions x channels] worth handing to another thread
+constexpr int64_t kGrain = int64_t{1} << 16;  // [positions x channels] worth another thread
 
 template <class Fn>
 void for_each_item(const Extents& shape, std::initializer_list<TensorView> outputs, Fn&& fn) {

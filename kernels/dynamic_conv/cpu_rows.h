@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the CPU path cuts a problem into items, and how it reads and writes their rows in any layout. Nothing
-// here depends on the instruction set.
+// How the CPU path cuts a problem into items, and how it reads and writes their rows in any layout.
+// None of this depends on the instruction set.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 
 namespace assay::dynamic_conv {
 
-// In a block at most: W rows of it stay in the first two cache levels.
+// Most channels of a block: W rows of them stay in the first two cache levels.
 inline constexpr int64_t kChannels = 1024;
-// Positions in an item at most: large beside the W - 1 that two items share.
+// Most positions of an item: many more than the W - 1 that two items share.
 inline constexpr int64_t kRows = 256;
 
 struct Item {
@@ -26,8 +26,8 @@ struct Item {
   bool stream;       // write past the caches
 };
 
-// The rows of a tensor (B, T, D) or (B, T, D, W) within an item: channel after channel, the taps of each side
-// by side.
+// The rows of a tensor (B, T, D) or (B, T, D, W) within an item. A dense row holds channel after
+// channel, and for each channel its taps side by side.
 template <class T, class View>
 class Rows {
  public:
@@ -44,7 +44,7 @@ class Rows {
   bool is_dense() const { return stride_w_ == 1 && (stride_d_ == taps_ || channels_ == 1); }
   auto* row(int64_t t) const { return data_ + t * stride_t_; }
 
-  // fn(place in a dense row, place in this row)
+  // Calls fn(place in a dense row, place in this row) for each element.
   template <class Fn>
   void for_each(Fn&& fn) const {
     for (int64_t d = 0; d < channels_; ++d) {
@@ -64,7 +64,7 @@ class InputRows : Rows<T, ConstTensorView> {
  public:
   InputRows(const ConstTensorView& view, const Item& item) : Base(view, item) { position_.fill(-1); }
 
-  // The row as a dense one, which stays as it is until kMaxTaps / W other rows were asked for.
+  // A dense row. It stays valid until kMaxTaps / W other rows have been asked for.
   const T* operator[](int64_t t) {
     const T* from = this->row(t);
     if (this->is_dense()) return from;
@@ -76,11 +76,12 @@ class InputRows : Rows<T, ConstTensorView> {
     return packed;
   }
 
-  // Where row t begins, or the nearest row if there is no such row: to be prefetched, not to be read.
+  // The address of row t, or of the nearest row if there is no row t. It may be prefetched, not
+  // read.
   const T* ahead(int64_t t) const { return this->row(std::clamp<int64_t>(t, 0, this->positions_ - 1)); }
 
  private:
-  std::array<int64_t, kMaxTaps> position_;  // whose rows are in packed_
+  std::array<int64_t, kMaxTaps> position_;  // positions of the rows in packed_
   T packed_[kMaxTaps * kChannels];
 };
 
@@ -90,7 +91,7 @@ class OutputRows : Rows<T, TensorView> {
   OutputRows(const TensorView& view, const Item& item)
       : Rows<T, TensorView>(view, item), stream_(item.stream && this->is_dense()) {}
 
-  // A dense row to write, and then to hand over.
+  // A dense row to write. finish() then puts it into place.
   T* operator[](int64_t t) { return this->is_dense() ? this->row(t) : packed_; }
   void finish(int64_t t) {
     if (this->is_dense()) return;
@@ -111,12 +112,13 @@ class SumRows {
   float* operator[](int64_t t) { return values_ + t % kMaxTaps * kPitch; }
 
  private:
-  // [floats] from row to row; not a power of two, so that the rows do not share cache sets
+  // [floats] From row to row. No power of two, so rows do not share cache sets.
   static constexpr int64_t kPitch = kChannels + 16;
   alignas(64) float values_[kMaxTaps * kPitch];
 };
 
-// Where element e of `taps` taps side by side lies when each tap has `lanes` places of its own.
+// Element e has `taps` taps side by side; here each tap gets `lanes` places of its own. Returns the
+// new place of each element.
 template <size_t kCount>
 constexpr std::array<int32_t, kCount> interleaving(size_t taps, size_t lanes) {
   std::array<int32_t, kCount> index{};

@@ -9,7 +9,8 @@
 namespace assay::dynamic_conv {
 namespace {
 
-// The shape of k beside x (B, T, D); both are of a dtype and a shape that the ops serve.
+// The shape that k must have for x (B, T, D). Checks that the op serves the dtype of x and both
+// ranks.
 Extents taps_shape(const ConstTensorView& x, const ConstTensorView& k) {
   if (x.dtype == DType::kF64) throw usage_error("x has dtype f64; dynamic_conv serves f32, f16 and bf16");
   if (x.shape.rank() != 3) throw usage_error("x has shape {}, expected (B, T, D)", x.shape.to_string());

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dynamic causal depthwise convolution: every position of every channel has its own W taps.
 //
-//   out[b,t,d]    = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]                       x is 0 before t = 0
-//   dk[b,t,d,w]   = dout[b,t,d] * x[b,t+w-W+1,d]                            0 where x lies before t = 0
-//   dx[b,t,d]     = sum_w dout[b,t+W-1-w,d] * k[b,t+W-1-w,d,w]              terms with t+W-1-w >= T left out
+//   out[b,t,d]    = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]             x is 0 before t = 0
+//   dk[b,t,d,w]   = dout[b,t,d] * x[b,t+w-W+1,d]                  0 where x lies before t = 0
+//   dx[b,t,d]     = sum_w dout[b,t+W-1-w,d] * k[b,t+W-1-w,d,w]    without terms at t+W-1-w >= T
 //
 // shapes   x, dout, out, dx (B,T,D); k, dk (B,T,D,W); B, T, D >= 0, 1 <= W <= 8
-// strides  any, in elements, >= 0; inputs may repeat elements (stride 0); outputs must not
-// dtypes   f32, f16 or bf16, one for all tensors of a call; arithmetic in f32, one rounding to the dtype at the end
+// strides  any, in elements, >= 0; inputs may repeat elements (stride 0), outputs may not
+// dtypes   f32, f16 or bf16, the same for all tensors of a call; arithmetic in f32, one rounding to
+//          the dtype at the end
 // aliasing no output may overlap another tensor
 // empty    B, T or D = 0: returns without touching memory
-// special  infinities and NaNs propagate as in the formula; taps before t = 0 are left out, not multiplied by 0
-// repeats  bitwise on one device: each sum has one fixed order, whatever the layout, the neighbours or the threads;
-//          cpu adds the terms of a dx in order of w, cuda in order of t, so that the two may differ in the last bit
+// special  infinities and NaNs propagate as in the formula; taps before t = 0 are left out, not
+//          multiplied by 0
+// repeats  bitwise on one device: the order of each sum is fixed for all layouts, neighbours and
+//          threads; cpu adds the terms of a dx in order of w, cuda in order of t, so the two may
+//          differ in the last bit
 // errors   throws Error (usage) that names the tensor and its values
 // source   Jet-Nemotron's dynamic_conv (NVIDIA)
 #pragma once
@@ -43,8 +46,8 @@ struct BackwardTensors {
 void forward_cpu(const ForwardTensors& tensors);
 void backward_cpu(const BackwardTensors& tensors);
 
-// `stream` is a cudaStream_t. The tensors are in memory of the current device; the work is enqueued, not
-// waited for.
+// `stream` is a cudaStream_t. The tensors are in memory of the current device. The work is enqueued
+// and not waited for.
 void forward_cuda(const ForwardTensors& tensors, void* stream);
 void backward_cuda(const BackwardTensors& tensors, void* stream);
 
@@ -52,7 +55,7 @@ void backward_cuda(const BackwardTensors& tensors, void* stream);
 void require_valid(const ForwardTensors& tensors);
 void require_valid(const BackwardTensors& tensors);
 
-// The ops dynamic_conv and dynamic_conv_grad with their paths.
+// The ops dynamic_conv and dynamic_conv_grad, with their paths.
 const std::vector<Op>& ops();
 
 }  // namespace assay::dynamic_conv

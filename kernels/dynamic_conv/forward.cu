@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// out[b,t,d] = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]: each x is loaded once and kept for the W rows that need it.
+// out[b,t,d] = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]. Each x is loaded once and kept for the W rows
+// that need it.
 #include "kernels/dynamic_conv/march.cuh"
 
 namespace assay::dynamic_conv {
@@ -34,7 +35,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) forward_kern
   Cursor<const T> k(a.k, place, kChannels);
   Cursor<T> out(a.out, place, kChannels);
 
-  const int padding = static_cast<int>(max(kPast - place.begin, int64_t{0}));  // rows in reach before t = 0
+  // Rows in reach before t = 0.
+  const int padding = static_cast<int>(max(kPast - place.begin, int64_t{0}));
   Bits<T, kChannels> window[kPast + kRows]{};  // x of the rows from i - kPast on
 #pragma unroll
   for (int i = 0; i < kPast; ++i) {
@@ -42,8 +44,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) forward_kern
     if (i >= padding) load<kVectors>(window[i], row, 0);
   }
 
-  // Rows i to i + kRows - 1. At an edge some of them lie beyond the chunk, or some of their taps before t =
-  // 0.
+  // Marches through rows i to i + kRows - 1. At an edge some of them lie beyond the chunk, or some
+  // of their taps lie before t = 0.
   const auto march = [&](int i, auto edge) {
     Bits<T, kChannels * kTaps> taps[kRows];
 #pragma unroll

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CUDA kernels of dynamic_conv share: how the work is cut, and how elements get to registers and
-// back.
+// What the CUDA kernels of dynamic_conv share: how the work is cut, and how elements get to
+// registers and back.
 //
-// A thread owns a few neighbouring channels of one example and marches along t through a chunk of rows, with
-// what the taps reach back to in registers. It loads several rows before it uses the first, so that enough
-// loads are in flight. Chunks are short: blocks that run at the same time then work on neighbouring memory,
-// which DRAM serves faster than the same accesses far apart. Where the layout allows it, a thread's taps of
-// one row are whole 16-byte vectors; elsewhere it owns one channel and loads elements one by one, with the
-// same arithmetic in the same order.
+// A thread owns a few neighbouring channels of one example and marches along t through a chunk of
+// rows. It keeps in registers what the taps reach back to. It loads several rows before it uses the
+// first, so that enough loads are in flight. Chunks are short, so blocks that run at the same time
+// work on neighbouring memory; DRAM serves this faster than accesses far apart. Where the layout
+// allows it, a thread's taps of one row are whole 16-byte vectors. Elsewhere it owns one channel
+// and loads single elements, with the same arithmetic in the same order.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +24,14 @@
 
 namespace assay::dynamic_conv {
 
-// How one kernel divides its work; each number is the fastest of those measured on an H200.
+// How one kernel divides its work. Each number was the fastest on an H200.
 template <class T, int kTaps, bool kVectors, int kActivations, int kWordsInFlight>
 struct Division {
   static constexpr int kBytesOfTaps = kTaps * int{sizeof(T)};
 
-  // Channels of a thread: whole 16-byte vectors of taps if that takes at most 32 bytes, else as many as fit
-  // there. More would leave too few registers, fewer would leave 16-bit activations without a whole word.
+  // Channels of a thread: whole 16-byte vectors of taps if that takes at most 32 bytes, else as
+  // many as fit into 32 bytes. More would leave too few registers; fewer would leave 16-bit
+  // activations without a whole word.
   static constexpr int channels() {
     if (!kVectors) return 1;
     const int whole = std::lcm(16, kBytesOfTaps) / kBytesOfTaps;
@@ -40,15 +41,16 @@ struct Division {
   }
   static constexpr int kChannels = channels();
 
-  // Rows that a thread loads before it uses the first: as many as kWordsInFlight 4-byte words hold.
+  // Rows that a thread loads before it uses the first: those that fit into kWordsInFlight words of
+  // 4 bytes.
   static constexpr int kRows =
       std::clamp(kWordsInFlight / ((kChannels * (kTaps + kActivations) * int{sizeof(T)} + 3) / 4), 1, 8);
 };
 
-// Chunks of rows times groups of channels, one thread each.
+// One thread for each chunk of rows and group of channels.
 struct Chunking {
   int64_t rows;     // T
-  int64_t chunk;    // [rows] of one thread; the last one may be shorter
+  int64_t chunk;    // [rows] of one thread; the last chunk may be shorter
   int64_t chunks;   // of one example
   int64_t columns;  // groups of channels of one example
   int64_t threads;  // in all
@@ -59,7 +61,7 @@ struct Chunking {
   }
 };
 
-// Chunks of `chunk` rows.
+// Cuts a problem into chunks of `chunk` rows.
 inline Chunking cut(const Extents& shape, int channels_of_thread, int64_t chunk) {
   const int64_t columns = (shape[2] + channels_of_thread - 1) / channels_of_thread;
   const int64_t chunks = (shape[1] + chunk - 1) / chunk;
@@ -87,7 +89,8 @@ struct Strided {
         tap(view.shape.rank() == 4 ? view.strides[3] : 0) {}
 };
 
-// Whether the elements of `channels` neighbours are packed, in each row at a multiple of 16 bytes or of their size.
+// Whether the elements of `channels` neighbours are packed in each row, at a multiple of 16 bytes
+// or, if they are shorter, of their size.
 inline bool has_vectors(int channels, const ConstTensorView& view) {
   const int64_t taps = view.shape.rank() == 4 ? view.shape[3] : 1;
   const int64_t bytes = channels * taps * static_cast<int64_t>(size_of(view.dtype));
@@ -110,7 +113,7 @@ void specialise(const ConstTensorView& k, Launch&& launch) {
   });
 }
 
-// The part of the work that belongs to the calling thread. Rows are counted from the first one of its chunk.
+// The calling thread's part of the work. Rows are counted from the first row of its chunk.
 struct Place {
   int64_t batch;
   int64_t column;
@@ -131,8 +134,8 @@ __device__ inline Place place_of_thread(const Chunking& chunking) {
           .rows = static_cast<int>(min(chunking.chunk, chunking.rows - begin))};
 }
 
-// A pointer that marches along t. One addition a row takes fewer registers than an address for each row in
-// flight.
+// A pointer that marches along t. One addition per row takes fewer registers than an address for
+// each row in flight.
 template <class T>
 struct Cursor {
   T* row;
@@ -150,12 +153,13 @@ struct Cursor {
   }
 };
 
-// How many bytes of `bits` are loaded and stored at once: the longest vectors that they consist of, or single elements.
+// [bytes] The size of the pieces that are loaded and stored: the longest vectors that `bits`
+// consists of, or single elements.
 template <bool kVectors, class T, int kCount>
 constexpr int kPieceOf = kVectors ? longest_vector(Bits<T, kCount>::kBytes) : int{sizeof(T)};
 
-// Elements that lie side by side where there are vectors, else `stride` elements apart. Loads go through L1, where the
-// chunks on both sides find the rows that they share.
+// Loads elements: side by side if there are vectors, else `stride` elements apart. Loads go through
+// L1, where neighbouring chunks find the rows that they share.
 template <bool kVectors, class T, int kCount>
 __device__ void load(Bits<T, kCount>& bits, const T* from, int64_t stride) {
   constexpr int kPiece = kPieceOf<kVectors, T, kCount>;

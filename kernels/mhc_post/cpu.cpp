@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU path. The x and the residual streams of a block are widened to f32 in the first cache level, so that each
-// element is read from memory once; then the output streams are computed, two at a time. A row that does not lie densely
-// is packed first, and the last vectors of a row are filled up, so that every layout and every tail meets the same
-// vector operations: equal elements get equal bits. Large outputs are written past the caches.
+// The CPU path. It widens x and the residual streams of a block to f32 in the first cache level, so
+// that each element is read from memory once. Then it computes the output streams, two at a time. A
+// row that is not dense is packed first, and the last vectors of a row are filled up. So every
+// layout and every tail goes through the same vector operations, and equal elements get equal bits.
+// Large outputs are written past the caches.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,12 +26,12 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace simd::HWY_NAMESPACE;
 
-// Vectors of an output that share the load of a weight, and hide the latency of the sums.
+// Vectors of an output that share the load of a weight and hide the latency of the sums.
 constexpr int kSums = 4;
 constexpr int kStep = kSums * kLanes;
 static_assert(kTile % kStep == 0, "a padded row holds whole steps");
 
-// The weights of the terms of each output stream, in their order: post, then comb of each stream.
+// The weights of the terms of each output stream, in order: post, then comb of each stream.
 using Weights = float[kMaxStreams][1 + kMaxStreams];
 
 void read_weights(const Tensors& t, int64_t n, Weights& weights) {
@@ -49,12 +50,13 @@ void read_weights(const Tensors& t, int64_t n, Weights& weights) {
   }
 }
 
-// Elements that become whole vectors of f32 together. Those of bf16 go by pairs, which takes fewer instructions than
-// their order would, and no element minds its place as long as it gets it back.
+// Elements that become whole vectors of f32 together. bf16 elements go in pairs, which takes fewer
+// instructions than keeping their order. The order does not matter if each element gets its place
+// back.
 template <class T>
 constexpr int kGroup = std::is_same_v<T, bf16> ? 2 * kLanes : kLanes;
 
-// Elements before the first one that begins a cache line.
+// How many elements lie before the first one that begins a cache line.
 template <class T>
 int64_t before_line(const T* row) {
   constexpr uintptr_t kLine = 64;  // [bytes]
@@ -81,7 +83,8 @@ HWY_INLINE void round_group(const V32* v, T* to, bool stream) {
   }
 }
 
-// A row of `count` elements as f32, filled up with zeros to a multiple of kStep. `packed` has room for a row.
+// Widens a row of `count` elements to f32 and fills it up with zeros to a multiple of kStep.
+// `packed` has room for a row.
 template <class T>
 void widen(const T* from, int64_t stride, int64_t count, T* packed, float* to) {
   if (stride != 1) {
@@ -96,7 +99,7 @@ void widen(const T* from, int64_t stride, int64_t count, T* packed, float* to) {
   for (int64_t k = 0; k < kStep; k += kGroup<T>) widen_group(last + k, to + whole + k);
 }
 
-// What the outputs of a block are computed from.
+// The terms from which the outputs of a block are computed.
 struct Terms {
   alignas(64) float rows[kBlockFloats];  // x, then each stream
   Weights weights;
@@ -104,8 +107,9 @@ struct Terms {
   int64_t count;  // 1 + HC
 };
 
-// `size` elements, rounded up to a multiple of kStep, of the output streams i, ..., i + kOutputs - 1, which share the
-// loads of the rows. Fetches as many streams of the next block meanwhile.
+// Computes `size` elements, rounded up to a multiple of kStep, of the output streams i, ...,
+// i + kOutputs - 1, which share the loads of the rows. Prefetches as many streams of the next block
+// meanwhile.
 template <int kOutputs, class T>
 void mix(const Terms& terms, int64_t i, int64_t size, const Rows<T>& out, bool stream,
          const Rows<const T>& next) {
@@ -132,7 +136,7 @@ void mix(const Terms& terms, int64_t i, int64_t size, const Rows<T>& out, bool s
   }
 }
 
-// Copies a row to where it belongs; if `stream`, what fills whole lines there goes past the caches.
+// Copies a row to its place. If `stream`, whole cache lines go past the caches.
 template <class T>
 void write_row(const T* row, int64_t count, T* to, int64_t stride, bool stream) {
   if (stride != 1) {
@@ -171,7 +175,7 @@ void mix_blocks(const Tensors& t, const Blocks& blocks, int64_t begin, int64_t e
     const bool lines = before_line(out[0]) == 0 && (streams == 1 || before_line(out[1]) == 0);
     const bool in_place = out.is_dense() && size % kStep == 0 && (lines || !stream);
     for (int64_t k = 0; next_x.is_dense() && k < size; k += kStep) prefetch<kStep>(next_x[0] + k);
-    // The line at the end of such a row is written in part, which reads it first.
+    // The last line of such a row is only written in part, which reads it first.
     for (int64_t i = 0; stream && !in_place && i < streams; ++i) {
       __builtin_prefetch(out[i] + (size - 1) * out.stride_h, 1);
     }
@@ -205,7 +209,7 @@ namespace {
 
 HWY_EXPORT(run_blocks);
 
-constexpr int64_t kGrain = int64_t{1} << 18;  // [output elements] worth handing to another thread
+constexpr int64_t kGrain = int64_t{1} << 18;  // [output elements] worth another thread
 
 }  // namespace
 

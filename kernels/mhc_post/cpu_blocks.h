@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the CPU path cuts a problem into blocks, and where the rows of a block lie. Nothing here depends on the
-// instruction set.
+// How the CPU path cuts a problem into blocks, and where the rows of a block lie. None of this
+// depends on the instruction set.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,16 @@
 
 namespace assay::mhc_post {
 
-// Every row of a block is padded to a multiple of this: what the vector loop takes at a time, at most.
+// Every row of a block is padded to a multiple of this: the most that the vector loop takes at a
+// time.
 inline constexpr int64_t kTile = 64;
 
-// [floats] that the rows of a block take: a quarter of a first cache level of 48 KiB. With larger blocks reading and
-// writing take turns for so long that memory idles.
+// [floats] The rows of a block take at most a quarter of a first cache level of 48 KiB. With larger
+// blocks reading and writing alternate so slowly that memory idles.
 inline constexpr int64_t kBlockFloats = 3072;
 
-// A block is `size` elements of h, of x and of every stream of one token; the last one of a token may be shorter.
+// A block has `size` elements along h of x and of every stream of one token. The last block of a
+// token may be shorter.
 struct Blocks {
   explicit Blocks(const Extents& shape) : h(shape[2]) {
     const int64_t largest = kBlockFloats / (1 + shape[1]) / kTile * kTile;
@@ -30,7 +32,7 @@ struct Blocks {
   int64_t h;
   int64_t size;  // a multiple of kTile
   int64_t per_token;
-  int64_t count;  // of all tokens
+  int64_t count;  // blocks of all tokens
 };
 
 // The rows of a tensor (N, H) or (N, HC, H) that lie in a block.

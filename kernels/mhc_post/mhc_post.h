@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a layer with manifold-constrained hyper-connections (mHC): the layer's output is added to HC residual
-// streams, which are mixed with each other.
+// The end of a layer with manifold-constrained hyper-connections (mHC): the HC residual streams are
+// mixed with each other, and the layer's output is added to them.
 //
 //   out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]
 //
-// shapes   x (N,H); residual, out (N,HC,H); post (N,HC) or (N,HC,1); comb (N,HC,HC), comb[n,j,i] is what stream j gives
-//          to output i; N, H >= 0, 1 <= HC <= 16
-// strides  any, in elements, >= 0; inputs may repeat elements (stride 0); out must not
-// dtypes   x, residual and out f32, f16 or bf16, the same for all three; post and comb f32; arithmetic in f32, one
-//          rounding to the dtype at the end
+// shapes   x (N,H); residual, out (N,HC,H); post (N,HC) or (N,HC,1); comb (N,HC,HC), where
+//          comb[n,j,i] weighs stream j in output i; N, H >= 0, 1 <= HC <= 16
+// strides  any, in elements, >= 0; inputs may repeat elements (stride 0), out may not
+// dtypes   x, residual and out f32, f16 or bf16, the same for all three; post and comb f32;
+//          arithmetic in f32, one rounding to the dtype at the end
 // aliasing out may overlap no input
 // empty    N or H = 0: returns without touching memory
 // special  infinities and NaNs propagate as in the formula
-// repeats  bitwise on one device: post * x comes first, then j = 0, 1, ... by fused multiply-adds (on CPUs that have
-//          them), whatever the layout, the neighbours or the threads
+// repeats  bitwise on one device, for all layouts, neighbours and threads: post * x comes first,
+//          then j = 0, 1, ... by fused multiply-adds (on CPUs that have them)
 // errors   throws Error (usage) that names the tensor and its values
 // source   FlagGems' mhc_post
 #pragma once
@@ -37,13 +37,14 @@ struct Tensors {
 
 void run_cpu(const Tensors& tensors);
 
-// `stream` is a cudaStream_t. The tensors are in memory of the current device; the work is enqueued, not waited for.
+// `stream` is a cudaStream_t. The tensors are in memory of the current device. The work is enqueued
+// and not waited for.
 void run_cuda(const Tensors& tensors, void* stream);
 
 // Throws Error (usage) unless the tensors satisfy the contract above.
 void require_valid(const Tensors& tensors);
 
-// The op mhc_post with its paths.
+// The op mhc_post, with its paths.
 const std::vector<Op>& ops();
 
 }  // namespace assay::mhc_post

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]: a thread loads its part of x and of all streams
-// of a token once, and writes all outputs from registers.
+// out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]. A thread loads its part of
+// x and of all streams of a token once and writes all outputs from registers.
 //
-// A thread's part is a vector of 16 bytes along h, or two if there is but one stream. Where the layout allows it, a
-// vector is one piece; elsewhere it is made of pieces of 4 bytes or of single elements, so far apart that neighbouring
-// threads touch neighbouring memory. Short rows go by single elements, too, several tokens to a block. The arithmetic
-// and its order are the same. The loads of x and of the streams are on their way before the block brings the weights of
-// its tokens to shared memory, where all threads read them. With four streams each thread loads the twenty weights
-// itself, if they are aligned: waiting for the block takes 0.4 us, which counts where all takes 13.
+// A thread's part is a vector of 16 bytes along h, or two vectors if there is one stream. Where the
+// layout allows it, a vector is one piece. Elsewhere it has pieces of 4 bytes or of single
+// elements, so far apart that neighbouring threads touch neighbouring memory. Short rows go by
+// single elements, too, with several tokens to a block. The arithmetic and its order are the same.
+// The block issues the loads of x and of the streams before it brings the weights of its tokens to
+// shared memory. With four streams a thread loads the twenty weights itself, if aligned: waiting
+// takes 0.4 of 13 us.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -21,15 +22,15 @@
 namespace assay::mhc_post {
 namespace {
 
-// How the kernel divides its work; each number is the fastest of those measured on an H200.
+// How the kernel divides its work. Each number was the fastest on an H200.
 template <class T, int kStreams_, int kPiece_, bool kOwnWeights_ = false, bool kIsSmall_ = false>
 struct Plan {
   static constexpr int kStreams = kStreams_;
   static constexpr int kPiece = kPiece_;             // [bytes] moved at once
   static constexpr bool kOwnWeights = kOwnWeights_;  // each thread loads the weights of its token
   static constexpr bool kIsSmall = kIsSmall_;        // see is_small
-  static constexpr bool kOneToken =
-      kPiece > int{sizeof(T)};  // in a block; what is the same for all its threads is computed once
+  // Whether a block has one token, whose weights all its threads share.
+  static constexpr bool kOneToken = kPiece > int{sizeof(T)};
   static constexpr int kElements = 16 / int{sizeof(T)};             // of a vector
   static constexpr int kPieces = 16 / kPiece;                       // of a vector
   static constexpr int kThreads = kStreams <= 8 ? 64 : 256;         // of a block at most
@@ -37,11 +38,11 @@ struct Plan {
   static constexpr int kMinBlocks = 65536 / kRegisters / kThreads;  // on a multiprocessor
   static constexpr int kVectors = kStreams == 1 ? 2 : 1;            // of a thread in each row
   static constexpr int kOutputs = std::min(kStreams, 4);            // summed at once
-  // Weights of a token: a row for x and one for each stream, filled up to whole groups of kOutputs.
+  // Weights of a token: a row for x and one for each stream, padded to whole groups of kOutputs.
   static constexpr int kPitch = (kStreams + kOutputs - 1) / kOutputs * kOutputs;
   static constexpr int kWeights = (kStreams + 1) * kPitch;
 
-  // What a position is computed in.
+  // The type in which positions are computed.
   using Offset = std::conditional_t<kIsSmall, int, int64_t>;
 
   static_assert(!kOwnWeights || (kStreams == 4 && kPiece == 16), "a row of weights is a float4");
@@ -62,8 +63,8 @@ struct Rows {
         hidden(view.strides[view.shape.rank() - 1]) {}
 };
 
-// How many threads take part: in each of `groups` groups of `tokens` tokens, `tiles` blocks along h, with `threads` threads
-// for each token.
+// The threads of a launch: `groups` groups of `tokens` tokens, each with `tiles` blocks along h and
+// `threads` threads for each token.
 struct Division {
   int64_t n, h;  // sizes of the problem
   int threads, tokens;
@@ -87,7 +88,7 @@ struct Arguments {
   Division division;
 };
 
-// Weight number k of the block's tokens: [token][0][i] = post[i], [token][1 + j][i] = comb[j][i]; 0 where there is none.
+// Weight k of the block's tokens: [token][0][i] = post[i], [token][1 + j][i] = comb[j][i], else 0.
 template <class Plan, class T>
 __device__ float weight_of(const Arguments<T>& a, int64_t first_token, int k) {
   const int64_t n = first_token + (Plan::kOneToken ? 0 : k / Plan::kWeights);
@@ -98,7 +99,7 @@ __device__ float weight_of(const Arguments<T>& a, int64_t first_token, int k) {
                         : a.comb + n * a.comb_token + (row - 1) * a.comb_from + i * a.comb_to);
 }
 
-// Weights that are read at once.
+// Weights that one load reads.
 template <int kCount>
 struct alignas(kCount % 4 == 0   ? 16
                : kCount % 2 == 0 ? 8
@@ -107,7 +108,7 @@ struct alignas(kCount % 4 == 0   ? 16
   __device__ float operator[](int i) const { return values[i]; }
 };
 
-// The weights of the block's tokens, in shared memory. Row 0 is for x, row 1 + j for stream j.
+// The weights of the block's tokens in shared memory. Row 0 is for x, row 1 + j for stream j.
 template <class Plan>
 class SharedWeights {
  public:
@@ -126,7 +127,7 @@ class SharedWeights {
         weights + (Plan::kOneToken ? 0 : threadIdx.y * Plan::kWeights));
   }
 
-  // For the outputs i .. i + kOutputs - 1 of the thread's token.
+  // The weights for outputs i .. i + kOutputs - 1 of the thread's token.
   __device__ Group<Plan::kOutputs> at(int row, int i) const {
     return own_[(row * Plan::kPitch + i) / Plan::kOutputs];
   }
@@ -135,7 +136,7 @@ class SharedWeights {
   const Group<Plan::kOutputs>* own_;
 };
 
-// The same rows, of the only token of the block, in registers.
+// The same rows in registers, for the only token of the block.
 template <class Plan>
 class OwnWeights {
  public:
@@ -160,8 +161,8 @@ class OwnWeights {
   float4 rows_[1 + Plan::kStreams];
 };
 
-// Hides from the compiler that the elements are the same as before: in a loop it would widen all of them in advance, and
-// run out of registers.
+// Hides from the compiler that the elements are unchanged. Otherwise it would widen all of them
+// before the loop and run out of registers.
 template <class T, int kCount>
 __device__ void keep_packed(Bits<T, kCount>& bits) {
   for (uint32_t& word : bits.words) asm volatile("" : "+r"(word));
@@ -174,10 +175,10 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
   constexpr int kOutputs = Plan::kOutputs;
   constexpr int kPerPiece = kElements / Plan::kPieces;
 
-  // With one token to a block there are few instructions, and each one before the first load counts: a thread computes
-  // where it begins in the row as one number, and its group, below 2^32 (see grid_of), in 32 bits. Elsewhere the many
-  // pieces are counted in 32 bits from where the block begins: with 64 bits 4 streams of 4095 elements took 161 us, not
-  // 127.
+  // With one token to a block there are few instructions, and each one before the first load
+  // counts. So a thread computes its place in the row as one number, and its group, which is below
+  // 2^32 (grid_of), in 32 bits. Elsewhere it counts the many pieces in 32 bits from the start of
+  // the block: with 64 bits, 4 streams of 4095 elements took 161 us instead of 127.
   constexpr bool kOneToken = Plan::kOneToken;
   using GroupIndex = std::conditional_t<kOneToken, unsigned, int64_t>;
   using Step = std::conditional_t<kOneToken, unsigned, int>;
@@ -187,16 +188,15 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
       Plan::kIsSmall ? blockIdx.y : int64_t{GroupIndex{blockIdx.z} * gridDim.y + blockIdx.y} * tokens;
   if (!Plan::kIsSmall && first_token >= a.division.n) return;
   const int64_t n = kOneToken ? first_token : first_token + threadIdx.y;
-  // The thread's first piece lies `first` after `start`, piece number p of vector v (v * kPieces + p) * step after that.
+  // Piece p of the thread's vector v lies `first` + (v * kPieces + p) * step after `start`.
   const int step = static_cast<int>(blockDim.x) * kPerPiece;
   constexpr int kMost = Plan::kPieces * Plan::kVectors;
   const int64_t tile = int64_t{blockIdx.x} * (static_cast<Step>(blockDim.x) * kPerPiece * kMost);
   const int64_t start = kOneToken ? tile + threadIdx.x * kPerPiece : tile;
   const int first = kOneToken ? 0 : static_cast<int>(threadIdx.x) * kPerPiece;
   const int64_t left = a.division.h - start;
-  const auto size =
-      static_cast<Size>(kOneToken ? left : min(left, int64_t{step * kMost}));  // from `start` on
-  int pieces = 0;  // of the thread within the tensor
+  const auto size = static_cast<Size>(kOneToken ? left : min(left, int64_t{step * kMost}));
+  int pieces = 0;  // of the thread, within the tensor
 #pragma unroll
   for (int p = 0; p < kMost; ++p) {
     if (Plan::kIsSmall || (first + p * step < size && (kOneToken || n < a.division.n))) ++pieces;
@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks) streams_kern
 
 template <class T, class Plan>
 Division divide(int64_t n, int64_t h) {
-  constexpr int64_t kSharedBytes = int64_t{32} << 10;          // of weights in a block at most
+  constexpr int64_t kSharedBytes = int64_t{32} << 10;          // most weights in a block
   constexpr int64_t kPart = Plan::kElements * Plan::kVectors;  // [elements] of a thread in each row
   const int64_t threads_of_token = (h + kPart - 1) / kPart;
   Division division{.n = n, .h = h, .threads = 0, .tokens = 0, .tiles = 0, .groups = 0};
@@ -292,10 +292,10 @@ Division divide(int64_t n, int64_t h) {
 
 constexpr int64_t kMostGroups = 65535;  // along one dimension of a grid
 
-// x counts tiles, y and z the groups.
+// x counts tiles, y and z count groups.
 dim3 grid_of(const Division& division) {
   const int64_t z = (division.groups + kMostGroups - 1) / kMostGroups;
-  const int64_t y = (division.groups + z - 1) / z;  // few blocks are left without work
+  const int64_t y = (division.groups + z - 1) / z;  // few blocks have no work
   if (division.tiles > INT32_MAX || z > kMostGroups) {
     throw unsupported_error("a grid of {} by {} by {} blocks: {}", division.tiles, y, z,
                             division.to_string());
@@ -324,7 +324,7 @@ void launch(const Tensors& t, cudaStream_t stream) {
   cuda_check_launch("streams_kernel");
 }
 
-// Whether h can be cut into pieces of `bytes` that are packed and aligned in every row.
+// Whether h can be cut into packed and aligned pieces of `bytes` in every row.
 bool has_pieces(const ConstTensorView& view, int64_t bytes) {
   const int hidden = view.shape.rank() - 1;
   return view.strides[hidden] == 1 &&
@@ -332,22 +332,22 @@ bool has_pieces(const ConstTensorView& view, int64_t bytes) {
          is_aligned_across(view, 0, hidden, bytes);
 }
 
-// Whether the weights of a token are five aligned float4: one of post, four of comb.
+// Whether the weights of a token are five aligned float4: one of post and four of comb.
 bool has_aligned_weights(const Tensors& t) {
   return t.post.strides[1] == 1 && is_aligned_across(t.post, 0, 1, 16) && t.comb.strides[2] == 1 &&
          t.comb.strides[1] == 4 && is_aligned_across(t.comb, 0, 1, 16);
 }
 
-// Whether x, the streams and the outputs fit into the L2 together, densely, and whole blocks make up their rows.
-// What is loaded should then be the first to leave the L2: it is full of what was written before, and each modified
-// line that makes room is written to memory in the time of this kernel. On an H200 with half of the L2 modified, 512
-// tokens of 4 streams of 4096 bf16 cause 8 MB of such writes rather than 13, and take 3 % less time. 1024 tokens, too
-// many to fit, gain nothing; 2048 lose 4 %, 8192 lose 6 %. Outputs that keep the order of what is to leave take 1 %
-// off. And the blocks are but a few for each place on the GPU, so that what comes before the first load counts: a
-// kernel without bounds to check and strides to multiply by took 12.6 us beside 13.0.
+// Whether x, the streams and the outputs fit into the L2 together, densely, and rows consist of
+// whole blocks. What is loaded should then leave the L2 first. The L2 is full of lines written
+// before, and each modified line that makes room is written to memory while this kernel runs. On an
+// H200 with half of the L2 modified, 512 tokens of 4 streams of 4096 bf16 then cause 8 MB of such
+// writes instead of 13, and take 3 % less time. 1024 tokens do not fit and gain nothing; 2048 lose
+// 4 %, 8192 lose 6 %. Outputs that keep the order of lines save 1 %. Each place on the GPU gets few
+// blocks: without bounds checks and strides the kernel took 12.6 us instead of 13.0.
 template <class T, class Plan>
 bool is_small(const Tensors& t) {
-  // Asked once: it decides on speed alone, and the GPUs of a host are alike.
+  // It is asked once: it decides about speed only, and the GPUs of a host are alike.
   static const int64_t kBytes = [] {
     int device = 0;
     int bytes = 0;
@@ -364,7 +364,7 @@ bool is_small(const Tensors& t) {
 
 template <class T, int kStreams>
 void choose_layout(const Tensors& t, cudaStream_t stream) {
-  // Pieces of several elements only if a token gives work to a warp: a block has one token then.
+  // Pieces of several elements need a token with work for a warp: a block has one token then.
   const auto all_have_pieces = [&](int64_t bytes) {
     constexpr int64_t kWarp = 32 * 16;  // [bytes]
     return t.x.shape[1] * static_cast<int64_t>(sizeof(T)) >= kWarp && has_pieces(t.x, bytes) &&

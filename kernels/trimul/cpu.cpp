@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU path of trimul, in three steps over panels of edges that differ in their first node:
+// The CPU path of trimul. Its three steps work on panels of edges that differ in their first node:
 //
-//   project    x of a panel is normalised and multiplied with all five projections; left and right go to memory as
-//              panels that the pairwise product reads from one end to the other, the gate of the output as the last
-//              step reads it
-//   contract   the pairwise product, for each hidden channel by itself
-//   finish     hidden of a panel is normalised over its channels, gated, and projected to the output
+//   project    normalises x of a panel and multiplies it with all five projections. It stores left
+//              and right as panels that the pairwise product reads from one end to the other, and
+//              the gate of the output as the last step reads it.
+//   contract   computes the pairwise product, for each hidden channel by itself.
+//   finish     normalises hidden of a panel over its channels, gates it, and projects it to the
+//              output.
 //
-// Normalised x is never in memory. Every sum of products is one chain in the order of its inputs: equal rows get equal
-// bits, whatever the panel, the batch and the configuration.
+// Normalised x is never in memory. Every sum of products is one chain in the order of its inputs.
+// So equal rows get equal bits, for all panels, batches and configurations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,13 +37,13 @@ int64_t round_up(int64_t size, int64_t to) {
   return (size + to - 1) / to * to;
 }
 
-// Sizes of one call, in a memory layout for panels of `width` edges.
+// The sizes of a call, and the memory layout for panels of `width` edges.
 struct Geometry {
   int64_t batches, nodes, channels, hidden;
   int64_t width, rows;  // kWidth, kRows
 
   int64_t panels() const { return (nodes + width - 1) / width; }
-  // [floats] of left, right, hidden or the gate, of one batch.
+  // [floats] left, right, hidden or the gate of one batch.
   int64_t edges() const { return hidden * nodes * panels() * width; }
   // left and right: (hidden channel, panel of the first node, second node, edge of the panel)
   int64_t factor(int64_t h, int64_t panel) const { return (h * panels() + panel) * nodes * width; }
@@ -54,7 +55,7 @@ struct Geometry {
   int64_t to_out_floats() const { return round_up(channels, width) * hidden; }
 };
 
-// Some batches of a call, and where their intermediate tensors lie.
+// Some batches of a call, and the places of their intermediate tensors.
 struct Job {
   Geometry geometry;
   ConstTensorView x, mask;
@@ -76,7 +77,7 @@ namespace assay::trimul {
 namespace HWY_NAMESPACE {
 namespace {
 
-// x of a panel, transposed. Edges beyond the last one are 0.
+// Gathers x of a panel, transposed. Edges beyond the last one are 0.
 void gather(const Job& job, int64_t batch, int64_t panel, int64_t second, float* to) {
   const Geometry& g = job.geometry;
   const auto* x = job.x.as<float>() + batch * job.x.strides[0] + second * job.x.strides[2];
@@ -97,7 +98,7 @@ void gather_mask(const Job& job, int64_t batch, int64_t panel, int64_t second, f
   }
 }
 
-// A row of sums becomes gate * proj * mask.
+// Turns a row of sums into gate * proj * mask.
 HWY_INLINE void write_gated(const float* proj, const float* gate, const float* mask, float* to) {
   const F32 f32;
   for (int64_t lane = 0; lane < kWidth; lane += kLanes) {
@@ -106,12 +107,12 @@ HWY_INLINE void write_gated(const float* proj, const float* gate, const float* m
   }
 }
 
-// Memory for `panels` panels of edges, over their channels, and their mask.
+// [floats] Memory for `panels` panels of edges with their channels and their mask.
 int64_t project_floats(const Geometry& g, int64_t panels) {
   return panels * (g.channels + 1) * kWidth;
 }
 
-// `count` panels from `first` on, with the second node and of the batch that job.first + `at` is.
+// Projects `count` panels from `first` on, for one second node of batch job.first + `at`.
 void project(const Job& job, int64_t at, int64_t second, int64_t first, int64_t count, float* memory) {
   const Geometry& g = job.geometry;
   const int64_t tile = g.channels * kWidth;
@@ -146,7 +147,7 @@ void project(const Job& job, int64_t at, int64_t second, int64_t first, int64_t 
   }
 }
 
-// hidden of channel h for the second nodes of one panel and all first nodes.
+// Computes hidden of channel h for the second nodes of one panel and all first nodes.
 void contract(const Job& job, int64_t at, int64_t h, int64_t second_panel) {
   const Geometry& g = job.geometry;
   const float* left = job.left + at * g.edges();
@@ -169,7 +170,7 @@ int64_t finish_floats(const Geometry& g, int64_t panels) {
   return panels * g.hidden * kWidth;
 }
 
-// The output of `count` panels from `first` on.
+// Computes the output of `count` panels from `first` on.
 void finish(const Job& job, int64_t at, int64_t second, int64_t first, int64_t count, float* memory) {
   const Geometry& g = job.geometry;
   const int64_t tile = g.hidden * kWidth;
@@ -227,8 +228,8 @@ HWY_EXPORT(geometry_of);
 
 constexpr int64_t kFloat = sizeof(float);
 
-// A weight (outputs, inputs) in panels of `width` outputs: those of a panel side by side, input after input; the last
-// panel is filled up with zeros.
+// Packs a weight (outputs, inputs) in panels of `width` outputs. The outputs of a panel lie side by
+// side, input after input. Zeros fill up the last panel.
 void pack(const ConstTensorView& weight, int64_t width, float* to) {
   const int64_t outputs = weight.shape[0], inputs = weight.shape[1];
   const int64_t grain = std::max<int64_t>((1 << 16) / std::max<int64_t>(inputs * width, 1), 1);
@@ -241,7 +242,7 @@ void pack(const ConstTensorView& weight, int64_t width, float* to) {
   });
 }
 
-// The weights as the steps read them; made again only for other versions of them.
+// The weights as the steps read them. They are packed again only for other versions.
 struct PackedWeights {
   PackedWeights(const Tensors& t, const Geometry& g, const Run& run) {
     const std::string sizes = fmt::format("{} {} {} {}", g.channels, g.hidden, g.rows, g.width);
@@ -264,19 +265,20 @@ struct PackedWeights {
   DerivedTensors::Held projections, to_out;
 };
 
-// Weight and bias of a norm, one behind the other.
+// Copies the weight and the bias of a norm, one after the other.
 void copy_norm(const Norm& norm, float* to) {
   for (const ConstTensorView& view : {norm.weight, norm.bias}) {
     for (int64_t i = 0; i < view.shape[0]; ++i) *to++ = view.as<float>()[i * view.strides[0]];
   }
 }
 
-// Calls body(batch, node, first panel, panels, memory) for all panels of the job's batches, up to `most` at a time.
+// Calls body(batch, node, first panel, panels, memory) for all panels of the job's batches, at most
+// `most` panels at a time.
 template <class Body>
 void for_panels(const Job& job, const Run& run, int64_t most, int64_t floats, const Body& body) {
   const Geometry& g = job.geometry;
   const int64_t groups = (g.panels() + most - 1) / most, tasks = job.count * g.nodes * groups;
-  // A small panel is not worth handing to another thread by itself.
+  // A small panel alone is not worth another thread.
   const int64_t flops = 2 * most * g.width * g.channels * g.hidden;
   const int64_t grain = std::max<int64_t>((int64_t{1} << 20) / std::max<int64_t>(flops, 1), 1);
   parallel_for(tasks, std::min<int64_t>(grain, 1024), [&](int64_t begin, int64_t end) {
@@ -337,7 +339,8 @@ void run_cpu(const Tensors& t, const Run& run) {
   copy_norm(t.norm, norms.as<float>());
   copy_norm(t.to_out_norm, norms.as<float>() + 2 * g.channels);
 
-  constexpr int64_t kTogether = int64_t{64} << 20;  // [bytes] of intermediate tensors; one batch at least
+  // [bytes] of intermediate tensors; one batch at least.
+  constexpr int64_t kTogether = int64_t{64} << 20;
   const int64_t batches = std::clamp<int64_t>(kTogether / (4 * g.edges() * kFloat), 1, g.batches);
   const int64_t bytes = batches * g.edges() * kFloat;
   const auto left = workspace.lease(bytes, run.stream), right = workspace.lease(bytes, run.stream);

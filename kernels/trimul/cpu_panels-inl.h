@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CPU path of trimul does with panels: kWidth edges side by side in memory, channel after channel. Norms and
-// gates work on whole vectors of edges then, and a panel is a factor of a product as it lies.
+// Panels of the CPU path of trimul: kWidth edges side by side in memory, channel after channel. So
+// norms and gates work on whole vectors of edges, and a panel can be a factor of a product without
+// being moved.
 //
-// Included once per instruction set, after kernels/core/simd-inl.h, which brings that about.
+// Included once per instruction set, after kernels/core/simd-inl.h, which arranges that.
 #if defined(ASSAY_KERNELS_TRIMUL_CPU_PANELS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_KERNELS_TRIMUL_CPU_PANELS_INL_H
 #undef ASSAY_KERNELS_TRIMUL_CPU_PANELS_INL_H
@@ -22,13 +23,14 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace simd::HWY_NAMESPACE;
 
-// The sums that the registers hold: kRows rows of kPanel vectors.
+// The registers hold the sums of kRows rows of kPanel vectors.
 constexpr int kPanel = 2;
 constexpr int kWidth = kPanel * kLanes;
 constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 8 : std::min(4, kWidth);
 static_assert(kWidth % kRows == 0, "rows are read from panels");
 
-// A loop over these arrays would be a loop over memory: registers have no index. The rows are a pack instead.
+// The rows are a parameter pack: a loop over an array would be a loop over memory, since registers
+// have no index.
 struct Sums {
   V32 sum[kRows][kPanel];
 
@@ -56,8 +58,9 @@ struct Sums {
   }
 };
 
-// to[r][w] = sum_k rows[k * step + r] * panel[k * kWidth + w] for kRows rows: one chain of fused operations in the order
-// of k, so that equal sums get equal bits, also with the factors exchanged.
+// to[r][w] = sum_k rows[k * step + r] * panel[k * kWidth + w] for kRows rows. Each sum is one chain
+// of fused operations in the order of k. So equal sums get equal bits, even with the factors
+// exchanged.
 inline HWY_NOINLINE void multiply(const float* rows, int64_t step, const float* panel, int64_t depth,
                                   float* to) {
   constexpr std::make_integer_sequence<int, kRows> kAll{};
@@ -67,7 +70,8 @@ inline HWY_NOINLINE void multiply(const float* rows, int64_t step, const float* 
   sums.write(to, kAll);
 }
 
-// 2^-floor(log2(largest)), but 1 below 2; its square does not overflow, nor do squares of what it scales.
+// 2^-floor(log2(largest)), or 1 if `largest` is below 2. Its square does not overflow, nor do
+// squares of what it scales.
 HWY_INLINE V32 scale_for(V32 largest) {
   const I32 i32;
   const auto exponent = hn::And(hn::BitCast(i32, largest), hn::Set(i32, 0x7F800000));
@@ -75,11 +79,11 @@ HWY_INLINE V32 scale_for(V32 largest) {
   return hn::BitCast(F32(), hn::Sub(hn::Set(i32, 254 << 23), bounded));
 }
 
-// Normalises each edge of a panel over its `count` channels and applies weight and bias. Deviations are taken from the
-// first channel before they are averaged.
+// Normalises each edge of a panel over its `count` channels and applies weight and bias. It
+// averages deviations from the first channel.
 inline void normalise(const float* from, int64_t count, const float* weight, const float* bias,
                       double epsilon, float* to) {
-  constexpr int64_t kGroup = 32;  // summed by themselves
+  constexpr int64_t kGroup = 32;  // channels that are summed apart
   const F32 f32;
   const V32 divisor = hn::Set(f32, static_cast<float>(count));
   for (int64_t lane = 0; lane < kWidth; lane += kLanes) {
@@ -118,13 +122,14 @@ inline void normalise(const float* from, int64_t count, const float* weight, con
   }
 }
 
-// 1 / (1 + exp(-x)) without overflow: with a = exp(-|x|) that is 1 / (1 + a) for x >= 0, and a / (1 + a) else.
+// 1 / (1 + exp(-x)) without overflow. With a = exp(-|x|) it is 1 / (1 + a) for x >= 0 and
+// a / (1 + a) otherwise.
 HWY_INLINE V32 sigmoid(V32 x) {
   const F32 f32;
   constexpr double kLog2E = 1.4426950408889634;
   constexpr float kHigh = static_cast<float>(kLog2E);
   constexpr float kLow = static_cast<float>(kLog2E - static_cast<double>(kHigh));
-  constexpr float kFar = 87.33655f;  // from here on, a is no normal number, and is taken as 0
+  constexpr float kFar = 87.33655f;  // from here on, a is subnormal and counts as 0
 
   const V32 one = hn::Set(f32, 1);
   const V32 size = hn::Min(hn::Abs(x), hn::Set(f32, kFar));

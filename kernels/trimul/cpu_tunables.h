@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launches of the CPU path of trimul choose among.
+// The configurations that the launches of trimul's CPU path choose among.
 #pragma once
 
 #include "kernels/core/op.h"

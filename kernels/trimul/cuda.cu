@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA paths of trimul in three steps: all projections of x (cuda_project.cu), the pairwise product of each channel
-// by cuBLASLt or by cuda_contract.cu, and what follows it (cuda_finish.cu). Batches go together as long as their
-// intermediate tensors fit.
+// The CUDA paths of trimul have three steps: all projections of x (cuda_project.cu), the pairwise
+// product of each channel by cuBLASLt or by cuda_contract.cu, and the rest (cuda_finish.cu).
+// Batches go together as long as their intermediate tensors fit.
 //
-// Split factors are multiplied in three products that are added up in f32, the small ones first, the last one in parts.
+// Split factors take three products, which are added up in f32: the small ones first, the last one
+// in parts.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -16,7 +17,8 @@
 namespace assay::trimul {
 namespace {
 
-// Of the intermediate tensors of batches that go together, and what part of the device's memory.
+// [bytes] The intermediate tensors of batches that go together take at most kMostBytes, and at most
+// one part in kMostShare of the device's memory.
 constexpr int64_t kMostBytes = int64_t{8} << 30, kMostShare = 4;
 constexpr int kThreads = 256;
 
@@ -26,8 +28,9 @@ struct Mask {
   int64_t nodes;
 };
 
-// The scales of each batch, from the largest finite magnitude of its mask: exponents fall as that grows. They were large
-// numbers, kNoScale in each byte, and remain so where all of the mask is 0, and with it what is scaled.
+// Computes the scales of each batch from the largest finite magnitude of its mask: a larger mask
+// makes exponents smaller. Exponents start as large numbers, kNoScale in each byte. They stay so if
+// all of the mask is 0; the values that they scale are then 0.
 constexpr int kNoScale = 0x0F;
 __global__ void __launch_bounds__(kThreads)
     sides_kernel(const Mask mask, int64_t batches, const Scales* scales, SideScales* sides) {
@@ -140,7 +143,7 @@ void run_factor(const Tensors& t, Product product, const Run& run) {
                  : has_mask              ? sides.as<SideScales>()
                                          : &weights.scales->sides,
         .sides_step = has_mask ? 1 : 0,
-        // N terms of factors up to 2^15 become 2^15 at most by 2^-shift.
+        // 2^-shift brings sums of N products of factors of at most 2^15 to at most 2^15.
         .contraction_shift = 15 + static_cast<int>(std::bit_width(static_cast<uint64_t>(nodes - 1))),
         .left = left.as<T>(),
         .right = right.as<T>(),

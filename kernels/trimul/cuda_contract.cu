@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pairwise product of trimul for factors in two parts: all three products of a tile, of which hidden is written once.
+// The pairwise product of trimul for factors in two parts. A block computes all three products of a
+// tile and then writes hidden.
 //
-// Blocks stay, and take tiles of 128 rows one after the other. One warp of a block has boxes of both factors copied into a
-// ring in shared memory, those of the next tile while this one leaves, too; two warpgroups multiply 64 rows each. Two
-// blocks are a cluster: they take tiles that follow each other, most of which lie below each other, and then each of them
-// copies half of what both need of `right`.
+// Blocks are persistent and take tiles of 128 rows one after the other. One warp of a block has
+// boxes of both factors copied into a ring in shared memory; it already copies those of the next
+// tile while this one is written. Two warpgroups multiply 64 rows each. Two blocks form a cluster.
+// They take consecutive tiles, most of which lie below each other. Then each block copies half of
+// what both need of `right`.
 //
-// The sums of rest * first and of first * rest are added up, and first * first comes on top of them, so that left and right
-// are exchangeable. In the meantime the former are where the result will be; so is what a part of the terms of first *
-// first has added up to, while the next part does (terms_at_once).
+// First the sums of rest * first and of first * rest are computed and added, then first * first is
+// added to them. So left and right are exchangeable. Meanwhile the finished sums are kept in
+// hidden, where the result will be: the former sums while first * first is computed, and each
+// finished part of first * first while the next part is computed (terms_at_once()).
 #include <algorithm>
 #include <cstdint>
 
@@ -29,7 +32,7 @@ constexpr int kCluster = 2;
 constexpr int kGroups = 2;  // warpgroups that multiply
 constexpr int kTileRows = kGroups * kGroupRows;
 constexpr int kThreads = kGroups * kGroupThreads + 32;
-constexpr int kDepth = kBoxRowBytes / int{sizeof(float)};  // of the summed dimension, in a slot
+constexpr int kDepth = kBoxRowBytes / int{sizeof(float)};  // of the summed dimension in a slot
 
 template <int kColumns_>
 struct Plan {
@@ -38,7 +41,7 @@ struct Plan {
   static constexpr int kSlots = kColumns == 256 ? 4 : 3;
   static constexpr int kLeftBytes = kTileRows * kBoxRowBytes;
   static constexpr int kSlotBytes = kLeftBytes + kColumns * kBoxRowBytes;
-  // The rows of a warpgroup leave as boxes of kDepth columns, one after the other from these places in turn.
+  // The rows of a warpgroup are written as boxes of kDepth columns, from these places in turn.
   static constexpr int kPlaces = kColumns == 256 ? 2 : 1;
   static constexpr int kBoxBytes = kGroupRows * kBoxRowBytes;
   static constexpr int kShared = kSlots * (kSlotBytes + 16) + kGroups * kPlaces * kBoxBytes;
@@ -51,11 +54,12 @@ struct Arguments {
   int64_t nodes, pitch, tiles;
   int rows_of_tiles, columns_of_tiles;  // of a plane
   int steps;                            // slots along the summed dimension
-  int steps_at_once;                    // of first * first: the most of a part
-  int rest;                             // [planes] from a factor to the rest of it
+  int steps_at_once;                    // the most steps in a part of first * first
+  int rest;                             // [planes] from a factor to its rest
 };
 
-// Where a tile begins. Tiles that follow each other lie below each other, then side by side, then in the next plane.
+// Where a tile begins. Consecutive tiles lie below each other, then side by side, then in the next
+// plane.
 template <class Plan>
 struct Tile {
   int plane, row, column;
@@ -68,8 +72,8 @@ struct Tile {
   }
 };
 
-// What a block has in shared memory, from a multiple of kBoxAlignment on: slots with boxes of both factors, places of what
-// leaves, barriers.
+// The shared memory of a block, from a multiple of kBoxAlignment on: slots with boxes of both
+// factors, places of boxes to be written, barriers.
 template <class Plan>
 struct Ring {
   uint32_t address;
@@ -90,7 +94,8 @@ struct Ring {
   }
 };
 
-// visit(number) for each tile of the block; for the last one there may be none left, but for the other block there is.
+// Calls visit(number) for each tile of the block. Both blocks of a cluster get equally many
+// numbers, so the last number may have no tile.
 template <class Visit>
 __device__ void for_each_tile(const Arguments& a, Visit visit) {
   for (int64_t first = blockIdx.x - cluster_rank(); first < a.tiles; first += gridDim.x) {
@@ -102,7 +107,7 @@ __device__ void for_each_tile(const Arguments& a, Visit visit) {
 
 constexpr int kProducts = 3;
 
-// One thread: boxes of all tiles, as slots become free in both blocks.
+// One thread calls it. It copies the boxes of all tiles, as slots become free in both blocks.
 template <class Plan>
 __device__ void copy_factors(const Arguments& a, Ring<Plan> ring) {
   constexpr int kShare = Plan::kColumns / kCluster;
@@ -134,14 +139,14 @@ __device__ void copy_factors(const Arguments& a, Ring<Plan> ring) {
   });
 }
 
-// By each warp that reads slots: it is done with one, in both blocks.
+// Each warp that reads slots calls it when it is done with a slot. It tells both blocks.
 template <class Plan>
 __device__ void free_slot(const Ring<Plan>& ring, int slot) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   if (lane < kCluster) arrive_at_block(ring.empty(slot), lane);
 }
 
-// A warpgroup that has none of the tile's rows.
+// A warpgroup calls it if it has no rows of the tile.
 template <class Plan>
 __device__ void pass_slots(int slots, Ring<Plan>& ring) {
   for (int i = 0; i < slots; ++i) {
@@ -152,7 +157,7 @@ __device__ void pass_slots(int slots, Ring<Plan>& ring) {
   }
 }
 
-// A warpgroup: the product of the next slots, on top of the sums or in their place.
+// A warpgroup calls it. The product of the next slots is added to the sums or replaces them.
 template <class Plan>
 __device__ void multiply(typename Plan::Sums& sums, int steps, bool on_top, int group, Ring<Plan>& ring) {
   int last = 0;
@@ -179,7 +184,7 @@ __device__ void multiply(typename Plan::Sums& sums, int steps, bool on_top, int 
   free_slot(ring, last);
 }
 
-// visit(sums, kept) for each two neighbouring sums and where they belong in hidden.
+// Calls visit(sums, kept) for each two neighbouring sums and their place in hidden.
 template <class Plan, class Visit>
 __device__ void for_each_pair(typename Plan::Sums& sums, const Arguments& a, const Tile<Plan>& tile,
                               int group, Visit visit) {
@@ -206,7 +211,7 @@ __device__ void add_kept(typename Plan::Sums& sums, const Arguments& a, const Ti
   });
 }
 
-// The sums of a warpgroup that fill a box go to its place.
+// Writes the sums of a warpgroup that form a box to its place in shared memory.
 __device__ inline void stage_box(const float* sums, uint32_t place) {
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
 #pragma unroll
@@ -243,7 +248,8 @@ __device__ void multiply_tiles(const Arguments& a, Ring<Plan> ring, int group) {
       multiply(sums, min(a.steps - step, a.steps_at_once), step == 0, group, ring);
       if (step > 0) add_kept(sums, a, tile, group);
     }
-    if (copies) wait_for_boxes_out<0>();  // an odd number of boxes has left the last one in the first place
+    // With an odd number of boxes, the last one was in the first place.
+    if (copies) wait_for_boxes_out<0>();
 #pragma unroll
     for (int box = 0; box < Plan::kColumns / kDepth; ++box) {
       if (tile.column + box * kDepth >= a.nodes) break;
@@ -251,7 +257,7 @@ __device__ void multiply_tiles(const Arguments& a, Ring<Plan> ring, int group) {
       if (copies) wait_for_boxes_out<Plan::kPlaces - 1>();
       synchronize_group(group);
       stage_box(sums + box * kDepth / 2, place);
-      fence_async_proxy_everywhere();  // what was kept in hidden comes before the copy, too
+      fence_async_proxy_everywhere();  // stores to hidden also come before the copy
       synchronize_group(group);
       if (copies) {
         copy_box_out(a.hidden, {tile.column + box * kDepth, tile.row + group * kGroupRows, tile.plane},
@@ -285,11 +291,11 @@ __global__ void __launch_bounds__(kThreads, Plan::kBlocks)
   } else if (threadIdx.x % 32 == 0) {
     copy_factors(a, ring);
   }
-  // Until then a block may be told by the other one that a slot is free.
+  // Until then the other block may still free slots of this one.
   cluster_arrive();
   cluster_wait();
 #else
-  __trap();  // the host has cuBLASLt instead
+  __trap();  // the host uses cuBLASLt instead
 #endif
 }
 
@@ -308,7 +314,7 @@ void launch(const Job<Factor::kTF32x3>& job, int multiprocessors) {
   };
   static_assert(kTermsStep % kDepth == 0, "a part consists of slots");
   const auto count = [&](int of) { return static_cast<int>((p.nodes + of - 1) / of); };
-  // Behind its last column hidden is filled up to the pitch: with products of zeros.
+  // The padding of hidden behind its last column gets products of zeros.
   Arguments a{.left = map_of(matrices(job.left, p.nodes, 2 * planes), kTileRows),
               .right = map_of(matrices(job.right, p.nodes, 2 * planes), Plan::kColumns / kCluster),
               .hidden = map_of(matrices(job.hidden, p.pitch, planes), kGroupRows),
@@ -336,7 +342,7 @@ void launch(const Job<Factor::kTF32x3>& job, int multiprocessors) {
 }  // namespace
 
 void contract_split(const Job<Factor::kTF32x3>& job, int multiprocessors) {
-  // Tiles of 256 columns read less; of 128 less is wasted at the end of a row.
+  // Tiles of 256 columns read less. Tiles of 128 columns waste less at the end of a row.
   const int64_t nodes = job.planes.nodes, wasted = (nodes + 255) / 256 * 256 - (nodes + 127) / 128 * 128;
   if (8 * wasted > nodes) {
     launch<Plan<128>>(job, multiprocessors);

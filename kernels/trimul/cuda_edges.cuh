@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The channels of an edge in a warp, and their layer norm: lane l has channels 128 v + 4 l + e for vectors v and e < 4.
+// The channels of an edge in a warp, and their layer norm. Lane l has channels 128 v + 4 l + e for
+// each vector v and e < 4.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +16,7 @@ struct EdgeValues {
   float values[kVectors][4];
 };
 
-// visit(value, v, e)
+// Calls visit(value, v, e) for each value of the lane.
 template <int kVectors, class Visit>
 __device__ void for_each_value(EdgeValues<kVectors>& edge, Visit visit) {
 #pragma unroll
@@ -29,7 +30,7 @@ __device__ inline int first_channel(int v) {
   return 128 * v + 4 * static_cast<int>(threadIdx.x % 32);
 }
 
-// Which of the lane's channels there are: 1 for those, else 0.
+// Whether each channel of the lane exists: 1 if so, else 0.
 template <int kVectors>
 struct Channels {
   EdgeValues<kVectors> exist;
@@ -50,7 +51,8 @@ __device__ void load_norm(EdgeValues<kVectors>& to, const float* from) {
   }
 }
 
-// Channels that lie `step` elements apart; zeros beyond the last one, and where `from` is null.
+// Loads channels that are `step` elements apart. Channels beyond the last one are 0, and all are if
+// `from` is null.
 template <int kVectors>
 __device__ void load_channels(EdgeValues<kVectors>& edge, const float* from, int channels, int64_t step) {
   for_each_value(edge, [&](float& value, int v, int e) {
@@ -59,13 +61,14 @@ __device__ void load_channels(EdgeValues<kVectors>& edge, const float* from, int
   });
 }
 
-// The first of the lanes that add_up() gives the sum of value `number` of kCount to.
+// The first lane that gets the sum of value `number` of kCount from add_up().
 template <int kCount>
 __device__ constexpr int lane_of_sum(int number) {
   return number * (32 / kCount);
 }
 
-// The sum over the warp of one of some values, which all lanes have: neighbouring lanes get that of the same value.
+// Sums each of kCount values over the warp. Each lane gets one sum; neighbouring lanes get the sum
+// of the same value.
 template <int kCount>
 __device__ float add_up(float (&values)[kCount]) {
   static_assert((kCount & (kCount - 1)) == 0, "half of the values go to the other half of the lanes");
@@ -85,8 +88,8 @@ __device__ float add_up(float (&values)[kCount]) {
   return values[0];
 }
 
-// Some edges become their deviations from the mean, by way of those from the first value; 0 where there is no channel.
-// `factors` normalise them.
+// Replaces the values of some edges by their deviations from the mean, by way of deviations from
+// the first value. Channels that do not exist become 0. `factors` normalise the deviations.
 template <int kVectors, int kEdges>
 __device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], const Channels<kVectors>& channels,
                        float (&factors)[kEdges]) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last kernel of trimul: hidden and the gate of 64 edges are read in whole lines, eight channels of eight edges to a
-// thread, normalised over the channels, multiplied, and put into shared memory as a tile of z, which is multiplied with
+// The last kernel of trimul. It reads hidden and the gate of 64 edges in whole lines, eight
+// channels of eight edges to a thread. It normalises hidden over the channels, multiplies it by the
+// gate, and puts the result into shared memory as a tile of z. Then it multiplies the tile with
 // to_out.
 #include <algorithm>
 #include <cstdint>
@@ -21,17 +22,19 @@ struct Plan {
   static constexpr int kGroups = kGroups_;  // of 64 edges
   static constexpr bool kIsScaled = kFactor == Factor::kF16;
   static constexpr int kThreads = kGroups * kGroupThreads;
-  static constexpr int kMinBlocks =
-      TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 / kGroups : 1;  // on a multiprocessor
+  // On a multiprocessor.
+  static constexpr int kMinBlocks = TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 / kGroups : 1;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
-  static constexpr bool kGateAhead =
-      sizeof(T) == 2;  // the gate is loaded with hidden, where there are registers
-  // The mean of 16-bit values becomes one number before they are taken apart: its rounding is small next to theirs.
+  // The gate is loaded together with hidden if there are registers for it.
+  static constexpr bool kGateAhead = sizeof(T) == 2;
+  // The mean of 16-bit values is rounded to one f32 number before it is subtracted: its rounding is
+  // small next to theirs.
   static constexpr bool kIsMeanOneNumber = sizeof(T) == 2;
 };
 
-// What the warps of a group tell each other of its 64 edges: sums, sums of squares, and these again.
+// The warps of a group exchange, for its 64 edges: sums, sums of squares, and scaled sums of
+// squares.
 constexpr int kExchangeBytes = kGroupRows * 3 * 4 * int{sizeof(float)};
 
 struct Arguments {
@@ -44,17 +47,18 @@ struct Arguments {
   int contraction_shift;
   float* out;
   int64_t out_batch, out_first, out_second, out_channel;  // [elements]
-  bool has_vectors;                                       // four channels of out lie side by side, aligned
+  bool has_vectors;                                       // four channels of out are contiguous
   Planes planes;
   int channels, tile_depth, depth_slots, chunks, ring_slots;
   int64_t tiles;  // of a batch
   int64_t first_batch;
 };
 
-// What is not scaled by powers of two is normalised as it is. In f16 deviations stay as they are stored, 2^exponent times
-// their value, and eps is scaled alike, where it is in the range of f32. It counts for nothing below 2^-100, since squares
-// that are not 0 add 2^-56 at least; and squares, 2^32 at most, count for nothing where it is 2^63 and more: then a part
-// of 2^-exponent goes to the weight of the norm.
+// Unscaled values are normalised as they are. In f16, deviations stay as stored: 2^exponent times
+// their value. eps is then scaled alike, if it stays in the range of f32. Below 2^-100 the scaled
+// eps does not matter, since squares that are not 0 add at least 2^-56. At 2^63 or more the squares
+// do not matter, since they are at most 2^32. Then the weight of the norm takes a part of
+// 2^-exponent.
 struct DeviationScale {
   float eps = static_cast<float>(kEpsilon);
   bool is_eps_alone = false;
@@ -73,12 +77,12 @@ struct DeviationScale {
   }
 };
 
-// Where edge number 8 v + e of the tile lies in it: the threads that write side by side have neighbouring v.
+// The row of edge number 8 v + e of the tile. Threads that write side by side have neighbouring v.
 __device__ inline int row_of(int v, int e) {
   return 8 * e + v;
 }
 
-// Writes a group's rows of the tile, the first of which lies at `rows`.
+// Writes a group's rows of the tile. The first row is at `rows`.
 template <class Plan>
 __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, int group,
                        const Eight<typename Plan::T>& first_values, const Values<Plan>& hidden_values,
@@ -94,7 +98,8 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
   const auto for_each = [&](auto visit) {
 #pragma unroll
     for (int block = 0; block < Plan::kBlocks; ++block) {
-      const int count = hidden_channels - 128 * block - first_channel;  // of those here and behind them
+      // Channels from the first one on.
+      const int count = hidden_channels - 128 * block - first_channel;
       const auto visit_channel = [&](int c) {
 #pragma unroll
         for (int e = 0; e < 8; ++e) visit(e, hidden[block][c][e] - first[e]);
@@ -112,7 +117,8 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
   };
   for_each([&](int e, float deviation) { sums[e] += deviation; });
   add_up(sums, exchange, group);
-  const float share = 1.0f / static_cast<float>(max(hidden_channels, 1));  // without any, z is 0 * 0 * 0 + 0
+  // Without channels, z is 0 * 0 * 0 + 0.
+  const float share = 1.0f / static_cast<float>(max(hidden_channels, 1));
 #pragma unroll
   for (int e = 0; e < 8; ++e) {
     mean[e] = sums[e] * share;
@@ -136,7 +142,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
     const DeviationScale deviations(sides.left + sides.right - a.contraction_shift);
 #pragma unroll
     for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e] * share);
-    // z is stored times 2^z, from a gate that is stored times 2^kGateExponent.
+    // z is stored times 2^z. It is computed from a gate that is stored times 2^kGateExponent.
     z_scale = Power(a.scales->z - kGateExponent);
     rest = deviations.rest.second;
   } else {
@@ -183,7 +189,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
 #pragma unroll
       for (int c = 0; c < 8; ++c) {
         const float deviation = hidden[block][c][e] - first[e] - mean[e];
-        // 0 beyond the last channel, where the weight and the bias are
+        // 0 beyond the last channel, where weight and bias are 0
         z[c] = (deviation * factor[e] * weight[c] + bias[c]) * gate[block][c][e];
         if constexpr (Plan::kFactor == Factor::kTF32) z[c] = round_to_tf32(z[c]);
       }
@@ -208,12 +214,12 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   uint8_t* const rows = shared + Plan::Tile::group_offset(group);
   const int64_t in_job = blockIdx.x / a.tiles;
   const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * Plan::Tile::kRows + group * kGroupRows;
-  // On their way before one thread sets up the ring, for which the others will wait.
+  // These loads start before one thread sets up the ring, for which the others wait.
   using Values = Values<Plan>;
   const auto* const hidden_edges = Values::edges(a.hidden, a.planes, in_job, first_edge);
   Values hidden, gate;
   hidden.load(hidden_edges, a.planes);
-  Eight<typename Plan::T> first{};  // of each edge, for all threads that have some of it
+  Eight<typename Plan::T> first{};  // of each edge, for all threads with channels of it
   if (a.planes.hidden > 0) first = load_eight(hidden_edges);
   if constexpr (Plan::kGateAhead) gate.load(Values::edges(a.gate, a.planes, in_job, first_edge), a.planes);
   SlotRing ring(shared_address(exchange + Plan::kGroups * kExchangeBytes), a.ring_slots, Plan::Tile::kReaders,
@@ -224,7 +230,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   __syncthreads();
 
   const int lane = static_cast<int>(threadIdx.x % 32);
-  float* targets[2];  // rows of out; null where there is none
+  float* targets[2];  // rows of out; null without a row
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = static_cast<int>(threadIdx.x / 32 % 4) * 16 + lane / 4 + 8 * half;
@@ -301,7 +307,8 @@ void finish(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
   const auto channels = static_cast<int>(t.out.shape[3]);
-  const auto hidden = static_cast<int>(std::max<int64_t>(job.planes.hidden, 1));  // without any, z is 0
+  // Without hidden channels, z is 0.
+  const auto hidden = static_cast<int>(std::max<int64_t>(job.planes.hidden, 1));
   const Arguments a{
       .hidden = job.hidden,
       .gate = job.gate,
@@ -326,8 +333,9 @@ void finish(const Job<kFactor>& job) {
       .tiles = 0,
       .first_batch = job.first};
   if (hidden > 128) return launch<Plan<kFactor, 2, 1>>(job, a);
-  // Two groups share what they read of to_out, and wait for each other. Of 512 nodes on an H200 they took 168 us to 182
-  // where to_out is wide, with 384 channels; with 128 they took 100 to 93.
+  // Two groups share what they read of to_out, but wait for each other. For 512 nodes on an H200
+  // they took 168 us instead of 182 if to_out is wide, with 384 channels. With 128 channels they
+  // took 100 us instead of 93.
   if constexpr (Traits::kIsShort) {
     if (a.chunks > 1) return launch<Plan<kFactor, 1, 2>>(job, a);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hidden and the gate of the output in registers: eight channels of eight edges to a thread, 64 edges to a group.
+// hidden and the gate of the output in registers. A thread has eight channels of eight edges, a
+// group has 64 edges.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,8 +28,9 @@ __device__ Eight<T> load_eight(const T* from) {
   return bits;
 }
 
-// What a thread has of hidden or of the gate: of 8 edges from `vector` on, 8 channels from `channel` on in each block. There
-// are neighbours in the place of channels and edges that do not exist; nothing uses what comes of them.
+// A thread's part of hidden or of the gate: 8 edges from `vector` on and, in each block, 8 channels
+// from `channel` on. Neighbours stand in for channels and edges that do not exist. Nothing uses
+// their results.
 template <class Plan>
 struct Values {
   using T = typename Plan::T;
@@ -39,14 +41,14 @@ struct Values {
     return 128 * block + static_cast<int>(threadIdx.x % kGroupThreads / 8) * 8;
   }
 
-  // Where the thread's edges of the first channel lie.
+  // The address of the thread's edges in the first channel.
   __device__ static const T* edges(const void* tensor, const Planes& planes, int64_t in_job,
                                    int64_t first_edge) {
     const int64_t edge = first_edge + vector();
     return static_cast<const T*>(tensor) + in_job * planes.batch() + (edge < planes.plane() ? edge : 0);
   }
 
-  // `from` as edges() says.
+  // Loads the values. `from` comes from edges().
   __device__ void load(const T* from, const Planes& planes) {
     const auto hidden = static_cast<int>(planes.hidden);
     const int64_t plane = planes.plane();
@@ -71,8 +73,8 @@ struct Values {
   }
 };
 
-// Adds up what the threads of a group have of each edge: eight edges of a thread, those of lane % 8. `shared` has 64 floats
-// for each warp of the group.
+// Sums values over the threads of a group for each edge. A thread has eight edges, which depend on
+// lane % 8. `shared` has 64 floats for each warp of the group.
 __device__ inline void add_up(float (&values)[8], float* shared, int group) {
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
 #pragma unroll

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CUDA kernels of trimul share: how intermediate tensors lie in memory, and powers of two that scale what f16
-// stores.
+// What the CUDA kernels of trimul share: the layout of intermediate tensors, and the powers of two
+// that scale what f16 stores.
 //
-// left, right, hidden and the gate of the output lie channel by channel: (batch, h, i, k), with rows of k filled up to a
-// multiple of 8, which nothing uses. A tile of edges is a run of positions i * pitch + k of one
-// batch.
+// left, right, hidden and the gate of the output are stored channel by channel: (batch, h, i, k).
+// Rows of k are padded to a multiple of 8; nothing uses the padding. A tile of edges is a run of
+// positions i * pitch + k of one batch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,10 +24,11 @@ inline constexpr int kStagedHidden = 64;  // channels that leave the first kerne
 // Sizes of the intermediate tensors.
 struct Planes {
   int64_t nodes, hidden;
-  int64_t pitch;  // of a row: nodes, filled up to a multiple of 8
+  int64_t pitch;  // of a row: nodes, padded to a multiple of 8
 
   __host__ __device__ int64_t plane() const { return nodes * pitch; }  // [elements] of one channel
-  // i and k of a position, of which there are 2^32 at most; `is_inside` unless it only fills up a row or the last tile.
+  // i and k of a position. There are at most 2^32 positions. `is_inside` is false for the padding
+  // of a row and of the last tile.
   struct Edge {
     int64_t first, second;
     bool is_inside;
@@ -38,10 +39,11 @@ struct Planes {
     return {first, second, position < plane() && second < nodes};
   }
 
-  __host__ __device__ int64_t batch() const { return hidden * plane(); }  // [elements] of one tensor
+  // [elements] of one tensor.
+  __host__ __device__ int64_t batch() const { return hidden * plane(); }
 };
 
-// 2^exponent as two factors, so that neither of them leaves the range of f32; the second is 1 unless it has to be another.
+// 2^exponent as two factors in the range of f32. The second is 1 if the first is enough.
 struct Power {
   float first, second;
 
@@ -56,45 +58,46 @@ struct Power {
   __device__ static float power_of_two(int exponent) { return __int_as_float((127 + exponent) << 23); }
 };
 
-// The exponent that brings a magnitude to 2^14 .. 2^15; 0 for one that is 0 or not finite.
+// The exponent that brings a magnitude to 2^14 .. 2^15; 0 for a magnitude that is 0 or not finite.
 __device__ inline int exponent_for(double magnitude) {
   if (!(magnitude > 0) || isinf(magnitude)) return 0;
   return 14 - ilogb(magnitude);
 }
 
-// Exponents of what left and right are stored times, in one batch.
+// left and right of a batch are stored times 2 to these.
 struct SideScales {
   int left, right;
 };
 
-// The scales that depend on the weights alone (trimul.h): exponents of what is stored, and magnitudes.
+// The scales that depend on the weights alone (trimul.h): exponents of powers of two, and
+// magnitudes.
 struct Scales {
   int xn, z;
-  int weights[6];      // as the inputs from kLeftProj on, to_out last
-  double left, right;  // A, but for the mask
-  SideScales sides;    // where there is no mask
+  int weights[6];      // in the order of the inputs from kLeftProj on, to_out last
+  double left, right;  // A (trimul.h) for a mask of ones
+  SideScales sides;    // without a mask
 };
 
 inline constexpr int kGateExponent = 14;
 
-// Both norms as the kernels read them, filled up with zeros.
+// Both norms as the kernels read them, padded with zeros.
 struct PackedNorms {
   float weight[kMostChannels], bias[kMostChannels], out_weight[kMostHidden], out_bias[kMostHidden];
 };
 
-// The weights as the kernels read them. Columns of `projections`: 64 of the projection and 64 of the gate, side by side,
-// for all channels of left, then of right; then 128 at a time of the gate of the output. Those of `to_out` are in the
-// order in which a thread has four neighbours of them.
+// The weights as the kernels read them. `projections` has columns: 64 of the projection and 64 of
+// its gate, side by side, for all channels of left, then of right; then the gate of the output, 128
+// at a time. The columns of `to_out` are ordered so that a thread has four neighbouring channels.
 struct PackedWeights {
   const uint8_t *projections, *to_out;
   const PackedNorms* norms;
-  const Scales* scales;  // null but for f16
+  const Scales* scales;  // null except for f16
 };
 
 template <Factor kFactor>
 PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Held& memory);
 
-// What the steps are given, for batches first .. first + count - 1 of the tensors.
+// The input of the steps, for batches first .. first + count - 1 of the tensors.
 template <Factor kFactor>
 struct Job {
   using T = Stored<kFactor>;
@@ -102,42 +105,47 @@ struct Job {
   PackedWeights weights;
   Planes planes;
   int64_t first, count;
-  // Null but for f16: of batch b of the tensors, sides[b * sides_step]. hidden is stored times 2^(left + right - shift).
+  // The exponents of batch b of the tensors are sides[b * sides_step]; null except for f16. hidden
+  // is stored times 2^(left + right - shift), where shift is contraction_shift.
   const SideScales* sides;
   int64_t sides_step;
   int contraction_shift;
-  T *left, *right;  // with their rests behind them, `count` batches further
+  T *left, *right;  // their rests follow, `count` batches further
   T *hidden, *gate;
   cudaStream_t stream;
 };
 
-// layer_norm(x), the five projections, gates and mask: left, right and the gate of the output.
+// Computes left, right and the gate of the output: layer_norm(x), the five projections, gates and
+// mask.
 template <Factor kFactor>
 void project(const Job<kFactor>& job);
-// A tensor core sums left's first parts times right's over so many k, a multiple of kTermsStep, and these sums are added up
-// in f32: a tensor core truncates each addition, so that what a sum loses grows with its terms. More parts would lose less,
-// but all of hidden is read and written again for each of them.
+// A tensor core sums the products of first parts over terms_at_once() terms, a multiple of
+// kTermsStep. f32 then adds up these sums. A tensor core truncates each addition, so a sum loses
+// the more, the more terms it has. More parts would lose less, but each of them reads and writes
+// all of hidden again.
 inline constexpr int64_t kTermsStep = 32, kMostTerms = 512;
 constexpr int64_t terms_at_once(int64_t nodes) {
   const int64_t parts = (nodes + kMostTerms - 1) / kMostTerms;
   return (nodes + parts * kTermsStep - 1) / (parts * kTermsStep) * kTermsStep;
 }
-// hidden[i,j] = sum_k left[i,k] right[j,k] for each channel, for compute capability 9.0.
+// hidden[i,j] = sum_k left[i,k] right[j,k] for each channel. For compute capability 9.0.
 void contract_split(const Job<Factor::kTF32x3>& job, int multiprocessors);
 // layer_norm(hidden), the gate, and the projection to out.
 template <Factor kFactor>
 void finish(const Job<kFactor>& job);
 
-// 2^kExponent times the sigmoids of 32 values g in f32, from g * `exponent` = -g / ln 2. Each is right to
-// 4u + (4 + 2|g|) u (1 - sigmoid) of itself, in pairs 5u + ...
+// 2^kExponent times the sigmoids of 32 values g in f32, from g * `exponent` = -g / ln 2. The
+// relative error of each is at most 4u + (4 + 2|g|) u (1 - sigmoid); in pairs, 5u takes the place
+// of 4u.
 //
-// In pairs 1 / (ab) serves both: 1/a = b / (ab), which the error of b leaves alone. That costs two roundings more, and
-// saves one in four of the instructions that a multiprocessor has the fewest units for. ab stays in range, since sigmoids
-// are 2^-60 at least: for factors of f16, which are 0 below 2^-39 of the largest. A NaN makes its neighbour in the pair one,
-// of the same edge, whose channels all are NaN after the next norm.
+// In pairs 1 / (ab) serves both: 1/a = b / (ab), where the error of b cancels. This costs two more
+// roundings and saves one in four of the instructions for which a multiprocessor has the fewest
+// units. ab stays in range, since sigmoids are taken to be at least 2^-60: pairs are for f16
+// factors, which are 0 below 2^-39 of the largest. A NaN makes its neighbour in the pair NaN. Both
+// belong to the same edge, whose channels are all NaN after the next norm.
 template <bool kInPairs, int kExponent = 0>
 __device__ void sigmoids(const float* g, float exponent, float (&results)[32]) {
-  constexpr float kPart = 1.0f / (1 << kExponent);  // of the sum
+  constexpr float kPart = 1.0f / (1 << kExponent);  // 2^-kExponent
   const auto reciprocal = [](float value) {
     float result;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
@@ -165,20 +173,21 @@ __device__ void sigmoids(const float* g, float exponent, float (&results)[32]) {
 }
 inline constexpr float kMinusLog2E = -1.442695041f;
 
-// Where sums of squares come near the end of the range of f32, deviations are made smaller first.
+// If a sum of squares comes near the end of the range of f32, deviations are scaled down first.
 inline constexpr float kScaleOfLarge = 0x1p-80f;
 __device__ inline bool is_large(float squares) {
   return !(squares < 0x1p126f);
 }
 
-// 1 / sqrt(value), right to 2.2u of itself; `value` is not subnormal.
+// 1 / sqrt(value) with a relative error of at most 2.2u. `value` is not subnormal.
 __device__ inline float reciprocal_root(float value) {
   float result;
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
   return result;
 }
 
-// 1 / sqrt(variance + eps), as a factor of deviations, from the mean of their scaled squares.
+// 1 / sqrt(variance + eps), as a factor of deviations. `mean_square` is the mean of the squares of
+// deviations times `scale`.
 __device__ inline float reciprocal_deviation(float mean_square, float scale) {
   return scale * reciprocal_root(mean_square + static_cast<float>(kEpsilon) * scale * scale);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first kernel of trimul: x is read once, normalised in registers, rounded and put into shared memory as a tile, and
-// multiplied with all five projections, which stream by. Sums become gate * projection * mask in registers and leave
+// The first kernel of trimul. It reads x once, normalises it in registers, rounds it and puts it
+// into shared memory as a tile. It multiplies the tile with all five projections, whose weights
+// stream through shared memory. Sums become gate * projection * mask in registers. They are written
 // through shared memory, so that each channel's run of edges is written in whole lines.
 #include <algorithm>
 #include <cstdint>
@@ -19,26 +20,27 @@ template <Factor kFactor_, int kGroups_, int kVectors_>
 struct Plan {
   static constexpr Factor kFactor = kFactor_;
   static constexpr int kGroups = kGroups_;  // of 64 edges
-  static constexpr int kVectors =
-      kVectors_;  // of four channels, of each lane of the warp that normalises an edge
-  static constexpr int kAtOnce =
-      kVectors < 8 ? 8 / kVectors : 1;  // edges that a warp normalises side by side
-  static constexpr int kLoaded = kVectors == 1 ? 16 : 2 * kAtOnce;  // edges that it loads before
+  // Vectors of four channels in each lane of the warp that normalises an edge.
+  static constexpr int kVectors = kVectors_;
+  // Edges that a warp normalises side by side.
+  static constexpr int kAtOnce = kVectors < 8 ? 8 / kVectors : 1;
+  // Edges that a warp loads before.
+  static constexpr int kLoaded = kVectors == 1 ? 16 : 2 * kAtOnce;
   static constexpr bool kIsScaled = kFactor == Factor::kF16;
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kThreads = kGroups * kGroupThreads;
-  static constexpr int kMinBlocks =
-      TileFactor<kFactor>::kIsShort && kGroups < 3 && kVectors == 1 ? 2 : 1;  // on a multiprocessor
+  // On a multiprocessor.
+  static constexpr int kMinBlocks = TileFactor<kFactor>::kIsShort && kGroups < 3 && kVectors == 1 ? 2 : 1;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
-  static constexpr int kStagedBytes = kThreads / 32 * Staged<T>::kBytes;  // results on their way out
+  static constexpr int kStagedBytes = kThreads / 32 * Staged<T>::kBytes;  // for results
 };
 
 struct Arguments {
   const float* x;
   int64_t x_batch, x_first, x_second, x_channel;  // [elements]
   bool has_vectors;                               // four channels of x lie side by side, aligned
-  const float* mask;                              // null: ones
+  const float* mask;                              // null for a mask of ones
   int64_t mask_batch, mask_first, mask_second;
   const PackedNorms* norms;
   const uint8_t* slots;
@@ -46,14 +48,14 @@ struct Arguments {
   const SideScales* sides;
   int64_t sides_step;
   void *left, *right, *gate;
-  int64_t rest;  // [elements] from a factor to the rest of it
+  int64_t rest;  // [elements] from a factor to its rest
   Planes planes;
   int channels, tile_depth, depth_slots, side_chunks, gate_chunks, ring_slots;
   int64_t tiles;  // of a batch
   int64_t first_batch;
 };
 
-// Writes an edge as a row of the tile, filled up with zeros to whole slots.
+// Writes an edge as a row of the tile, padded with zeros to whole slots.
 template <class Plan>
 __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
                            const EdgeValues<Plan::kVectors>& weight, const EdgeValues<Plan::kVectors>& bias,
@@ -81,8 +83,8 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
   }
 }
 
-// The 16 edges of a warp, which lie at the rows first_row .. of the block's tile, and at positions start + first_row .. of
-// its batch.
+// The 16 edges of a warp. They have the rows from first_row on in the block's tile, and the
+// positions from start + first_row on in their batch.
 template <class Plan>
 class EdgesOfWarp {
  public:
@@ -138,7 +140,7 @@ class EdgesOfWarp {
     return x_ + edge.first * a_.x_first + edge.second * a_.x_second;
   }
 
-  // Edges number at .. at + kLoaded - 1.
+  // Loads edges number at .. at + kLoaded - 1.
   __device__ void load(int at) {
     if (is_run_ && a_.has_vectors) {
       for_each_edge([&](Edge& edge, int) { edge = {}; });
@@ -159,7 +161,7 @@ class EdgesOfWarp {
       });
     }
   }
-  // visit(edge, i) for those that are loaded at once
+  // Calls visit(edge, i) for the edges that are loaded at once.
   template <class Visit>
   __device__ void for_each_edge(Visit visit) {
 #pragma unroll
@@ -170,8 +172,8 @@ class EdgesOfWarp {
   int first_row_;
   int64_t start_;
   const float* x_;
-  bool is_run_;        // all edges have one first node, and there is none that only fills up
-  const float* next_;  // of a run: the edge to be loaded next
+  bool is_run_;        // All edges have the same first node, and none is padding.
+  const float* next_;  // of a run: the next edge to load
   Edge edges_[Plan::kLoaded / Plan::kAtOnce][Plan::kAtOnce];
 };
 
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kStagedBytes);
   const int64_t in_job = blockIdx.x / a.tiles, batch = a.first_batch + in_job;
   const int64_t start = (blockIdx.x - in_job * a.tiles) * Plan::kRows;
-  // On their way before one thread sets up the ring, for which the others will wait.
+  // These loads start before one thread sets up the ring, for which the others wait.
   EdgesOfWarp<Plan> warp_edges(a, batch, start);
   SlotRing ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::Tile::kReaders, a.slots,
                 (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
@@ -205,7 +207,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const StagedLane<T> staged_lane;
   const int64_t offset = in_job * a.planes.batch() + first_edge + staged_lane.offset(a.planes.plane());
   const int64_t step = StagedLane<T>::kStep * a.planes.plane();
-  // 64 channels, of which `channels` exist.
+  // Writes 64 channels, of which `channels` exist.
   const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], T*& to,
                                          int channels) {
     ring.refill();
@@ -219,8 +221,9 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   };
   const auto hidden = static_cast<int>(a.planes.hidden);
 
-  // What brings a sum to -g / ln 2. Beyond the range of f32 the sigmoid is a half, 0 or 1 whatever the exponent is: factors
-  // of f16 are stored as 2^15 at most, and sums that are not 0 exceed 2^-49.
+  // The factor that turns a sum into -g / ln 2. Beyond the range of f32 the sigmoid is 1/2, 0 or 1
+  // for any such factor: f16 factors are stored as at most 2^15, and sums that are not 0 exceed
+  // 2^-49.
   const auto to_exponent = [&](int weight) {
     if constexpr (!Plan::kIsScaled) return kMinusLog2E;
     return kMinusLog2E * Power::power_of_two(min(max(-a.scales->xn - a.scales->weights[weight], -126), 126));
@@ -229,7 +232,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   for (int side = 0; side < 2; ++side) {
     float factors[2] = {mask[0], mask[1]};
     if constexpr (Plan::kIsScaled) {
-      // Large factors and small ones meet in the mask; what remains is near 2^-14 of it, by its largest.
+      // The mask is multiplied by the powers of all scales, large and small. The largest result is
+      // near 2^-14.
       const SideScales& sides = a.sides[batch * a.sides_step];
       const Power stored((side == 0 ? sides.left : sides.right) - a.scales->xn - a.scales->weights[side]);
       factors[0] = stored(mask[0]);
@@ -260,7 +264,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   }
 }
 
-// Shared memory of a block but for the ring.
+// [bytes] The shared memory of a block, without the ring.
 template <class Plan>
 int fixed_bytes(int channels) {
   return Plan::Tile::bytes(channels) + Plan::kStagedBytes + Plan::kRows * 4;
@@ -271,8 +275,8 @@ void launch(const Job<Plan::kFactor>& job, Arguments a, int most_shared) {
   a.tiles = (job.planes.plane() + Plan::kRows - 1) / Plan::kRows;
   const int64_t blocks = a.tiles * job.count;
   if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::kRows);
-  // Where there are registers for two blocks on a multiprocessor, both have three slots at least; else one block has what
-  // there is.
+  // If a multiprocessor has registers for two blocks, both get at least three slots. Otherwise one
+  // block gets all shared memory.
   const int fixed = fixed_bytes<Plan>(a.channels), half = most_shared / 2 - 1024;
   const int room = Plan::kMinBlocks == 2 && fixed + SlotRing::bytes(3) <= half ? half : most_shared;
   a.ring_slots = std::min((room - fixed) / SlotRing::bytes(1), 8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the projections of a warp's 16 edges leave: through rows in shared memory, one for each channel, so that a row is
-// written as whole sectors. No other warp takes part.
+// How a warp writes the projections of its 16 edges: through rows in shared memory, one for each
+// channel, so that a row is written as whole sectors. No other warp takes part.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,13 +16,13 @@ namespace assay::trimul {
 inline constexpr int kWarpEdges = 16;
 inline constexpr int kStagedColumns = 32;  // channels at once
 
-// The rows of a warp.
+// The layout of the rows of a warp.
 template <class T>
 struct Staged {
   static constexpr int kVector = 16 / int{sizeof(T)};  // edges
   static constexpr int kVectors = kWarpEdges / kVector;
-  // Rows of two vectors exchange them every four columns; of longer ones, a vector apart, eight lanes read two that lie
-  // four apart. So no two lanes meet in a bank.
+  // Rows of two vectors exchange them every four columns. Longer rows are a vector apart, and eight
+  // lanes read two rows that are four apart. So no two lanes use the same bank.
   static constexpr bool kIsExchanged = kVectors == 2;
   static constexpr int kPitch = 16 * (kIsExchanged ? kVectors : kVectors + 1);
   static constexpr int kBytes = kStagedColumns * kPitch;
@@ -32,14 +32,14 @@ struct Staged {
   }
 };
 
-// Two rows of 32 columns as rows of `staged`, one for each column.
+// Writes two rows of 32 columns to `staged`, as one row for each column.
 template <class T>
 __device__ void stage(const float* values, uint8_t* staged) {
   using Rows = Staged<T>;
   const int lane = static_cast<int>(threadIdx.x % 32);
   if constexpr (sizeof(T) == 2) {
 #if __CUDA_ARCH__ >= 900
-    // Four matrices at once: both halves of the edges, of 16 columns.
+    // Four matrices at once: both halves of the edges for 16 columns.
     uint32_t to =
         shared_address(staged) + static_cast<uint32_t>(Rows::offset(lane / 16 * 8 + lane % 8, lane / 8 % 2));
 #pragma unroll
@@ -66,8 +66,8 @@ __device__ void stage(const float* values, uint8_t* staged) {
   }
 }
 
-// Where what is staged goes: each lane writes vectors of `vector` * kVector edges from the warp's first one on, of the
-// channels `first`, `first` + kStep and so on.
+// The part of the staged rows that a lane writes: vectors of kVector edges, from edge `vector` *
+// kVector of the warp on, for the channels `first`, `first` + kStep and so on.
 template <class T>
 struct StagedLane {
   using Rows = Staged<T>;
@@ -79,13 +79,14 @@ struct StagedLane {
     first = Rows::kIsExchanged ? lane / 2 : lane / 4 % 2 * 4 + lane / 8;
     vector = lane % Rows::kVectors;
   }
-  // [elements] from the warp's first edge of the first channel; `plane` from a channel to the next.
+  // [elements] From the warp's first edge of the first channel. `plane` is the distance of
+  // channels.
   __device__ int64_t offset(int64_t plane) const { return first * plane + vector * Rows::kVector; }
 };
 
-// What is staged goes to memory, and `to`, where the lane's first vector goes, on to the next kStagedColumns channels; the
-// first `channels` of them exist. `step` elements from a channel of a lane to its next. Factors of f32's width are rounded
-// on the way.
+// Writes the staged rows to memory. `to` is the place of the lane's first vector; it moves on to
+// the next kStagedColumns channels. The first `channels` channels exist. `step` is the distance
+// [elements] from a channel of the lane to its next. Factors of 32 bits are rounded on the way.
 template <Factor kFactor, bool kIsFactor>
 __device__ void unstage(const uint8_t* staged, const StagedLane<Stored<kFactor>>& lane, Stored<kFactor>*& to,
                         int64_t step, int64_t rest, int channels, int64_t edges) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of trimul as its CUDA kernels read them, with the scales of f16.
+// Packs the weights of trimul as its CUDA kernels read them, and computes the scales of f16.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Vector vector_of(const ConstTensorView& view) {
 }
 
 struct Arguments {
-  Matrix weights[6];  // (H, C) but for the last one, to_out
+  Matrix weights[6];  // (H, C), except the last one, to_out
   Vector norm_weight, norm_bias, out_weight, out_bias;
   int channels, hidden;
   uint8_t *projections, *to_out;
@@ -54,7 +54,8 @@ __device__ double block_largest(double value) {
   return parts[0];
 }
 
-// As factors of f16 finite values need the scale; what meets another is not finite itself.
+// Only finite values decide the scale of f16 factors: whatever a value that is not finite touches
+// is not finite, either.
 __device__ double larger_if_finite(double most, double value) {
   return isfinite(value) ? fmax(most, fabs(value)) : most;
 }
@@ -66,7 +67,8 @@ __device__ double largest_of(const Vector& v, int count) {
   return block_largest(most);
 }
 
-// A block for each weight. The first one, and that of right_proj, also measure what left and right may be.
+// There is a block for each weight. Those of left_proj and right_proj also compute how large left
+// and right may be.
 __global__ void __launch_bounds__(kThreads) scales_kernel(const Arguments a) {
   const int which = static_cast<int>(blockIdx.x);
   const bool is_out = which == 5;
@@ -106,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) scales_kernel(const Arguments a) {
   if (which == 3) a.scales->z = exponent_for(sqrt(double(a.hidden)) * largest_out + largest_out_bias);
 }
 
-// Which weight, and which of its rows, a column of the projections stands for.
+// The weight, and the row of it, that a column of the projections stands for.
 struct Place {
   int weight, row;
 };
@@ -116,12 +118,13 @@ __device__ Place place_of(int chunk, int column, int hidden) {
   return {chunk / side + 2 * (column / kStagedHidden), chunk % side * kStagedHidden + column % kStagedHidden};
 }
 
-// Sums 8j + 2q + e of a pair of neighbouring j stand for channels 16 (j/2) + 4q + 2 (j%2) + e.
+// The channel of out for a column. Column 8j + 2q + e stands for channel 16 (j/2) + 4q + 2
+// (j%2) + e.
 __device__ int out_channel(int column) {
   return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
 }
 
-// A thread for each element of the slots.
+// There is a thread for each element of the slots.
 template <Factor kFactor>
 __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   using Traits = TileFactor<kFactor>;
@@ -132,7 +135,8 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   const bool is_out = slot >= a.projection_slots;
   const int inner = static_cast<int>(is_out ? slot - a.projection_slots : slot);
   const int depth = is_out ? max(a.hidden, 1) : a.channels;
-  const int slots = (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth;  // of the same columns
+  // Slots of the same columns.
+  const int slots = (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth;
   const int in_slot = static_cast<int>(i % kElements);
   const int column = in_slot / Traits::kSlotDepth, k = in_slot % Traits::kSlotDepth;
   const Place place = is_out ? Place{5, inner / slots * kSlotColumns + out_channel(column)}

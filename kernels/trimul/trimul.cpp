@@ -57,7 +57,8 @@ void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
 }
 
 Op trimul_op() {
-  constexpr int64_t kLongest = 1 << 16;  // N: beyond, one batch of one channel has 2^32 elements
+  // The largest N: one channel of a batch then has 2^32 elements.
+  constexpr int64_t kLongest = 1 << 16;
   Op op{.name = "trimul",
         .formula =
             "hidden[b,i,j,h] = sum_k left[b,i,k,h] * right[b,j,k,h], left = mask * sigmoid(left_gate xn) * "
@@ -83,7 +84,9 @@ Op trimul_op() {
         .outputs = {{"out", "b n n c", {}, "update of the edges"}},
         .cost = cost,
         .paths = {},
-        .degree = 7};  // mask, norm.weight and a projection, of left and of right; and room for sums in sums
+        // Left and right have three factors each: mask, norm.weight and a projection. One more
+        // leaves room for sums of sums.
+        .degree = 7};
   op.paths.push_back({.name = "cpu",
                       .device = DeviceKind::kCpu,
                       .dtypes = {DType::kF32},

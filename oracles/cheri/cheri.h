@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Oracles of the Cheri ops, in double: the exact values, and what rounding may do to a path that keeps the contract
-// (kernels/cheri/cheri.h). u = 2^-24 is the unit roundoff of f32, v = 2^-53 that of f64, gamma_n = n*u / (1 - n*u),
-// M = L*C. Values that are rounded in one place are written with a hat.
+// Oracles of the Cheri ops, in double: the exact values, and what rounding may do to a path that
+// keeps the contract (kernels/cheri/cheri.h). u = 2^-24 is the unit roundoff of f32, v = 2^-53 that
+// of f64, gamma_n = n*u / (1 - n*u), M = L*C. Values that are rounded in one place are written with
+// a hat.
 //
-// Sums of errors. A sum of M values with errors |e_i| <= b_i is wrong by at most sum b_i. Where the errors come from
-// different roundings of different data they are taken as independent with mean zero [Higham, Mary 2019]; then by
-// Hoeffding's inequality it is wrong by at most
+// Sums of errors. A sum of M values with errors |e_i| <= b_i is wrong by at most sum b_i. Where the
+// errors come from different roundings of different data they are taken as independent with mean
+// zero [Higham, Mary 2019]; then by Hoeffding's inequality it is wrong by at most
 //
 //   7 * sqrt(r * sum b_i^2)        but for a probability of 2 exp(-7^2 / 2) = 5e-11
 //
-// Equal values have equal errors, and those of c and -c are opposite, so that d e, dy e or x e may be equal again: r is the
-// number of times that the most frequent |c| occurs, or |c - mean| of a c without error, for r equal errors count as one
-// that is r times as large. [b] below stands for the smaller of both limits. Regimes that repeat values (constant,
-// spike, 16-bit data) have a large r, and the first limit holds. Additions in f64 have [v] * sum |a_i| in the same way.
+// Equal values have equal errors, and those of c and -c are opposite, so that d e, dy e or x e may
+// be equal again: r is the number of times that the most frequent |c| occurs, or |c - mean| of a c
+// without error, for r equal errors count as one that is r times as large. [b] below stands for the
+// smaller of both limits. Regimes that repeat values (constant, spike, 16-bit data) have a large r,
+// and the first limit holds. Additions in f64 have [v] * sum |a_i| in the same way.
 //
 // conv     at most three products in f32, in any order, fused or not: the error e_i of c_i = conv is at most
 //          delta_i = gamma_n * sum |x*w| + underflow, 0 if all partial sums are numbers of f32 (oracles/core/bound.h)
@@ -48,8 +50,8 @@
 //          Here the roundings of dy - m1 and c - mean count as independent though those of one example may agree: with x
 //          and dy of one sign and 2e5 positions, a loop reached less than a third of the bound.
 //
-// The block.  z = w1 y, g = gelu(z), out = x + scale * w2 g. With q = 2^-23 (tensor cores truncate) for sums, and
-// f for the relative error of a factor:
+// The block.  z = w1 y, g = gelu(z), out = x + scale * w2 g. With q = 2^-23 (tensor cores truncate)
+// for sums, and f for the relative error of a factor:
 //          factor kStored   f(y) = 0,        f(w1) = 0,   f(w2) = 2u (scale folded into w2 in f32)
 //          kF16, kBF16      f(y), f(g): half a unit in the last place; f(w) = u of the format, + half its smallest number;
 //                           f(w1) = 0 if it is stored so
@@ -63,8 +65,8 @@
 // out      [|w2| * (f(g) + f(w2) |g|)] + hidden q sum |w2 g| + the errors of g, stored between the steps, times scale
 //          (3u), added to x (u). If w2 g = 0 without error, out = x and the bound is 0.
 //
-// Kinds of hidden units.  Units whose rows of w1 are equal are of one kind k. In broadcast and constant weights all are of
-// one, and sum w2 of a row may nearly cancel. With
+// Kinds of hidden units.  Units whose rows of w1 are equal are of one kind k. In broadcast and
+// constant weights all are of one, and sum w2 of a row may nearly cancel. With
 //
 //          S = sum w2,  A = sum |w2|,  Q = sum w2^2,  Q' = sum r w2^2 over the units of a kind,
 //
@@ -81,30 +83,36 @@
 //   sum over k of [min(A error(g), |S| common + A rest) + A (storing + own)]
 //   the same with 7 sqrt(sum over k of max(S^2, Q') b^2) for what averages out of A (storing + own)
 //   sum over k of (|S| c + A e + A t) + 7 sqrt((sum over k of |S gelu'| s)^2 + sum over k of max(S^2, Q') b^2)
-// The last adds up what averages out before it takes seven deviations: independent errors within +-b are sub-Gaussian with
-// deviation b, independent ones add squares, and ones that depend on each other, as the common errors of different kinds
-// do, add deviations at most (Hoelder). s is the deviation of the common error of z, b that of the sum, of storing and of
-// own. The rest does not average out: c has the shared errors of y and the remainder of gelu's tangent over the common
+// The last adds up what averages out before it takes seven deviations: independent errors within
+// +-b are sub-Gaussian with deviation b, independent ones add squares, and ones that depend on each
+// other, as the common errors of different kinds do, add deviations at most (Hoelder). s is the
+// deviation of the common error of z, b that of the sum, of storing and of own. The rest does not
+// average out: c has the shared errors of y and the remainder of gelu's tangent over the common
 // error, e is the evaluation, t the tangent's remainder over the rounding of z.
 //
-// Storing in 16 bits costs half a unit in the last place. All bounds contain 2^-20 of themselves for the oracle's own
-// error and terms of second order; a value below 2^-24 of its bound is taken as 0.
+// Storing in 16 bits costs half a unit in the last place. All bounds contain 2^-20 of themselves
+// for the oracle's own error and terms of second order; a value below 2^-24 of its bound is taken
+// as 0.
 //
-// Variance, for the rms law: the same sums with each rounding uniform between its limits. Partial sums of n products a*b
-// in f32 are those of a random order, n/3 (sum ab)^2 + n/6 sum (ab)^2. Units of a kind have S^2 of what z inherits from y,
-// and the larger of S^2 and Q of their own roundings. What z inherits is in all kinds at once; out adds it up, and the
-// factor by which that exceeds errors independent from kind to kind is measured on 64 to 512 elements.
+// Variance, for the rms law: the same sums with each rounding uniform between its limits. Partial
+// sums of n products a*b in f32 are those of a random order, n/3 (sum ab)^2 + n/6 sum (ab)^2. Units
+// of a kind have S^2 of what z inherits from y, and the larger of S^2 and Q of their own roundings.
+// What z inherits is in all kinds at once; out adds it up, and the factor by which that exceeds
+// errors independent from kind to kind is measured on 64 to 512 elements.
 //
-// Noise, for the certificate: 7 standard deviations of the error before it is stored. dw of few channels, dx of constant
-// dy, out where sum y = 0 meets equal weights, and y of two values cancel so far that rounding hides anything.
+// Noise, for the certificate: 7 standard deviations of the error before it is stored. dw of few
+// channels, dx of constant dy, out where sum y = 0 meets equal weights, and y of two values cancel
+// so far that rounding hides anything.
 //
-// Special. An example with an infinity or a NaN in conv, also by certain overflow in f32, or in dy is NaN, and so is each
-// dw that sums a term of it. An infinite weight of the block follows IEEE 754 as the formula says. Where partial sums may
-// overflow but need not, or dconv beyond f32 meets a small factor, or the sign of an infinity hangs on a value within its
-// error, or a split infinity makes a NaN, right paths differ without limit: `is_open`. A tensor between the steps in f16
+// Special. An example with an infinity or a NaN in conv, also by certain overflow in f32, or in dy
+// is NaN, and so is each dw that sums a term of it. An infinite weight of the block follows IEEE
+// 754 as the formula says. Where partial sums may overflow but need not, or dconv beyond f32 meets
+// a small factor, or the sign of an infinity hangs on a value within its error, or a split infinity
+// makes a NaN, right paths differ without limit: `is_open`. A tensor between the steps in f16
 // overflows to an infinity where its value certainly does.
 //
-// Counterfeits leave examples of one or two elements alone: their y is 0 or +-1, nearly whatever went before.
+// Counterfeits leave examples of one or two elements alone: their y is 0 or +-1, nearly whatever
+// went before.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The factors of cheri_block's two products and its activation, with the errors that a recipe allows them. The derivation
-// stands in oracles/cheri/cheri.h.
+// The factors of cheri_block's two products and its activation, with the errors that a recipe
+// allows them. The derivation stands in oracles/cheri/cheri.h.
 #pragma once
 
 #include <optional>
@@ -36,15 +36,16 @@ struct Weights {
 
   std::vector<double> values;
   int64_t rows, columns;
-  double relative;     // error of an element as a factor, by its magnitude
-  double absolute;     // and whatever its magnitude, if it underflows
-  double certain = 1;  // variance of that error by a third of its square: few errors do not average out
-  double repeats = 1;  // most equal elements of a row, if they have errors
+  double relative;  // error of an element as a factor, by its magnitude
+  double absolute;  // and whatever its magnitude, if it underflows
+  // Variance of that error by a third of its square: few errors do not average out.
+  double certain = 1;
+  double repeats = 1;         // most equal elements of a row, if they have errors
   std::vector<double> norms;  // of each row
 };
 
-// Hidden units with equal rows of w1 are of one kind: they have the same z, and out multiplies what they share by the sum
-// of their weights.
+// Hidden units with equal rows of w1 are of one kind: they have the same z, and out multiplies what
+// they share by the sum of their weights.
 class Kinds {
  public:
   // What one channel of out makes of a kind; the names are those of oracles/cheri/cheri.h.

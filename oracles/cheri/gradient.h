@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the oracles of both gradients of conv_norm share. The derivation stands in oracles/cheri/cheri.h, whose symbols are
-// used here.
+// What the oracles of both gradients of conv_norm share. The derivation stands in
+// oracles/cheri/cheri.h, whose symbols are used here.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,8 @@ struct Example {
 // What all elements of both gradients share.
 struct Shared {
   Taps taps;
-  std::shared_ptr<const PerExample<Example>> examples;  // null if the fault makes no difference on this data
+  // Null if the fault makes no difference on this data.
+  std::shared_ptr<const PerExample<Example>> examples;
 };
 
 Shared share(const Question& question, Fault fault);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the oracles of the Cheri ops share: convolution, statistics of an example and normalised values, each with the
-// error that a right path may make. The derivation stands in oracles/cheri/cheri.h, whose symbols are used here.
+// What the oracles of the Cheri ops share: convolution, statistics of an example and normalised
+// values, each with the error that a right path may make. The derivation stands in
+// oracles/cheri/cheri.h, whose symbols are used here.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +21,12 @@
 
 namespace assay::cheri::oracle {
 
-inline constexpr double kUnit = 0x1p-24;             // u, the unit roundoff of f32
-inline constexpr double kUnit64 = 0x1p-53;           // v, that of f64
-inline constexpr double kUnderflow = 0x1p-150;       // half the smallest f32
-inline constexpr int64_t kTapGroup = 32;             // most terms of dw that are added in f32
-inline constexpr double kOverflow = 0x1.ffffffp127;  // the smallest real that f32 rounds to infinity
+inline constexpr double kUnit = 0x1p-24;        // u, the unit roundoff of f32
+inline constexpr double kUnit64 = 0x1p-53;      // v, that of f64
+inline constexpr double kUnderflow = 0x1p-150;  // half the smallest f32
+inline constexpr int64_t kTapGroup = 32;        // most terms of dw that are added in f32
+// The smallest real that f32 rounds to infinity.
+inline constexpr double kOverflow = 0x1.ffffffp127;
 
 // What a counterfeit gets wrong; kNothing for the oracle itself.
 enum class Fault : uint8_t {
@@ -45,7 +47,8 @@ inline double gamma(double n, double unit) {
   return n * unit < 1 ? n * unit / (1 - n * unit) : HUGE_VAL;
 }
 
-// The limit of a sum of errors: `worst` if all of them agree, `squares` is the sum of their squared limits.
+// The limit of a sum of errors: `worst` if all of them agree, `squares` is the sum of their squared
+// limits.
 double limit_of_sum(double worst, double squares, double repeats);
 // How many of n additions in f64 count.
 double additions_in_f64(double n, double repeats);
@@ -164,8 +167,8 @@ std::vector<double> convolve_values(const std::vector<double>& example, const Ta
 // Leaves eps out of rstd where the fault does.
 void leave_epsilon_out(Statistics& statistics, Fault fault, const Taps& taps);
 
-// What is computed once for each example: when it is first asked for, since a counterfeit is mostly found out in the
-// first one.
+// What is computed once for each example: when it is first asked for, since a counterfeit is mostly
+// found out in the first one.
 template <class T>
 class PerExample {
  public:
@@ -198,8 +201,8 @@ class PerExample {
   std::function<T(int64_t)> compute_;
 };
 
-// Of all examples of x, none if x is empty; a null pointer if the fault changes none of them. For the oracle itself all
-// are computed at once.
+// Of all examples of x, none if x is empty; a null pointer if the fault changes none of them. For
+// the oracle itself all are computed at once.
 using AllStatistics = std::shared_ptr<const PerExample<Statistics>>;
 AllStatistics all_statistics(const ConstTensorView& x, const Taps& taps, Fault fault);
 

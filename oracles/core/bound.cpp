@@ -34,7 +34,7 @@ Expected SumOfProducts::expected(const Recipe& recipe) const {
   const bool exact =
       terms_ == 0 || (s <= std::ldexp(1.0, grain_) && magnitude_ <= std::ldexp(1.0 / u, grain_));
 
-  double error = 0;  // of the sum, before it is stored
+  double error = 0;  // of the sum before it is stored
   double variance = 0;
   if (!exact) {
     error = gamma(terms_, u) * magnitude_ + terms_ * s / 2 * (1 + gamma(terms_, u));
@@ -59,11 +59,12 @@ double most_repeats(std::span<const double> values) {
     uint32_t count = 0;
   };
   const size_t size = std::bit_ceil(2 * values.size() + 2);
-  const int unused = 64 - std::countr_zero(size);  // bits; the upper ones depend on all bits of a value
-  std::vector<Slot> slots(size);                   // at most half of them in use
+  // [bits] Shifted away: only the upper bits of the product depend on all bits of a value.
+  const int unused = 64 - std::countr_zero(size);
+  std::vector<Slot> slots(size);  // at most half are in use
   uint32_t most = 1;
   for (double value : values) {
-    const uint64_t bits = std::bit_cast<uint64_t>(value + 0.0);  // one zero
+    const uint64_t bits = std::bit_cast<uint64_t>(value + 0.0);  // makes -0 and 0 equal
     size_t at = bits * 0x9E3779B97F4A7C15u >> unused;
     while (slots[at].count > 0 && slots[at].value != value) at = (at + 1) & (size - 1);
     slots[at].value = value;

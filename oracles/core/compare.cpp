@@ -14,7 +14,7 @@ double overflow_threshold(DType dtype) {
   return max_finite(dtype) + ulp_at(dtype, max_finite(dtype)) / 2;
 }
 
-// |got - value| / bound: 0 for an exact element, infinity for a wrong one that has no ratio.
+// |got - value| / bound. An exact element has 0, and a wrong one without a ratio has infinity.
 double error_over_bound(const Expected& expected, double got, DType dtype) {
   if (expected.is_open) return 0;
   if (!std::isfinite(expected.value) || !std::isfinite(got))

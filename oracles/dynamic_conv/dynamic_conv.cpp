@@ -10,7 +10,8 @@ namespace {
 // What a counterfeit gets wrong; kNothing for the oracle itself.
 enum class Fault : uint8_t { kNothing, kFirstTapDropped, kOneStepLate, kTapsReversed };
 
-// Which tap of the kernel the formula's tap w reads, and at which time; the counterfeits differ only here.
+// Which tap of the kernel the formula's tap w reads, and at which time; the counterfeits differ
+// only here.
 bool is_dropped(Fault fault, int64_t w) {
   return fault == Fault::kFirstTapDropped && w == 0;
 }

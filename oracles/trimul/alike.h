@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many roundings of values to a format count as one, since the values lie alike between its numbers. The derivation
-// stands in oracles/trimul/trimul.h, "Roundings that are alike".
+// How many roundings of values to a format count as one, since the values lie alike between its
+// numbers. The derivation stands in oracles/trimul/trimul.h, "Roundings that are alike".
 #pragma once
 
 #include <array>
@@ -47,8 +47,9 @@ class Alike {
   Positions coarse_, fine_;
 };
 
-// By what the square of a limit grows: a share of kappa, and of the other side's like it, in place of `counted` equal
-// values; nothing as long as kappa is no more than what limits exceed standard deviations by.
+// By what the square of a limit grows: a share of kappa, and of the other side's like it, in place
+// of `counted` equal values; nothing as long as kappa is no more than what limits exceed standard
+// deviations by.
 inline double growth(double kappa, double counted = 1) {
   return std::max(1.0, 2 * kappa / (3 * counted));
 }

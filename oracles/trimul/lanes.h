@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long sums take most of the oracle's time: they are added up in lanes, in the same order on all machines, of which
-// compilers make vectors.
+// Long sums take most of the oracle's time: they are added up in lanes, in the same order on all
+// machines, of which compilers make vectors.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What weights of projections meet in hidden: an error d of weight (h,c) of left's projection makes hidden[h] wrong by
-// d * sum_k right[h,k] * left'[h,k] * xn[k,c], once for all k.
+// What weights of projections meet in hidden: an error d of weight (h,c) of left's projection makes
+// hidden[h] wrong by d * sum_k right[h,k] * left'[h,k] * xn[k,c], once for all k.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace assay::trimul::oracle {
 
 inline constexpr size_t kMetRows = 8;  // computed at once
 
-// xn of the edges of one first node, as meet_weights() reads it: (columns / kLanes, N, kLanes), from (N, columns).
+// xn of the edges of one first node, as meet_weights() reads it: (columns / kLanes, N, kLanes),
+// from (N, columns).
 template <class T>
 std::vector<double> panels_of(const std::vector<T>& xn, size_t nodes, size_t columns) {
   std::vector<double> panels(nodes * columns);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What independent roundings do to whole rows of out, by the derivatives of out by each of them: for all of a small
-// problem, and for the edges between some nodes of a large one. The derivation stands in oracles/trimul/trimul.h, "All
-// channels at once".
+// What independent roundings do to whole rows of out, by the derivatives of out by each of them:
+// for all of a small problem, and for the edges between some nodes of a large one. The derivation
+// stands in oracles/trimul/trimul.h, "All channels at once".
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,12 @@ inline constexpr double kMostCurved = 0.0962251;
 // How often each value occurs, NaNs as one.
 std::vector<double> counts_of(std::vector<double> values);
 std::vector<double> magnitudes_of(std::vector<double> values);
-// (forms, n) = forms (count, H) times slopes (H, n), row h times factors[h]; n is a multiple of kLanes.
+// (forms, n) = forms (count, H) times slopes (H, n), row h times factors[h]; n is a multiple of
+// kLanes.
 void multiply(const double* forms, size_t count, const double* factors, size_t hidden, const double* slopes,
               size_t n, double* to);
-// The products of all pairs of rows of slopes (H, n), in the order (0,0), (1,0), (1,1), (2,0) ...; n alike.
+// The products of all pairs of rows of slopes (H, n), in the order (0,0), (1,0), (1,1), (2,0) ...;
+// n alike.
 void gram(const double* slopes, size_t hidden, size_t n, double* to);
 
 // Errors of a sum: of squared limits, and of limits, of its independent roundings.
@@ -38,8 +40,8 @@ struct Errors {
   double bound() const { return std::min(limit, kLambda * std::sqrt(s)); }
 };
 
-// Of a linear form of hidden, by the roundings of xn. s is the most that equal data may make of it, `least` the least;
-// likewise the sum of products of its derivatives with those of the last form.
+// Of a linear form of hidden, by the roundings of xn. s is the most that equal data may make of it,
+// `least` the least; likewise the sum of products of its derivatives with those of the last form.
 struct Form : Errors {
   double least = 0, least_common = 0, most_common = 0;
 };
@@ -61,11 +63,12 @@ class Roundings {
   Roundings(const Question& question, const Units& units, const Sides& sides, const Projection& out_gate,
             const Projection& to_out, const std::vector<double>& out_norm_weight, const Lost& lost);
 
-  // Whether there is an answer for an edge: for those between some nodes of the first and the last batch, unless for all.
+  // Whether there is an answer for an edge: for those between some nodes of the first and the last
+  // batch, unless for all.
   bool covers(int64_t b, int64_t i, int64_t j) const;
 
-  // Of all roundings but those of the last sum: (C). Infinite where they may be as large as what hidden's norm divides
-  // by.
+  // Of all roundings but those of the last sum: (C). Infinite where they may be as large as what
+  // hidden's norm divides by.
   struct Rows {
     std::vector<double> bound, noise;
   };
@@ -77,28 +80,32 @@ class Roundings {
   // Of left, or right, of one first node.
   struct Node {
     std::once_flag once;
-    std::vector<double> slopes;  // (N, H, columns): derivatives by the roundings of xn, times their limits
-    std::vector<double>
-        grams;  // in their place (N, H (H + 1) / 2), of a large problem: sums over C of products
+    // (N, H, columns): derivatives by the roundings of xn, times their limits.
+    std::vector<double> slopes;
+    // In their place (N, H (H + 1) / 2), of a large problem: sums over C of products.
+    std::vector<double> grams;
     std::vector<double> squares;  // (N, H): sums of their squares
-    std::vector<double>
-        fixed;  // (N, H): of those of channels of xn that are the same at all edges, which `squares` lacks
+    // (N, H): of those of channels of xn that are the same at all edges, which `squares` lacks.
+    std::vector<double> fixed;
     std::vector<double> by_proj, by_gate;  // (N, H): derivatives
     std::vector<double> own, own_limits;   // (N, H): s and limits of roundings of the channel alone
     std::vector<double> second;            // (N, H): products of two errors of xn
     std::vector<double> second_mixed;      // (N, H): of two of which one is the channel's own
     std::vector<double> second_weights;    // (N, H): of two errors of weights
     std::vector<double> weights;           // (N, H): s_w
-    std::vector<double> lost;  // (N, H): as that of a Value, with what underflow takes from the side itself
-    std::vector<double> all, all_second;  // (N, H): limits of the error, and of its products of two errors
-    std::vector<double> panels;           // of xn (met_weights.h)
-    std::vector<double> signatures;       // (N): of xn
-    double repeats = 1;                   // of equal values of one channel
+    // (N, H): as that of a Value, with what underflow takes from the side itself.
+    std::vector<double> lost;
+    // (N, H): limits of the error, and of its products of two errors.
+    std::vector<double> all, all_second;
+    std::vector<double> panels;      // of xn (met_weights.h)
+    std::vector<double> signatures;  // (N): of xn
+    double repeats = 1;              // of equal values of one channel
   };
   // Limits of the roundings of weights, (H, C), and r times their squares.
   struct Weights {
     std::vector<double> limits, squares;
-    std::vector<double> shared;  // squares of those of to_out that occur among the others as well, or 0
+    // Squares of those of to_out that occur among the others as well, or 0.
+    std::vector<double> shared;
   };
   // Of hidden, by channel.
   struct Channels {

@@ -13,8 +13,9 @@
 
 namespace assay::trimul::oracle {
 
-// Of N rows at most `most` are kept. Then one of them is dropped at random: a sample of edges asks for all rows again and
-// again in the same order, and the one that was not used for longest would be the next one.
+// Of N rows at most `most` are kept. Then one of them is dropped at random: a sample of edges asks
+// for all rows again and again in the same order, and the one that was not used for longest would
+// be the next one.
 class RowCache {
  public:
   RowCache(size_t count, size_t most) : rows_(count), most_(std::max<size_t>(most, 1)) {}

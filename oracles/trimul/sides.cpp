@@ -49,7 +49,7 @@ size_t Sides::rows_within(double part) const {
   if (follows_weights_)
     bytes += nodes *
              (kBytesFollowed * static_cast<double>(hidden_) + sizeof(float) * static_cast<double>(columns_));
-  // More than there are is as good.
+  // The result may exceed the number of rows. 2^40 keeps it within int64_t.
   return static_cast<size_t>(std::min(part * available_host_memory() / std::max(bytes, 1.0), 0x1p40));
 }
 

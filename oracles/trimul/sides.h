@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// left and right of trimul, the factors of the contraction, in double with their errors; and xn, from which they come.
-// The derivation stands in oracles/trimul/trimul.h.
+// left and right of trimul, the factors of the contraction, in double with their errors; and xn,
+// from which they come. The derivation stands in oracles/trimul/trimul.h.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ class Sides {
   bool is_uniform() const;
   const Projection& proj(bool is_right) const { return is_right ? right_ : left_; }
   const Projection& gates(bool is_right) const { return is_right ? right_gate_ : left_gate_; }
-  // What s of a factor of the contraction, value number `at` of a row, and of what is stored of it, grows by where they
-  // are rounded alike.
+  // What s of a factor of the contraction, value number `at` of a row, and of what is stored of it,
+  // grows by where they are rounded alike.
   double grown_by(const Row& row, size_t at, double kappa, double counted) const;
   bool is_open() const {
     return left_.is_open || left_gate_.is_open || right_.is_open || right_gate_.is_open;
@@ -55,7 +55,8 @@ class Sides {
     std::vector<double> repeats;   // how many edges are equal to each one
   };
   const Kappas& kappas(int64_t b, int64_t i) const;
-  // Of the rounding of each channel as a factor: square limits grow by grown(c), of which by_itself already counts.
+  // Of the rounding of each channel as a factor: square limits grow by grown(c), of which by_itself
+  // already counts.
   template <class Grown>
   void grow(Edge& e, double by_itself, const Grown& grown) const;
   void fill(Kappas& to, int64_t b, int64_t i) const;
@@ -74,7 +75,8 @@ class Sides {
   Projection left_, left_gate_, right_, right_gate_;
   bool follows_weights_;
   Lost lost_;
-  std::vector<double> masks_;  // (B): largest finite magnitudes, or 1 where nothing is scaled by them
+  // (B): largest finite magnitudes, or 1 where nothing is scaled by them.
+  std::vector<double> masks_;
   mutable RowCache lefts_, rights_;
   mutable std::vector<Kappas> kappas_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of trimul in double, with their errors. The derivation stands in oracles/trimul/trimul.h.
+// The stages of trimul in double, with their errors. The derivation, with all symbols, is in
+// oracles/trimul/trimul.h.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +15,10 @@
 
 namespace assay::trimul::oracle {
 
-inline constexpr double kLambda = 7;              // exceeded with probability 2 exp(-lambda^2 / 2) = 5e-11
-inline constexpr double kOverflow = 0x1p127;      // half of what f32 rounds to infinity
-inline constexpr double kUnderflowF16 = 0x1p-38;  // what f16 loses of a tensor, by its largest magnitude
+inline constexpr double kLambda = 7;          // exceeded with probability 2 exp(-lambda^2 / 2) = 5e-11
+inline constexpr double kOverflow = 0x1p127;  // half of what f32 rounds to infinity
+// What f16 loses of a tensor, by its largest magnitude.
+inline constexpr double kUnderflowF16 = 0x1p-38;
 
 inline double square(double value) {
   return value * value;
@@ -31,8 +33,8 @@ enum class Fault : uint8_t {
 
 // What each rounding may do, by recipe; 0 in a stage that is left out.
 struct Units {
-  Units(const Recipe& recipe,
-        std::optional<Stage> only);  // throws Error (internal) if no bound is derived for it
+  // Throws Error (internal) if no bound is derived for it.
+  Units(const Recipe& recipe, std::optional<Stage> only);
 
   double norm_in, projection_sum, gate, contraction_sum, norm_out, out_gate, out_sum;       // u or q
   double projection_factor, projection_weight, contraction_factor, out_factor, out_weight;  // f
@@ -61,23 +63,24 @@ struct Statistics {
 };
 Statistics statistics_of(const double* values, int64_t count);
 
-// xn of one edge.
+// xn of one edge, with its errors. Each xn is rounded to a factor; s is the squared limit of that
+// rounding (oracles/trimul/trimul.h).
 struct Edge {
   bool is_nan = false, is_open = false;
   std::vector<double> xn;
-  std::vector<double> own;  // s of each, of its rounding to a factor
-  std::vector<double>
-      fixed;  // s of those that are the same at all edges, in place of `own`; empty without any
-  std::vector<double> limits;   // of these roundings
-  std::vector<double> alike;    // likewise, as large as others like them make them count
+  std::vector<double> own;  // s of each xn, or 0 where `fixed` has it
+  // s of each xn in a channel whose xn is the same at all edges. Empty without such a channel.
+  std::vector<double> fixed;
+  std::vector<double> limits;   // limits of these roundings
+  std::vector<double> alike;    // the same limits, enlarged for roundings that are alike
   std::vector<double> squares;  // of xn
-  double shared = 0, rho = 0;   // m / sigma, and the error of 1/sqrt(V + eps)
-  double differences = 0;       // u R / sigma, with what underflows before the weight
+  double shared = 0, rho = 0;   // m / sigma, and the relative error of 1/sqrt(V + eps)
+  double differences = 0;       // u R / sigma, and the underflow before the weight
   double scaled = 0;            // 3u sqrt(C V) / sigma
   double added = 0;             // u sqrt(C)
-  double underflow = 0;         // sqrt(C) times that of each
+  double underflow = 0;         // sqrt(C) times the underflow of each xn
   double repeats = 1;           // r
-  double kappa = 0;             // of its own channels
+  double kappa = 0;             // of the edge's own channels (oracles/trimul/alike.h)
   double norm = 0;              // of xn
   double signature = 0;         // equal for equal xn
 };
@@ -94,27 +97,31 @@ struct Projection {
 
   int64_t rows, columns;
   std::vector<double> values;  // (H, C)
-  // By groups of rows, (H / kGroupRows rounded up, C, kGroupRows): values, their squares, and the squares of those that are
-  // rounded, times r of their row.
+  // By groups of rows, (H / kGroupRows rounded up, C, kGroupRows): values, their squares, and the
+  // squares of those that are rounded, times r of their row.
   std::vector<double> grouped, squares, rounded;
-  std::vector<double> weighted, biased;  // sums over c with norm.weight, with norm.bias; empty without them
-  std::vector<double> absolute, root;    // of the former: sum of magnitudes, root of the sum of squares
-  std::vector<double> norms;             // of the rows
-  double largest = 0;                    // magnitude
-  bool is_open = false;                  // a finite weight is infinite as a factor
+  // Sums over c with norm.weight, with norm.bias; empty without them.
+  std::vector<double> weighted, biased;
+  // Of the former: sum of magnitudes, root of the sum of squares.
+  std::vector<double> absolute, root;
+  std::vector<double> norms;  // of the rows
+  double largest = 0;         // magnitude
+  bool is_open = false;       // a finite weight is infinite as a factor
 };
 
 // A projection of one edge, one row of it.
 struct Value {
   double value = 0, s = 0, weights = 0;  // weights: s_w, of what errs alike at all edges
-  double lost = 0;  // the most that nothing random is known of: of the norm, of the sum, of underflow
+  // The most that nothing random is known of: of the norm, of the sum, of underflow.
+  double lost = 0;
   bool is_open = false;
   // What errs alike at all edges, as if weights alone did.
   double alike() const { return square(std::sqrt(weights) + lost / kLambda); }
 };
 std::vector<Value> project(const Projection& w, const Edge& e, const Units& units);
 
-// The sigmoid of g: value, its greatest slope, what its evaluation adds to s, and below which it may become 0.
+// The sigmoid of g: value, its greatest slope, what its evaluation adds to s, and below which it
+// may become 0.
 struct Gate {
   double value, slope, s, underflow;
 };
@@ -140,7 +147,8 @@ struct Row {
   bool is_nan = false, is_open = false;
   std::vector<double> value;
   std::vector<float> root_s, root_weights;  // as not_below() has them
-  // Where errors of weights are followed through the sum over k; empty elsewhere. (H, N), as not_below() has them.
+  // Where errors of weights are followed through the sum over k; empty elsewhere. (H, N), as
+  // not_below() has them.
   std::vector<float> root_mixed;        // root of s of errors of weights times those of xn
   std::vector<float> rest;              // limit of what is lost, and of errors of weights times each other
   std::vector<float> by_proj, by_gate;  // (H, N): derivatives
@@ -154,7 +162,8 @@ struct Row {
 inline constexpr double kBytesOfEntry = sizeof(double) + 2 * sizeof(float),
                         kBytesFollowed = 4 * sizeof(float);
 
-// A limit as a float, which is 2^-22 larger at most, or 2^-149; infinity for what exceeds the range.
+// A limit as a float, which is 2^-22 larger at most, or 2^-149; infinity for what exceeds the
+// range.
 float not_below(double limit);
 
 // The most edges of two rows that are equal: on the diagonal they share xn.
@@ -181,8 +190,8 @@ struct PartialSums {
     squares += value * value;
   }
 };
-// The mean square of `count` partial sums from the first term on or from the last one on, whichever is more. Each sum of the
-// last terms is p without one of the first terms.
+// The mean square of `count` partial sums from the first term on or from the last one on, whichever
+// is more. Each sum of the last terms is p without one of the first terms.
 inline double mean_square(const PartialSums<double>& sums, double count) {
   const double p = sums.value, from_last = sums.squares + p * ((count + 1) * p - 2 * sums.all);
   return std::max(sums.squares, from_last) / std::max(count, 1.0);
@@ -191,16 +200,17 @@ inline double mean_square(const PartialSums<double>& sums, double count) {
 inline double m_squared(const PartialSums<double>& sums, double count) {
   return std::max(square(sums.value) + sums.term_squares, mean_square(sums, count));
 }
-// M^2 of the sum over k, whose squared terms add up to `term_squares`. Of many terms the partial sums are known after each
-// eighth one. Between, up to seven terms lie before the next known one: the mean of the squares of their sums is at most
-// 28/n of `term_squares`.
+// M^2 of the sum over k, whose squared terms add up to `term_squares`. Of many terms the partial
+// sums are known after each eighth one. Between, up to seven terms lie before the next known one:
+// the mean of the squares of their sums is at most 28/n of `term_squares`.
 double m_squared_of_products(const double* left, const double* right, size_t n, double term_squares);
 
 // a(n): how many additions of a norm's sum a term goes through on average; twice that at most.
 inline double norm_additions(double n) {
   return std::min((n + 1) / 2, 18 + n / 64);
 }
-// What the mean is wrong by, in u R: by sums, the differences that are added up, and the product with 1/n.
+// What the mean is wrong by, in u R: by sums, the differences that are added up, and the product
+// with 1/n.
 inline double mean_roundings(double n) {
   return norm_additions(n) + (has_bits(n, 1) ? 1 : 3);
 }

@@ -17,15 +17,17 @@ double round_to(DType dtype, double value) {
   return visit(dtype, [&]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// What rounding alone makes of the stored value on this data: the noise, or the bound where that is at most twice as large
-// before the value is stored. No bound for every right path is closer where few errors add up: k equal ones reach sqrt(3k)
-// standard deviations, which is twice the noise of 7 for k = 65. Noise leaves storing out, which costs half an ulp more.
+// How far rounding alone may move the stored value on this data: the noise and half an ulp for
+// storing. It is the bound instead if the bound is at most twice the noise plus that half ulp. No
+// bound that holds for every right path is closer where few errors add up. For k equal errors it is
+// sqrt(3k) standard deviations, which is twice the noise (seven standard deviations) for k = 65.
 double rounding_of(const Expected& expected, DType dtype) {
   const double storing = ulp_at(dtype, std::abs(expected.value)) / 2;
   return expected.bound <= 2 * expected.noise + storing ? expected.bound : expected.noise + storing;
 }
 
-// More than one ulp and more than rounding away from the right value, once it is stored: no right path gives it.
+// Whether a wrong answer, once stored, is more than one ulp and more than rounding away from the
+// right value. No right path gives such a value.
 bool is_visible(const Expected& expected, double rounded, DType dtype) {
   if (expected.is_open || !std::isfinite(expected.value)) return false;
   if (!std::isfinite(rounded))
@@ -34,10 +36,11 @@ bool is_visible(const Expected& expected, double rounded, DType dtype) {
   return std::abs(rounded - expected.value) > std::max(ulp, rounding_of(expected, dtype));
 }
 
-// A wrong answer: fills `values` for the compared elements [begin, begin + values.size()), on several threads at once.
+// A wrong answer. It fills `values` for the compared elements [begin, begin + values.size()).
+// Several threads call it at once.
 using WrongAnswer = std::function<void(size_t begin, std::span<double> values)>;
 
-// What part of a wrong answer looks like.
+// What was seen of part of a wrong answer.
 struct Look {
   bool shows = false;
   bool is_rejected = false;
@@ -57,8 +60,8 @@ Look look_at(const Compared& compared, const WrongAnswer& wrong, size_t begin, s
   return look;
 }
 
-// Whether the wrong answer shows somewhere, and the comparison accepts all of it. Nearly always the first elements
-// reject it; where they do not, all are looked at, on all threads.
+// Whether the wrong answer shows somewhere while the comparison accepts all of it. Nearly always
+// the first elements reject it; otherwise all threads look at the rest.
 bool is_accepted(const Compared& compared, const WrongAnswer& wrong) {
   constexpr size_t kLargestChunk = 2048;
   const size_t count = compared.elements.size();

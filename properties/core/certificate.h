@@ -17,12 +17,13 @@ struct Compared {
   Extents shape;                       // of that output
   DType dtype;                         // of that output
   std::span<const int64_t> elements;   // the row-major positions that were compared
-  std::span<const Expected> expected;  // one for each
-  std::span<const double> previous;    // what the output held before the call, one for each; empty if poison
+  std::span<const Expected> expected;  // one for each of them
+  // What the output held before the call; empty if that was poison.
+  std::span<const double> previous;
 };
 
-// The first wrong answer that the output dtype can show and that the comparison would accept, by name; else
-// nothing.
+// The name of the first wrong answer that the output dtype can show and that the comparison would
+// accept, if there is one.
 std::optional<std::string> accepted_fault(const Compared& compared);
 
 }  // namespace assay

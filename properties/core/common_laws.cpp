@@ -7,7 +7,7 @@
 namespace assay {
 namespace {
 
-// The index with another number along each axis that is the dimension `key`.
+// The index, with number(i) in place of i along each axis that is the dimension `key`.
 template <class Number>
 Extents along(std::string_view key, const TensorInfo& tensor, Extents index, const Number& number) {
   const std::vector<std::string_view> axes = axes_of(tensor);
@@ -65,7 +65,7 @@ Check scaling(std::vector<Scaled> inputs, int power_of_outputs) {
     const Values of_unscaled = compute(trial, unscaled);
     Values want = of_unscaled;
     for (auto& output : want.elements) scale(output, power_of_outputs);
-    // Sums of products of elements of one dtype are 0 or large enough to be stored as something else.
+    // With elements of one dtype, a sum of products is 0 or too large to be stored as 0.
     const bool zeros_are_exact = std::ranges::none_of(
         trial.op.inputs, [](const TensorInfo& tensor) { return tensor.dtype.has_value(); });
     return differs(trial, compute(trial, scaled), want,

@@ -30,8 +30,8 @@ Judged shrink(const Subject& subject, Device& device, rc::Shrinkable<Case> faili
   return simplest;
 }
 
-// One that the path serves, if there is such among three draws: a path that needs multiples of 16 shall be judged about
-// as often as the others, and still be asked for other sizes.
+// Draws a case, up to three times until the path serves it. So a path that needs multiples of 16 is
+// judged about as often as others, and is still asked for other sizes.
 rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Path& path) {
   rc::Shrinkable<Case> drawn = generator(random, rc::kNominalSize);
   for (int again = 0; again < 2; ++again) {
@@ -54,7 +54,7 @@ void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
   if (options.dtype) path.dtypes = {*options.dtype};
   const rc::Gen<Case> generator = arbitrary_case(*subject.op, path, options.max_elements);
   rc::Random random(options.seed);
-  std::set<std::string> failures;  // the case lines that were reported
+  std::set<std::string> failures;  // case lines reported so far
   for (int64_t i = 0; (options.budget || i < options.cases) && !is_over_budget(); ++i) {
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzing one path: draw cases, judge them, shrink what fails.
+// Fuzzes one path: draws cases, judges them, shrinks those that fail.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@ namespace assay {
 
 struct FuzzOptions {
   int64_t cases = 200;
-  std::optional<std::chrono::duration<double>> budget;  // stop after this time, whatever the number of cases
+  std::optional<std::chrono::duration<double>> budget;  // stop after this time, not by `cases`
   uint64_t seed = 0;
-  std::optional<DType> dtype;            // only this one
-  int64_t max_elements = kFuzzElements;  // of a case's largest tensor
+  std::optional<DType> dtype;            // only this dtype
+  int64_t max_elements = kFuzzElements;  // of the largest tensor of a case
   int64_t shard = 0;                     // judge the cases i with i % shards == shard
   int64_t shards = 1;
   bool stop_at_first_failure = false;
@@ -27,12 +27,12 @@ struct FuzzOptions {
 struct Judged {
   Case which;
   Verdict verdict;
-  std::optional<Case>
-      shrunk_from;  // of a failure, the case that was drawn; `which` is the simplest that still fails
+  // The failing case as drawn. `which` is the simplest one found that still fails.
+  std::optional<Case> shrunk_from;
 };
 
-// Judges cases in order and hands each to `report`, which may return false to stop. A failure that shrinks to
-// a case that was reported before is reported as it was drawn.
+// Judges cases in order and hands each to `report`, which may return false to stop. If a failure
+// shrinks to a case that was reported before, it is reported as it was drawn.
 void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
           const std::function<bool(const Judged&)>& report);
 

@@ -8,9 +8,9 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kLongestInflated = 2;  // two slices 2^32 elements apart show every wrapped offset
+constexpr int64_t kLongestInflated = 2;  // two slices show every wrapped offset
 
-// One of the values, shrinking toward the first. rapidcheck's elementOf does not shrink.
+// One of the values. It shrinks toward the first, which rapidcheck's elementOf does not.
 template <class T>
 rc::Gen<T> one_of(std::vector<T> values) {
   const auto count = static_cast<int64_t>(values.size());
@@ -18,8 +18,8 @@ rc::Gen<T> one_of(std::vector<T> values) {
                       [values = std::move(values)](int64_t i) { return values[static_cast<size_t>(i)]; });
 }
 
-// Mostly a small size or one next to an edge, now and then the smallest, which may be 0; often a multiple of what every
-// path serves, if the dimension has such.
+// Mostly a small size or one beside an edge, now and then the smallest, which may be 0. If every
+// path serves multiples of some size, often such a multiple.
 rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
   const int64_t one = std::max<int64_t>(dim.min, 1);
@@ -41,7 +41,8 @@ rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
                                           {is_summed(op, dim) ? 25 : 0, one_of(std::move(multiples))}});
 }
 
-// Gives the outermost dimension of every tensor the size that a layout asks for, as far as it may have it.
+// Sets the outermost dimension of every tensor to a size that the layout asks for. is_legal() tells
+// whether that was enough.
 void make_legal(Layout layout, const Op& op, Dims& dims) {
   if (layout != Layout::kInflated && layout != Layout::kBroadcast) return;
   for (const auto* tensors : {&op.inputs, &op.outputs}) {
@@ -54,8 +55,8 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
   }
 }
 
-// Halves the largest dimension, but `kept` only after all others, until the largest tensor is small enough, or all of them
-// are 0: an edge that was drawn should survive.
+// Halves the largest dimension until the largest tensor is small enough or all dimensions are 0.
+// `kept` is halved only after all others, so that an edge that was drawn survives.
 void limit(const Op& op, std::string_view kept, int64_t max_elements, Dims& dims) {
   while (largest_tensor(op, dims) > max_elements) {
     const auto weight = [&](const auto& dim) {
@@ -68,15 +69,15 @@ void limit(const Op& op, std::string_view kept, int64_t max_elements, Dims& dims
 }
 
 // How the problem of an earlier call differs from the judged one.
-constexpr int64_t kOtherDType = -1;  // in its dtype alone
-constexpr int64_t kAllOther =
-    -2;  // in every size and the dtype; numbers from 0 on: in the size of that dimension alone
+constexpr int64_t kOtherDType = -1;  // in its dtype only
+// In every size and the dtype. A number from 0 on: in the size of that dimension only.
+constexpr int64_t kAllOther = -2;
 
-// What a step of a state is made from; the sizes of the case come later.
+// What a step of a state is made from. The sizes of the case are drawn later.
 struct DrawnStep {
   StepKind kind;
-  int64_t config;   // kForced: its number among all configurations of the path
-  int64_t input;    // kWeightUpdated: its number among the inputs but the first
+  int64_t config;   // kForced: a number among all configurations of the path
+  int64_t input;    // kWeightUpdated: a number among the inputs after the first
   int64_t changed;  // kAfter
   DType dtype;      // kAfter
 };
@@ -114,7 +115,8 @@ int64_t count_configs(const Path& path) {
   return count;
 }
 
-// What has no place in a tensor's shape is what a tuner's key forgets: a dilation, the dtype.
+// Dimensions that are no axis, and the dtype, are drawn more often: a tuner's key easily forgets
+// what is in no shape.
 std::vector<int64_t> ways_to_differ(const Op& op) {
   std::vector<int64_t> ways{kOtherDType, kOtherDType, kOtherDType, kAllOther};
   for (size_t i = 0; i < op.dims.size(); ++i) {
@@ -128,7 +130,7 @@ rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path) 
   constexpr int kMostSteps = 4;
   std::vector<StepKind> kinds = legal_steps(path);
   kinds.insert(kinds.end(), 5, StepKind::kAfter);
-  kinds.push_back(StepKind::kWeightUpdated);  // of several weights
+  kinds.push_back(StepKind::kWeightUpdated);  // of several weights, one at a time
   const auto weights = static_cast<int64_t>(op.inputs.size()) - 1;
   const auto step = rc::gen::resize(
       rc::kNominalSize,
@@ -235,8 +237,8 @@ rc::Gen<Case> arbitrary_case(const Op& op, const Path& path, int64_t max_element
     Case result;
     result.op = op.name;
     result.path = path.name;
-    // The sizes come last: rapidcheck never shrinks a draw again once it has shrunk a later one, and what they may
-    // shrink to depends on the layout and the data.
+    // The sizes come last. rapidcheck never shrinks a draw again once it has shrunk a later one,
+    // and the layout and the data decide what sizes may shrink to.
     const auto layouts = all_layouts();
     result.layout = *one_of(std::vector(layouts.begin(), layouts.end()));
     std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());

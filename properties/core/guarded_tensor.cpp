@@ -10,7 +10,7 @@ namespace assay {
 namespace {
 
 constexpr int64_t kInflatedStride = int64_t{1} << 32;  // [elements]
-constexpr int64_t kRowGap = 3;                         // [elements] odd, so that rows lose their alignment
+constexpr int64_t kRowGap = 3;                         // [elements] odd: rows are misaligned
 
 Extents strides_for(const Extents& shape, Layout layout, bool is_input) {
   Extents strides = dense_strides(shape);
@@ -42,7 +42,7 @@ Extents strides_for(const Extents& shape, Layout layout, bool is_input) {
       strides[0] = kInflatedStride;
       break;
     case Layout::kMixed:
-      throw Error("layout=mixed is of a problem, not of one tensor");
+      throw Error("layout=mixed belongs to a problem, not to a tensor");
   }
   return strides;
 }
@@ -123,7 +123,7 @@ void GuardedTensor::for_each_row(bool repeated, const std::function<void(int64_t
   const int last = shape_.rank() - 1;
   Extents outer = shape_;
   outer[last] = 1;
-  // Rows along a repeated outermost dimension are the rows of its first index again.
+  // A repeated outermost dimension has the rows of its first index only.
   if (!repeated && strides_[0] == 0 && last > 0) outer[0] = 1;
   constexpr int64_t kRowsPerTask = 64;
   parallel_for(element_count(outer), kRowsPerTask, [&](int64_t begin, int64_t end) {
@@ -184,7 +184,7 @@ uint64_t GuardedTensor::hash() const {
   for (const Segment& segment : segments_) {
     const std::byte* bytes = host() + segment.begin;
     int64_t i = 0;
-    // Four chains, so that they need not wait for each other.
+    // Four independent chains, which need not wait for each other.
     uint64_t words[4] = {}, hashes[4] = {};
     for (; i + static_cast<int64_t>(sizeof(words)) <= segment.length; i += sizeof(words)) {
       std::memcpy(words, bytes + i, sizeof(words));
@@ -214,7 +214,8 @@ std::optional<std::string> GuardedTensor::find_overwrite(Poison poison) {
   for (const Segment& segment : segments_) {
     const std::byte* begin = host() + segment.begin;
     const std::byte* end = begin + segment.length;
-    // All bytes equal the one after them and the first is the poison: quicker than one after the other.
+    // The first byte is the poison and each byte equals the next. This is quicker than testing
+    // each.
     const bool is_poison = *begin == static_cast<std::byte>(poison) &&
                            std::memcmp(begin, begin + 1, static_cast<size_t>(segment.length - 1)) == 0;
     if (is_poison) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor in poisoned memory: guard bands on both sides, gaps between its rows, all checked after each run.
+// A tensor in poisoned memory, with guard bands on both sides and gaps between its rows. Guards and
+// gaps are checked after each run.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace assay {
 
-// A byte value that fills memory nobody should read or has written yet.
+// A byte that fills memory which nobody should read or which nobody has written yet.
 enum class Poison : unsigned char {
   kNan = 0xFF,     // a NaN in every dtype
   kFinite = 0x5A,  // an ordinary number in every dtype
@@ -27,29 +28,30 @@ class GuardedTensor {
   GuardedTensor(Device& device, const Extents& shape, DType dtype, Layout layout, bool is_input);
 
   TensorView device_view() const;  // for the path
-  TensorView host_view() const;    // the same element positions in host memory; current after download()
+  TensorView host_view() const;    // the same in host memory, up to date after download()
   int64_t elements() const { return elements_; }
 
-  // Fills everything, elements included, in host memory.
+  // Fills all host memory of the tensor, elements included.
   void poison(Poison poison);
-  // Host memory to device memory and back; nothing to do where they are the same.
+  // Copy host memory to device memory and back. They do nothing if both are the same memory.
   void upload();
   void download();
 
-  // Sets every element from its row-major position. Elements that share memory (broadcast) get the value of
-  // the first.
+  // Sets every element from its row-major position. Elements that share memory (broadcast) get the
+  // value of the first of them.
   void fill(const std::function<double(int64_t element)>& value);
   // The elements in row-major order, as raw bytes of the dtype.
   std::vector<std::byte> gather() const;
   void scatter(std::span<const std::byte> dense);
 
-  // Exchanges the memory of two tensors of one device, contents included; not where it has different sizes.
+  // Exchanges the memory of two tensors of one device, contents included. Returns false, and does
+  // nothing, if their memory has different sizes.
   bool swap_memory(GuardedTensor& other);
 
   // A hash of all bytes: elements, gaps and guards.
   uint64_t hash() const;
-  // Where the first byte outside the elements lies that is not `poison`, e.g. "3 bytes after the end"; else
-  // nothing. Overwrites the elements with the poison.
+  // Where the first byte outside the elements lies that is not `poison`, if there is one: "3 bytes
+  // after the end". Overwrites the elements with the poison.
   std::optional<std::string> find_overwrite(Poison poison);
 
  private:
@@ -59,7 +61,8 @@ class GuardedTensor {
   };
 
   std::byte* host() const;
-  // Calls row(first_element, offset) for each innermost row; in parallel, so rows must not share memory.
+  // Calls row(first_element, offset) for each innermost row, in parallel, so rows must not share
+  // memory.
   void for_each_row(bool repeated,
                     const std::function<void(int64_t first_element, int64_t offset)>& row) const;
 
@@ -71,7 +74,7 @@ class GuardedTensor {
   int64_t data_;                   // [bytes] from the start of the memory to element 0
   std::vector<Segment> segments_;  // the parts of the memory that are in use
   DeviceBuffer device_memory_;
-  std::optional<DeviceBuffer> host_memory_;  // absent where the host can access the device's memory
+  std::optional<DeviceBuffer> host_memory_;  // absent if the host can access device memory
 };
 
 }  // namespace assay

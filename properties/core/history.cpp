@@ -13,7 +13,7 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kPreviousCall = 0x5EED;  // what the seed of a previous call's data differs by
+constexpr uint64_t kPreviousCall = 0x5EED;  // how the seed of a previous call's data differs
 constexpr unsigned char kNanByte = 0xFF;    // a NaN in every dtype; -1 in every integer
 
 template <class Range, class Name>
@@ -23,7 +23,7 @@ std::string names_in(const Range& range, Name name) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// The configuration that a step forces. Throws Error (usage) if the path has none of that name.
+// The configuration that a step forces. Throws Error (usage) if the path has no such configuration.
 const Config& config_of(const Step& step, const Path& path) {
   if (path.tunables.empty())
     throw usage_error("{}: {} chooses among no configurations", step.to_string(), path.name);
@@ -41,7 +41,7 @@ const Config& config_of(const Step& step, const Path& path) {
   return *config;
 }
 
-// The number of the input that a step names. Throws Error (usage) if the op has none of that name.
+// The number of the input that a step names. Throws Error (usage) if the op has no such input.
 size_t input_of(const Step& step, const Op& op) {
   const auto found = std::ranges::find(op.inputs, step.input, &TensorInfo::name);
   if (found == op.inputs.end()) {
@@ -85,7 +85,7 @@ std::optional<std::string> inapplicable(const Step& step, const Path& path) {
   throw Error("StepKind({}) is not a kind of step", static_cast<int>(step.kind));
 }
 
-// A new context with the choices of the old one, by way of a file.
+// A new context that has read the choices of the old one from a file.
 std::shared_ptr<Context> reloaded(const Problem& problem) {
   static std::atomic<int> count = 0;
   const auto file = std::filesystem::temp_directory_path() /
@@ -169,7 +169,7 @@ class History {
         return wrong;
       }
       case StepKind::kGraphReplay: {
-        problem_.release_graph();  // a replay prepares nothing for a capture
+        problem_.release_graph();  // a replay allocates nothing that a capture needs
         auto wrong = call_on_other_data();
         problem_.capture();
         return wrong;
@@ -226,7 +226,7 @@ class History {
       before->run();
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kUnsupported) throw;
-      problem_.device().synchronize();  // what it enqueued before uses tensors that are freed now
+      problem_.device().synchronize();  // work enqueued before uses tensors that are freed now
       return std::nullopt;
     }
     return compare(*before);
@@ -244,7 +244,8 @@ class History {
     return compare(problem);
   }
 
-  // Nothing to compare before the last step: a second call on a new context is what it would be compared with.
+  // Compares with an untuned call in a new context. The call of the first step is not compared: it
+  // is such a call itself, apart from tuning.
   std::optional<std::string> compare(Problem& problem) {
     if (!problem.path().deterministic || number_ == 1) return std::nullopt;
     const TensorBytes got = problem.outputs();
@@ -259,7 +260,7 @@ class History {
 
   Problem& problem_;
   const TensorBytes* given_;
-  uint64_t number_ = 0;       // of steps performed
+  uint64_t number_ = 0;       // steps begun so far
   std::vector<Step> forced_;  // so far
 };
 
@@ -316,7 +317,7 @@ std::optional<std::string> first_difference(const Problem& problem, const Tensor
     const DType dtype = infos[i].dtype.value_or(problem.which().dtype);
     const auto differing = static_cast<int64_t>(
         static_cast<size_t>(std::ranges::mismatch(a[i], b[i]).in1 - a[i].begin()) / size_of(dtype));
-    return fmt::format("{} is {:.9g}, in an untuned call in a new context {:.9g}",
+    return fmt::format("{} is {:.9g}; an untuned call in a new context gives {:.9g}",
                        element_name(infos[i].name, differing, shape_of(infos[i], problem.which().dims)),
                        read_element(a[i], dtype, differing), read_element(b[i], dtype, differing));
   }

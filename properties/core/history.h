@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened before the judged call, made to happen; and the law that it must not matter.
+// Performs what a state says happened before the judged call, and checks that it does not matter.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,32 @@
 
 namespace assay {
 
-// Throws Error (usage) for a state that no such path can be in: a step that names an input, a tunable or a configuration
-// that is not there, or dimensions that are not the op's.
+// Throws Error (usage) if a step names an input, a tunable, a configuration or dimensions that the
+// path does not have.
 void require_state(const State& state, const Op& op, const Path& path);
 
-// Why the path cannot be in this state, which it names rightly; or nothing.
+// The reason why the path cannot be in this state, though every name is right; or nothing.
 std::optional<std::string> inapplicable(const State& state, const Path& path);
 
-// A step of a state that cannot be made here: there is no memory for its tensors.
+// A step that cannot be performed here because there is no memory for its tensors.
 class StepIsImpossible : public Error {
  public:
   StepIsImpossible(uint64_t step, std::string_view why)
       : Error(device_error("step {} of the state: {}", step, why)) {}
 };
 
-// Brings a problem into its case's state, with the drawn inputs or the given ones in place; outputs are poisoned unless
-// the last step is second_call, whose results they hold. Throws what the path throws, and StepIsImpossible. Returns the
-// first step whose call gave another result than the same call, untuned, in a new context, or nothing; a path that does not
-// call itself deterministic is not compared.
+// Brings a problem into its case's state. Inputs then hold the given values, else those drawn from
+// the case. Outputs hold poison; if the last step is second_call, they hold its results. Each
+// step's call after the first is compared with the same call, untuned, in a new context, if the
+// path is deterministic. Returns the first difference, if there is one. Throws what the path
+// throws, and StepIsImpossible.
 [[nodiscard]] std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs = nullptr);
 
-// The outputs of a direct call on the same inputs in a context of its own, with the first configuration that fits. The problem's outputs are overwritten.
+// The outputs of a direct call on the same inputs, in a new context, with the first configuration
+// that fits. Overwrites the problem's outputs.
 TensorBytes outputs_of_untuned_call(Problem& problem);
 
-// The first element that differs, with both values; or nothing.
+// The first element that differs, with both values, if there is one.
 std::optional<std::string> first_difference(const Problem& problem, const TensorBytes& a,
                                             const TensorBytes& b);
 

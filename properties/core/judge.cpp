@@ -22,7 +22,7 @@ Verdict verdict(VerdictKind kind, std::string reason) {
   return {.kind = kind, .reason = std::move(reason), .outputs = {}};
 }
 
-// Rule 5: the first element that differs between two runs whose outputs had different poison before.
+// Rule 5: the first element that differs between two runs whose outputs had different poison.
 std::optional<std::string> find_difference(std::string_view name, const Extents& shape, DType dtype,
                                            bool deterministic, std::span<const std::byte> first,
                                            std::span<const std::byte> second) {
@@ -70,7 +70,8 @@ struct Answered {
   Comparison comparison;
 };
 
-// In ranges of so many elements, in parallel: visit(number of the range, its first element, how many).
+// Calls visit(number of the range, its first element, its length) for ranges of kGrain elements, in
+// parallel.
 constexpr int64_t kGrain = 2048;
 template <class Visit>
 void for_ranges(size_t count, const Visit& visit) {
@@ -99,7 +100,7 @@ Answered compare(const Oracle& oracle, const Question& question, size_t output, 
                  DType dtype, std::span<const std::byte> got) {
   Answered answered{.elements = std::move(elements), .expected = {}, .comparison = {}};
   answered.expected = expected_of(oracle.solve, question, output, answered.elements);
-  // Merged in order, so that sums do not depend on the number of threads.
+  // Parts are merged in order, so sums do not depend on the number of threads.
   std::vector<Comparison> parts((answered.elements.size() + kGrain - 1) / kGrain);
   for_ranges(answered.elements.size(), [&](size_t range, size_t first, size_t count) {
     for (size_t i = first; i < first + count; ++i) {
@@ -161,13 +162,13 @@ Verdict judge(const Subject& subject, const Case& which, Device& device, const J
 
 namespace {
 
-// What the path did: two runs of the judged call on outputs with different poison.
+// What the path did in two runs of the judged call, on outputs with different poison.
 struct Runs {
   TensorBytes previous;  // what the outputs held before the first run; empty if poison
   TensorBytes got;
   TensorBytes again;
   std::optional<std::string> broken;  // rules 3, 4, 6 and 7
-  int64_t trials_after_loading = 0;   // where the last step loads choices
+  int64_t trials_after_loading = 0;   // if the last step loads choices
 };
 
 // Rule 6: the state must not show.
@@ -175,7 +176,7 @@ std::optional<std::string> find_history(Problem& problem, const Runs& runs) {
   const Path& path = problem.path();
   const State& state = problem.which().state;
   if (runs.trials_after_loading > 0) {
-    return fmt::format("{} configurations were tried again after their choice had been loaded",
+    return fmt::format("{} configurations were tried again although their choice was loaded",
                        runs.trials_after_loading);
   }
   const bool has_history = !state.steps.empty() || !path.tunables.empty();
@@ -183,7 +184,7 @@ std::optional<std::string> find_history(Problem& problem, const Runs& runs) {
   return first_difference(problem, runs.got, outputs_of_untuned_call(problem));
 }
 
-// Rule 7: launches do what they declare.
+// Rule 7: what a launch declares wrongly.
 std::optional<std::string> find_wrong_role(Problem& problem) {
   Tuner& tuner = problem.context()->tuner();
   if (problem.path().tunables.empty()) {
@@ -296,7 +297,7 @@ void judge_output(const Subject& subject, Problem& problem, const Runs& runs, si
   }
 }
 
-// Whatever a path throws costs it one verdict.
+// An exception of a path costs it one verdict.
 Verdict verdict_of(const Error& error) {
   switch (error.kind()) {
     case Error::Kind::kUnsupported:
@@ -350,7 +351,7 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool
     for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
     return elements;
   }
-  // Lines along each axis; the other indices at every combination of these places.
+  // Index lines along each axis. The other indices take every combination of these places.
   const int rank = shape.rank();
   const Extents strides = dense_strides(shape);
   constexpr int64_t kLongestLine = 4096;

@@ -70,7 +70,8 @@ Extents contiguous(const ConstTensorView& view) {
   return strides;
 }
 
-// A sum of wrapped steps stays below 2^32 in every tensor that memory can hold, so that this is the wrapped sum.
+// Strides wrapped to 32 bits. In every tensor that fits into memory, a sum of wrapped steps stays
+// below 2^32, so it equals the wrapped sum.
 Extents narrow(const ConstTensorView& view) {
   Extents strides = view.strides;
   for (int axis = 0; axis < strides.rank(); ++axis) strides[axis] = static_cast<uint32_t>(strides[axis]);
@@ -82,7 +83,7 @@ std::byte* address_of(const TensorView& view, const Extents& index) {
          offset_of(index, view.strides) * static_cast<int64_t>(size_of(view.dtype));
 }
 
-// The bytes of chosen elements of the outputs, to be written back.
+// Keeps the bytes of chosen output elements and writes them back later.
 class Kept {
  public:
   // Keeps the elements for which keeps(output, index) holds.
@@ -125,7 +126,8 @@ class Kept {
   std::vector<Element> elements_;
 };
 
-// Overwrites what follows each innermost row of the outputs, if that is its neighbour in memory.
+// Overwrites the element after each innermost row of the outputs, if the elements of a row are
+// neighbours in memory.
 void write_past_rows(const Call& call) {
   for (const TensorView& view : call.outputs) {
     const int last = view.shape.rank() - 1;
@@ -136,12 +138,14 @@ void write_past_rows(const Call& call) {
   }
 }
 
-// One bit is enough: of the last byte of an element the sign, of the first one the last bit of the significand.
+// Flips one bit: the sign in the last byte of an element, or the last bit of the significand in the
+// first byte.
 void flip(const ConstTensorView& view, size_t byte, unsigned char bit) {
   if (view.size() > 0) static_cast<unsigned char*>(const_cast<void*>(view.data))[byte] ^= bit;
 }
 
-// The loop with the fault in its arithmetic or around it. What it remembers of earlier calls is shared by its copies.
+// The loop with the fault in its arithmetic or around it. Copies of the result share what it
+// remembers of earlier calls.
 Run with_fault(const Op& op, CommonFault fault, const FaultyLoop& faulty) {
   const Run loop = [faulty](const Call& call) { faulty(call, std::nullopt); };
   const auto change_strides = [&](auto strides) -> Run {
@@ -164,7 +168,7 @@ Run with_fault(const Op& op, CommonFault fault, const FaultyLoop& faulty) {
       return [loop](const Call& call) { loop(call.inputs[0].is_dense() ? with_strides(call, dense) : call); };
     case kWritesPastRow:
       return [loop](const Call& call) {
-        write_past_rows(call);  // first, as each row is overwritten by the next one in a loop
+        write_past_rows(call);  // first: in a loop, the next row would overwrite it
         loop(call);
       };
     case kAccumulatesIntoOutput:

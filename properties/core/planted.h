@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Known-bad implementations: a plain loop of the op's with one fault planted in it. Faults that any kernel can have are
-// planted here; the op adds those of its formula.
+// Known-bad implementations: a plain loop of the op with one fault planted in it. Faults that any
+// kernel can have are planted here; each op adds faults of its formula.
 //
-// Every fault is a mistake that a kernel author can make. The harness is trusted to see it only because it does see it
-// here: `assay verify --specimens` judges each with the default budget and fails if one is not caught.
+// Every fault is a mistake that a kernel author can make. We trust the harness to see a fault only
+// because it sees it here: `assay verify --specimens` judges each specimen with the default budget
+// and fails if one is not caught.
 #pragma once
 
 #include <cmath>
@@ -39,7 +40,8 @@ enum class CommonFault : uint8_t {
   kSubnormalResultsFlushed,
 };
 
-// What a loop has to get wrong by itself: nothing, one of the op's own faults, or a common fault of its arithmetic.
+// What a loop has to get wrong itself: nothing, a fault of the op's own, or a common fault of its
+// arithmetic.
 template <class Own>
 struct Fault {
   std::optional<Own> own = {};
@@ -49,7 +51,8 @@ struct Fault {
   bool operator==(CommonFault fault) const { return common == fault; }
 };
 
-// float arithmetic for tensors stored as T; other tensors of the op may be stored as float.
+// Arithmetic in float for tensors stored as T. Some tensors of the op may be stored as float
+// instead.
 template <class T>
 class Arithmetic {
  public:
@@ -91,11 +94,11 @@ class Arithmetic {
   std::optional<CommonFault> fault_;
 };
 
-// A tensor by its indices. Indices that are left out at the end are 0.
+// Accesses a tensor by indices. Missing last indices are 0.
 template <class T>
 class Elements {
  public:
-  // An input is read as T, although its elements are not const: some faults write to it.
+  // The elements of an input are not const, since some faults write to them.
   template <class Void>
   explicit Elements(const BasicTensorView<Void>& view)
       : data_(const_cast<T*>(static_cast<const T*>(view.data))), strides_(view.strides) {}
@@ -113,15 +116,15 @@ class Elements {
 struct FaultInfo {
   std::string_view path;           // "specimen.tap_dropped"
   std::string_view sentence;       // "the first tap is left out"
-  std::vector<DType> dtypes = {};  // all that the op's first path serves if empty
+  std::vector<DType> dtypes = {};  // empty: those that the op's first path serves
 };
 
 using Run = std::function<void(const Call&)>;
 using FaultyLoop = std::function<void(const Call&, std::optional<CommonFault> in_its_arithmetic)>;
 
-// The recipe of a specimen is that of the op's first path.
+// A specimen has the recipe of the op's first path.
 Specimen make_specimen(const Op& op, const FaultInfo& info, Run run);
-// One for each common fault but those in `without`.
+// One specimen for each common fault except those in `without`.
 std::vector<Specimen> common_specimens(const Op& op, const FaultyLoop& loop,
                                        const std::vector<CommonFault>& without);
 
@@ -131,8 +134,8 @@ struct OwnFault {
   FaultInfo info;
 };
 
-// All specimens of an op: its own faults, and the common ones but those in `without`. loop(call, fault) is right if
-// there is no fault.
+// All specimens of an op: its own faults, and the common ones except those in `without`. loop(call,
+// fault) computes right results if there is no fault.
 template <class Own>
 std::vector<Specimen> plant(const Op& op, const std::vector<OwnFault<Own>>& own,
                             void (*loop)(const Call&, const Fault<Own>&),
@@ -149,8 +152,8 @@ std::vector<Specimen> plant(const Op& op, const std::vector<OwnFault<Own>>& own,
   return all;
 }
 
-// `run`, but those elements of the outputs stay unwritten for whose index along the dimension `key`
-// left_out(index, size) holds.
+// Like `run`, but an output element stays unwritten if left_out(index, size) holds for its index
+// along the dimension `key`.
 using LeftOut = std::function<bool(int64_t index, int64_t size)>;
 Run leaving_out(const Op& op, std::string_view key, LeftOut left_out, Run run);
 

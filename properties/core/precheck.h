@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a case can run at all: asked before its tensors are made.
+// Whether a case can run at all. It is asked before the case's tensors are made.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@
 
 namespace assay {
 
-// Nothing if the path serves the case; else the verdict that says why not: unsupported if the path refuses it,
-// skipped if its layout does not apply to its dimensions, or its state to the path. Throws Error (usage) for dimensions
-// outside the op's ranges, and for a state that names what is not there.
+// Nothing if the path serves the case; else the verdict that says why not: unsupported if the path
+// refuses it, skipped if the layout does not apply to the dimensions or the state to the path.
+// Throws Error (usage) for dimensions outside the op's ranges and for a state with unknown names.
 std::optional<Verdict> precheck(const Subject& subject, const Case& which);
 
 }  // namespace assay

@@ -12,15 +12,15 @@ namespace {
 
 constexpr uint64_t kLayoutStream = 3000;
 
-// The layout of tensor number `index`, counting inputs and outputs.
+// The layout of tensor number `index`, counting inputs and then outputs.
 Layout layout_of(const Case& which, size_t index) {
   if (which.layout != Layout::kMixed) return which.layout;
   constexpr std::array kChoices{Layout::kDense, Layout::kStrided, Layout::kMisaligned, Layout::kTransposed};
   return kChoices[CounterRandom(which.seed, kLayoutStream).bits(index) % kChoices.size()];
 }
 
-// Throws Error (device) unless the tensors fit: once on a device with memory of its own, and on the host four times, as
-// what the path works on, two sets of results and what the oracle expects of them.
+// Throws Error (device) unless the tensors fit: once on a device with memory of its own, and four
+// times on the host, for the path's tensors, two sets of results and the oracle's expectations.
 void require_memory(const Op& op, const Case& which, const Device& device) {
   const double needed = static_cast<double>(tensor_bytes(op, which.dims, which.dtype));
   const auto require = [&](double bytes, double available, std::string_view where) {

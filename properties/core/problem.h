@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of one case on one device, ready to run: the judge verifies a problem, and the timer times that
-// same one.
+// The tensors of one case on one device, ready to run. The judge verifies a problem, and the timer
+// times the same one.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace assay {
 
-// An op with its oracle: what judging needs besides a path. Both outlive every subject.
+// An op, a path and an oracle: what to judge, and by what. They outlive every subject.
 struct Subject {
   const Op* op;
   const Path* path;
@@ -31,40 +31,42 @@ using TensorBytes = std::vector<std::vector<std::byte>>;
 
 class Problem {
  public:
-  // Throws Error (usage) for dimensions outside the op's ranges, Error (device) if memory does not suffice. Without a
-  // context, a new one.
+  // Makes the tensors, and a new context if none is given. Throws Error (usage) for dimensions
+  // outside the op's ranges, and Error (device) if memory does not suffice.
   Problem(const Op& op, const Path& path, const Case& which, Device& device,
           std::shared_ptr<Context> context = nullptr);
 
-  // Values, and with them versions: an input that gets values again which it had before gets their version again.
-  // Inputs before number `first` stay.
+  // Set the values of inputs, and their versions with them. An input that gets earlier values again
+  // gets their version again. Draws all inputs from number `first` on; the others stay.
   void draw_inputs(uint64_t seed, size_t first = 0);
   void draw_input(uint64_t seed, size_t number);
   void set_inputs(const TensorBytes& inputs);
-  // Exchanges all inputs for a second set of tensors, without values at first. Throws Error (device) if memory does not
-  // suffice.
+  // Exchanges all inputs for a second set of tensors, which has no values at first. Throws Error
+  // (device) if memory does not suffice.
   void swap_inputs();
-  void poison_other_inputs();  // those of the set that is not in use
-  // Exchanges the memory of inputs but the first, two by two, where it has one size. The contents have to be set anew.
+  void poison_other_inputs();  // of the set that is not in use
+  // Exchanges the memory of inputs after the first, in pairs of equal size. The inputs have to be
+  // set anew.
   void swap_memory_of_inputs();
   void poison_outputs(Poison poison);
-  Call call() const;  // on the tensors where the path sees them
-  // Enqueues one call, or the graph of one, without waiting for it.
+  Call call() const;  // on device memory
+  // Enqueues one call, or a replay of its graph, without waiting for it.
   void enqueue();
-  // Runs one call to its end and brings the outputs back.
+  // Runs one call to its end and downloads the outputs.
   void run();
-  // The same for a direct call on this stream, also after capture().
+  // The same for a direct call on this stream, even after capture().
   void run_directly(void* stream);
-  // From now on enqueue() and run() replay a graph of the call, on whatever the inputs hold then.
+  // From now on enqueue() and run() replay a graph of the call. It reads what the inputs hold then.
   void capture();
   void release_graph();  // back to direct calls
 
   const std::shared_ptr<Context>& context() const { return context_; }
-  void set_context(std::shared_ptr<Context> context);  // later calls use it; a captured graph keeps its own
+  // For later calls; a captured graph keeps its own.
+  void set_context(std::shared_ptr<Context> context);
 
   TensorBytes inputs() const;
   TensorBytes outputs() const;
-  Question question() const;  // views of the inputs in host memory, alive as long as this
+  Question question() const;  // views of the inputs in host memory, valid while the problem lives
 
   std::vector<GuardedTensor>& input_tensors() { return inputs_; }
   std::vector<GuardedTensor>& output_tensors() { return outputs_; }
@@ -75,7 +77,7 @@ class Problem {
 
  private:
   std::vector<GuardedTensor> make_inputs() const;
-  void upload_input(size_t number);  // with the version of its contents
+  void upload_input(size_t number);  // and sets the version of its contents
 
   const Op* op_;
   const Path* path_;
@@ -84,9 +86,10 @@ class Problem {
   std::shared_ptr<Context> context_;
   std::vector<GuardedTensor> inputs_;
   std::vector<GuardedTensor> other_inputs_;  // empty until they are needed
-  std::vector<uint64_t>
-      versions_;  // of the inputs; empty in every fourth case, which paths have to serve as well
-  std::map<std::pair<size_t, uint64_t>, uint64_t> known_versions_;  // by input and hash of its contents
+  // Of the inputs. Empty in every fourth case, since paths have to serve calls without versions,
+  // too.
+  std::vector<uint64_t> versions_;
+  std::map<std::pair<size_t, uint64_t>, uint64_t> known_versions_;  // by input and hash of contents
   std::vector<GuardedTensor> outputs_;
   std::shared_ptr<Context> context_of_graph_;
   std::function<void()> replay_;

@@ -4,7 +4,8 @@
 namespace assay {
 
 double CounterRandom::normal(uint64_t counter) const {
-  // Twelve 16-bit uniforms give the shape; a 53-bit one below their resolution gives full significands.
+  // Twelve 16-bit uniforms give the shape. A 53-bit uniform below their resolution fills the
+  // significand.
   uint64_t sum = 0;
   for (uint64_t lane = 0; lane < 3; ++lane) {
     const uint64_t four = bits(counter, lane);

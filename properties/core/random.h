@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers as a function of (seed, stream, counter): the same on every machine and for any number of
-// threads.
+// Random numbers as a function of (seed, stream, counter). They are the same on every machine and
+// for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class CounterRandom {
     return static_cast<double>(bits(counter, lane) >> 11) * 0x1p-53;
   }
 
-  // Mean 0, variance 1, |x| < 6: a sum of twelve uniforms. No library function, so no platform differs in a
-  // bit.
+  // Mean 0, variance 1, |x| < 6: a sum of twelve uniforms. It calls no library function, so all
+  // platforms give the same bits.
   double normal(uint64_t counter) const;
 
  private:

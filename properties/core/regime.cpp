@@ -8,12 +8,12 @@
 namespace assay {
 namespace {
 
-// Stream numbers beyond those of the tensors, for choices that concern a whole case.
+// A stream number beyond those of the tensors, for choices that concern a whole case.
 constexpr uint64_t kChoiceStream = 1000;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A power of ten from 10 up to 1e5, as long as a number of that size still resolves an eighth of the
+// A power of ten from 10 up to 1e5. A number of that size still resolves an eighth of the standard
 // deviation.
 double offset_ratio(uint64_t bits, int precision) {
   const double largest = std::ldexp(1.0, precision) / 8;
@@ -44,8 +44,9 @@ Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dt
   last_ = elements - 1;
   chosen_ = tensors > 0 && choice.bits(0) % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
   special_ = elements > 0 ? static_cast<int64_t>(random_.bits(0, 7) % static_cast<uint64_t>(elements)) : -1;
-  // A product of `degree` values has so many times the exponent. 2^114 leaves room for sums of 2^12 terms of up to 36
-  // standard deviations in f32; an f16 result may overflow, and then the exact answer is an infinity too.
+  // The exponent of a product of `degree` values is `degree` times theirs. 2^114 leaves room in f32
+  // for sums of 2^12 terms of up to 36 standard deviations. An f16 result may overflow; then the
+  // exact answer is an infinity, too.
   constexpr int kLargestExponent = 114;
   if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, common.min_exponent / 2 + 2);
   if (regime == Regime::kHuge)

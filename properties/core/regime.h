@@ -10,13 +10,13 @@
 
 namespace assay {
 
-// The narrowest precision and range of several dtypes. Those of a case's tensors: what any of them can hold, and what a
-// product of two of them may be without vanishing or overflowing in the output.
+// The lowest precision and narrowest range among dtypes. For the dtypes of a case's tensors it
+// tells what each of them can hold, and which products neither vanish nor overflow in the output.
 FloatFormat common_format(std::span<const DType> dtypes);
 
-// Draws input number `tensor` of `tensors` inputs. Values are in double and may need rounding to `dtype`, the tensor's
-// own; all are finite in it, except in the regime nonfinite. `common` is the common format of all tensors of the case,
-// `degree` that of its op.
+// Draws input number `tensor` of `tensors` inputs. The values are doubles that may need rounding to
+// `dtype`, the tensor's dtype. They are finite in it except in the regime nonfinite. `common` is
+// the common format of all tensors of the case, `degree` that of its op.
 class Drawing {
  public:
   Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dtype, const FloatFormat& common,
@@ -26,15 +26,15 @@ class Drawing {
  private:
   Regime regime_;
   CounterRandom random_;
-  bool chosen_ = false;  // the one input that is special in the regimes spike, subnormal and nonfinite
+  bool chosen_ = false;  // whether this is the special input of spike, subnormal and nonfinite
   double scale_ = 1;
   double center_ = 0;
   double lowest_ = 0;     // smallest normal number of the dtype
   int64_t last_ = -1;     // position of the last element
-  int64_t special_ = -1;  // position of the spike, or of one certain non-finite element
+  int64_t special_ = -1;  // position of the spike, or of one non-finite element
 };
 
-// Whether errors on neighbouring elements are independent, which the rms law presumes.
+// Whether errors of neighbouring elements are independent. The rms law presumes that.
 bool is_continuous(Regime regime);
 
 }  // namespace assay

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ops of a program with what belongs to each. Generated from the assay_add_op() lines of its build.
+// All ops of a program and what belongs to each, generated from the assay_add_op() lines of its
+// build.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@ namespace assay {
 
 class Registry {
  public:
-  // Throws Error (internal) if an op has no oracle or a name stands twice.
+  // Throws Error (internal) if an op has no oracle or is added twice.
   void add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std::vector<Specimen> specimens,
            std::vector<Law> laws);
 

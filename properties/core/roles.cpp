@@ -21,7 +21,8 @@ class Run {
     device_.synchronize(launch_.stream);
   }
 
-  // Of the buffers that have any: what is only written has none before the first run.
+  // The contents of buffers whose contents are defined. Before the first run, buffers that are only
+  // written have none.
   std::vector<Bytes> contents(bool has_run) const {
     std::vector<Bytes> all;
     for (const Buffer& buffer : launch_.buffers) {
@@ -33,7 +34,7 @@ class Run {
     return all;
   }
 
-  // What the tuner does before every run.
+  // Does what the tuner does before every run.
   void prepare(const std::vector<Bytes>& before) {
     for (size_t i = 0; i < data_.size(); ++i) {
       const Buffer& buffer = launch_.buffers[i];

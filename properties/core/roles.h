@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether launches do to their buffers what they declare (kernels/core/tuner.h).
+// Checks that launches do to their buffers what they declare (kernels/core/tuner.h).
 //
-// Each launch runs twice; in between, buffers are put into the state that their roles ask for, and no others are
-// touched. Then
+// Each launch runs twice. In between, buffers are put into the state that their roles ask for, and
+// no other buffer is touched. Afterwards
 //   read                       holds the bytes that it held before
-//   write, accumulate, update  hold the bytes that the first run left: a launch that adds to what it declares to write,
-//                              or reads what it overwrites, leaves others
+//   write, accumulate, update  hold the bytes that the first run left
+// A launch leaves other bytes if it adds to a buffer that it declares to write, or reads a buffer
+// that it declares to overwrite.
 #pragma once
 
 #include <mutex>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an op adds to the generic checks: known-bad implementations that must be caught, and laws that need no
-// oracle.
+// What an op adds to the generic checks: known-bad implementations that must be caught, and laws
+// that need no oracle.
 #pragma once
 
 #include <functional>
@@ -13,20 +13,21 @@
 
 namespace assay {
 
-// A wrong implementation, kept to prove that the harness sees that kind of fault. Its path is judged by
-// `assay verify --specimens` and in tests, never among the normal paths.
+// A wrong implementation that proves that the harness sees this kind of fault.
+// `assay verify --specimens` and tests judge its path; it is never among the normal paths.
 struct Specimen {
   std::string_view op;
   std::string_view fault;  // "the first tap is dropped"
   Path path;               // named specimen.<fault_in_snake_case>
 };
 
-// A relation between outputs that holds exactly, at any size: causality, scaling by a power of two, ...
+// A relation between outputs that holds exactly, at any size: causality, scaling by a power of two,
+// ...
 struct Law {
   std::string_view op;
   std::string_view name;       // snake_case
   std::string_view statement;  // one sentence
-  // Draws a problem from the seed and returns what was violated, with values, or nothing.
+  // Draws a problem from the seed. Returns what was violated, with values, if anything was.
   std::function<std::optional<std::string>(const Op& op, const Path& path, Device& device, uint64_t seed)>
       violation;
 };

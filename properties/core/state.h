@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened before the judged call: nothing, or a sequence of steps in one context and on the same tensors.
+// What happened before the judged call: nothing, or a sequence of steps in the same context and on
+// the same tensors.
 //
 //   first_call
 //   second_call
 //   after:f16,n=2,l=40,c=8,dilation=64+retuned+graph_replay
 //
-// A path's result depends on its inputs, never on its history: every state asks for the same result.
+// A path's result depends on its inputs, never on its history. So every state asks for the same
+// result.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +22,29 @@
 namespace assay {
 
 enum class StepKind : uint8_t {
-  kSecondCall,      // the same call on other data; if it is the last step, the outputs still hold its results
+  // The same call on other data. If it is the last step, the outputs still hold its results.
+  kSecondCall,
   kWarm,            // the same call on the same data, with the same versions
-  kForced,          // a tunable is set to one of its configurations, for all that follows
-  kRetuned,         // the same call on other data, then all choices of the tuner are forgotten
-  kCacheLoaded,     // the same, then the choices go through a file into a new context
-  kAfter,           // a call of the path with other dimensions or another dtype, which it may refuse
-  kDirtyWorkspace,  // the same call on other data, then all working memory is filled with NaNs
+  kForced,          // a tunable is set to one of its configurations from now on
+  kRetuned,         // the same call on other data, then the tuner forgets all choices
+  kCacheLoaded,     // the same, then a new context loads the choices from a file
+  kAfter,           // a call with other dimensions or another dtype, which the path may refuse
+  kDirtyWorkspace,  // the same call on other data, then NaNs fill all working memory
   kOtherStream,     // the same call on other data on another stream
-  // What may happen to weights, of which a path may keep something. Their versions (Call::versions) follow their values:
-  // values that come back have the version that they had before. The last three are direct calls, no replays.
-  kWeightsUpdated,  // the same call, in which all inputs but the first had other values, at the same addresses
-  kWeightUpdated,   // the same call, in which one input alone had other values, at the same address
-  kWeightsReplaced,  // a call on other tensors, at other addresses and with other values, which are then freed
-  kWeightsMoved,     // a call on other tensors with the same values and versions, which are then freed
-  // a call on other data whose weights are then freed, and their memory allocated for weights again, in another order:
-  // where two inputs but the first have one size, they change places
+  // What may happen to weights that a path keeps something of. Their versions (Call::versions)
+  // follow their values: earlier values that come back have their earlier version. The last three
+  // of these five are direct calls, never replays.
+  // The same call, with other values in all inputs after the first, at the same addresses.
+  kWeightsUpdated,
+  kWeightUpdated,    // The same call, with other values in one input, at the same address.
+  kWeightsReplaced,  // a call on other tensors with other values, which are then freed
+  kWeightsMoved,     // a call on other tensors with equal values and versions, which are then freed
+  // A call on other data. Its weights are then freed, and their memory is allocated for weights
+  // again in another order: inputs of equal size change places in pairs, except the first input.
+  // The same call on other data is captured into a graph. From now on the graph is replayed
+  // instead.
   kWeightsReallocated,
-  kGraphReplay,  // the same call on other data is captured into a graph; from now on the graph is replayed instead
+  kGraphReplay,
 };
 std::span<const StepKind> all_steps();
 std::string_view name_of(StepKind kind);  // "second_call"
@@ -46,7 +53,7 @@ struct Step {
   StepKind kind;
   // kForced
   std::string tunable{};
-  std::string config{};  // as Config::to_string() prints it
+  std::string config{};  // as printed by Config::to_string()
   std::string input{};   // kWeightUpdated
   // kAfter
   DType dtype = DType::kF32;

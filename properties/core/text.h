@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the small languages of the command line: names, integers and lists.
+// Parses the names, integers and lists of the command line.
 #pragma once
 
 #include <fmt/ranges.h>
@@ -15,10 +15,10 @@
 
 namespace assay {
 
-// The parts between separators: one more than there are separators.
+// The parts between separators, one more than there are separators.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-// Throw Error (usage) that names the field and the text.
+// Both throw Error (usage) that names the field and the text.
 template <class Enum>
 Enum parse_name(std::string_view field, std::string_view text, std::span<const Enum> values) {
   std::vector<std::string_view> names;

@@ -13,15 +13,15 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kChoiceLane = 64;            // beyond the lanes that choose the dtype and the sizes
+constexpr uint64_t kChoiceLane = 64;            // beyond the lanes for dtype and sizes
 constexpr uint64_t kPermutationLane = 1 << 20;  // beyond the lanes that laws ask for
 
 uint64_t number(const CounterRandom& random, uint64_t lane, int64_t below) {
   return random.bits(0, lane) % static_cast<uint64_t>(below);
 }
 
-// Every size of a short dimension in turn, as paths may have code for each; half of the others are multiples of 8, as
-// paths may have code for rows of whole vectors.
+// A short dimension takes each of its sizes in turn, since paths may have code for each. Half of
+// the other sizes are multiples of 8, since paths may have code for rows of whole vectors.
 int64_t any_size(const CounterRandom& random, uint64_t lane, const Op& op, const DimInfo& dim,
                  const Dims& largest, uint64_t seed) {
   if (is_short(dim)) {

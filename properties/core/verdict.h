@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the judge says of a case, and why.
+// What the judge says about a case, and why.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@ enum class VerdictKind : uint8_t {
   kMistrusted,   // the path agrees, but a plausible wrong answer would have agreed too
   kUnsupported,  // the path does not serve this problem and says so
   kCrashed,      // the device reported a fault
-  kTimeout,      // the call did not return in time; for cases that run in a process of their own
-  kSkipped,      // not judged, for a reason outside the path: too little memory, no elements to compare
+  kTimeout,      // the call did not return in time; only for a case in its own process
+  kSkipped,      // not judged for a reason outside the path: no memory, nothing to compare
 };
 
 std::string_view name_of(VerdictKind kind);
-bool is_failure(VerdictKind kind);  // not a pass, and not a matter outside what the path promises
+bool is_failure(VerdictKind kind);  // the path or its judging is at fault
 
-// What a stage of the op adds to the error of an output if all others are exact: means over its finite elements.
+// What one stage of the op adds to the error of an output if all other stages are exact, averaged
+// over its finite elements.
 struct Share {
   std::string stage;
-  double bound;  // mean
+  double bound;  // mean of the bounds
   double rms;    // root of the mean variance
 };
 
@@ -36,8 +37,8 @@ struct OutputNumerics {
   std::string name;
   Comparison comparison;
   std::optional<double> allowed_rms;  // absent where the rms law does not apply
-  int64_t elements = 0;               // in all, compared or not
-  std::vector<Share> shares = {};     // where asked for: JudgeOptions
+  int64_t elements = 0;               // compared or not
+  std::vector<Share> shares = {};     // if asked for: JudgeOptions::shares
 };
 
 struct Verdict {

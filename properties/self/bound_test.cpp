@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound algebra against exact sums (MPFR) and against what float arithmetic really does.
+// The bound algebra against exact sums (MPFR) and against real float arithmetic.
 #include "oracles/core/bound.h"
 
 #include <cmath>
@@ -19,7 +19,8 @@ struct Term {
   double a, b;
 };
 
-// How a path may compute a sum: the order of the products, and whether additions are fused with them.
+// How a path may compute a sum: the order of the products, and whether additions are fused with
+// them.
 struct Evaluation {
   std::vector<size_t> order;
   bool fused;
@@ -29,7 +30,7 @@ double through(DType dtype, double value) {
   return visit(dtype, [value]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// A number of the dtype below 2^exponent in magnitude, with up to as many significant bits as the dtype has.
+// A number of the dtype below 2^exponent in magnitude, with at most the dtype's significant bits.
 double any_factor(DType dtype, int exponent) {
   const FloatFormat format = format_of(dtype);
   const int bits = *rc::gen::element(1, 4, format.precision);
@@ -47,7 +48,8 @@ double any_full_factor(DType dtype, int exponent) {
   return *rc::gen::arbitrary<bool>() ? factor : -factor;
 }
 
-// Terms that cancel, that lie far apart, that underflow, or that are exact, by the range of their exponents.
+// Terms that cancel, that lie far apart, that underflow, or that are exact, by the range of their
+// exponents.
 std::vector<Term> any_terms(DType dtype) {
   const FloatFormat format = format_of(dtype);
   const int spread = *rc::gen::element(0, 3, 30);
@@ -112,7 +114,7 @@ TEST_P(Bound, ValueIsExactButForTheOraclesOwnError) {
       2000);
 }
 
-// The claim that every verdict rests on, and that the bound is not idle: some evaluation comes close to it.
+// Every verdict rests on this claim. The bound is not idle: some evaluation comes close to it.
 TEST_P(Bound, HoldsForEveryOrderAndIsReached) {
   double closest = 0;
   test::expect_property(
@@ -131,8 +133,8 @@ TEST_P(Bound, HoldsForEveryOrderAndIsReached) {
   EXPECT_LE(closest, 1);
 }
 
-// One unit in the last place further than the evaluation may be is wrong, as soon as nothing but the last
-// rounding counts: the bound does not hide a path that rounds once too often.
+// If only the last rounding counts, a result that is one unit in the last place further away is
+// wrong: the bound does not hide a path that rounds once too often.
 TEST_P(Bound, OfOneProductIsOneRounding) {
   const DType dtype = GetParam();
   test::expect_property(
@@ -208,8 +210,8 @@ TEST(BoundOfSums, EmptySumIsZero) {
   EXPECT_EQ(expected.variance, 0);
 }
 
-// The variance is what the rms law compares with: simulated errors must not exceed it, on average. The mean
-// of 4000 squares scatters by about 2 %.
+// The rms law compares with the variance, so the mean square of simulated errors must not exceed
+// it. The mean of 4000 squares scatters by about 2 %.
 TEST_P(Bound, VarianceCoversTheMeanSquareError) {
   const DType dtype = GetParam();
   double square = 0;

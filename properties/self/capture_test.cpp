@@ -34,7 +34,7 @@ class Capture : public testing::TestWithParam<const Op*> {
     }
   }
 
-  // The outputs are those of an untuned call in a new context on the inputs at hand.
+  // Checks that the outputs equal those of an untuned call on the same inputs in a new context.
   static void expect_right(Problem& problem) {
     const TensorBytes got = problem.outputs();
     EXPECT_EQ(first_difference(problem, got, outputs_of_untuned_call(problem)), std::nullopt);
@@ -45,8 +45,9 @@ class Capture : public testing::TestWithParam<const Op*> {
 INSTANTIATE_TEST_SUITE_P(Ops, Capture, testing::ValuesIn(registry().ops()),
                          [](const auto& test) { return std::string(test.param->name); });
 
-// A capture neither tunes nor takes memory: what a direct call does of that, a capture before it refuses to do. The
-// stream is usable after the refusal, and the direct call that it asks for is enough.
+// A capture neither tunes nor allocates. If a call would do either, its capture is refused until
+// the call has been made directly. The stream is usable after the refusal, and one direct call is
+// enough.
 TEST_P(Capture, AsksForACallBefore) {
   for_each_problem([](Problem& problem) {
     std::string refusal;
@@ -87,7 +88,7 @@ TEST_P(Capture, ReplaysSeeTheValuesOfTheirTime) {
   });
 }
 
-// They share working memory: neither leaves anything there that the other reads.
+// They share working memory. Neither leaves anything there that the other reads.
 TEST_P(Capture, ReplaysAndDirectCallsTakeTurns) {
   for_each_problem([this](Problem& problem) {
     problem.run();

@@ -118,7 +118,7 @@ TEST(Case, ErrorsNameTheFieldAndItsValue) {
   }
 }
 
-// No text makes the parser do anything but return a case or say what is wrong.
+// For any text, the parser returns a case or says what is wrong.
 TEST(Case, AnyTextIsParsedOrRefused) {
   test::expect_property(
       [] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of cheri_block for the recipes of paths that need a GPU: what it accepts where all hidden units are equal, held
-// against a plain loop that rounds where the recipes say.
+// The oracle of cheri_block for recipes of paths that need a GPU. Where all hidden units are equal,
+// it is compared with a plain loop that rounds where the recipes say.
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -28,7 +28,7 @@ struct RecipeOfPath {
 };
 constexpr RecipeOfPath kTrain{"cuda.train", train_recipe}, kFused{"cuda.fused", fused_recipe};
 
-// A problem with the answers that a recipe allows.
+// A problem and what the oracle expects of a recipe.
 class Judged {
  public:
   Judged(std::string_view line, const RecipeOfPath& recipe)
@@ -82,8 +82,8 @@ double through(DType dtype, double value) {
   return visit(dtype, [&]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// The block with sums in f32 and roundings where the recipe says. The second half of the hidden units sums backwards, so
-// that equal units may differ by what sums in f32 make of them.
+// The block with sums in f32 and roundings where the recipe says. The second half of the hidden
+// units sums backwards, so equal units may differ by errors of f32 sums.
 std::vector<double> block_by_loop(const Question& question, double scale) {
   const Recipe& recipe = question.recipe;
   const auto element = [&](size_t tensor, Extents at) {
@@ -154,7 +154,7 @@ std::vector<double> block_by_loop(const Question& question, double scale) {
   return out;
 }
 
-// Cases that the judge once mistrusted: all hidden units are equal, and their weights in out nearly cancel.
+// Cases in which all hidden units are equal and their weights in out nearly cancel.
 struct Line {
   std::string_view line;
   RecipeOfPath recipe;
@@ -191,7 +191,7 @@ TEST(CheriBlockOracle, IsTrustedWhereHiddenUnitsAreEqual) {
   }
 }
 
-// The certificate still asks.
+// The certificate still asks in these cases.
 TEST(CheriBlockOracle, IsMistrustedWithBoundsFourTimesAsWide) {
   int mistrusted = 0;
   for (const auto& [line, recipe] : kRepeated) {
@@ -231,7 +231,7 @@ TEST(CheriBlockOracle, BoundsALoopThatRoundsAsTheRecipeSays) {
   EXPECT_GT(closest, 0.5);
 }
 
-// Planted faults, wherever they show above rounding.
+// A planted fault is rejected if it shows above rounding.
 TEST(CheriBlockOracle, RejectsALoopWithAnotherScale) {
   for (const double wrong : {1.0, kScale * kScale}) {
     int rejected = 0;

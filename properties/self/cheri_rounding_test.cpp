@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracles of the Cheri ops where rounding goes to an end of its range: held against a plain loop that keeps the
-// contract but neither scales nor centres more than it says.
+// The oracles of the Cheri ops where roundings reach an end of their range. They are compared with
+// a plain loop that keeps the contract but does no more scaling or centring than it asks for.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -41,7 +41,8 @@ struct Inputs {
   }
 };
 
-// Of the gradient: dy, x, w with C channels. `x` and `dy` are given by the element's number.
+// The inputs of the gradient: dy, x, w with C channels. `x` and `dy` are functions of the element's
+// number.
 using Element = std::function<double(int64_t)>;
 Inputs gradient_inputs(const Dims& dims, const Element& dy, const Element& x, const Floats& w) {
   Inputs inputs{.op = "cheri_conv_norm_grad", .dims = dims, .tensors = {{}, {}, w}};
@@ -59,8 +60,8 @@ Floats taps(int64_t channels, float left, float middle, float right) {
   return w;
 }
 
-// conv in f32, statistics in f64, y from a mean in f64, m2 from these y; dw by 32 in f32. Without fused operations, the
-// right tap first.
+// conv is in f32, statistics in f64, y from a mean in f64, m2 from these y, dw in f32 by groups of
+// 32. Operations are not fused, and the right tap comes first.
 struct Loop {
   Floats y, dx, dw;
 
@@ -131,8 +132,9 @@ void expect_right(const Inputs& gradient, std::string_view what) {
   hold(loop.dw, gradient, 1);
 }
 
-// All c lie on the grid of their binade, so that c - mean rounds the same rest of the mean wherever the grid of the
-// difference is finer: the errors agree, and with dy = 1 they add up in the mean of dy * y.
+// All values c of the convolution lie on the grid of their binade. So c - mean rounds off the same
+// rest of the mean wherever the difference has a finer grid. The errors agree, and with dy = 1 they
+// add up in the mean of dy * y.
 TEST(RoundingOfCheri, OfDifferencesFromOneMeanIsNotIndependent) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     const CounterRandom random(seed, 0);
@@ -155,7 +157,7 @@ TEST(RoundingOfCheri, CountsWhatUnderflows) {
   expect_right(gradient_inputs(dims, of_size(1), of_size(1e-39), taps(2, 0, 1, 0)), "conv is subnormal");
 }
 
-// dconv = rstd * dy is beyond f32 and dx = dconv * w is not: a path may overflow on the way.
+// dconv = rstd * dy is beyond f32, and dx = dconv * w is not. A path may overflow on the way.
 TEST(RoundingOfCheri, IsOpenWhereDconvMayOverflow) {
   const Dims dims = {{"n", 1}, {"l", 4}, {"c", 1}, {"dilation", 1}};
   const Inputs inputs = gradient_inputs(
@@ -165,7 +167,7 @@ TEST(RoundingOfCheri, IsOpenWhereDconvMayOverflow) {
   EXPECT_TRUE(inputs.expected(1)[1].is_open);
 }
 
-// Two equal values, each wrong by up to 1, have a variance up to 1 where the exact one is 0.
+// Two equal values, each wrong by up to 1, have a variance of up to 1. The exact variance is 0.
 TEST(RoundingOfCheri, ReachesBothEndsOfRstd) {
   const std::vector<oracle::ConvValue> equal(2, {.value = 1e7, .error = 1, .magnitude = 1e7});
   const double least = 1 / std::sqrt(1 + kEpsilon), exact = 1 / std::sqrt(kEpsilon);
@@ -179,7 +181,8 @@ TEST(RoundingOfCheri, CountsTheBitsThatASubnormalRstdLoses) {
   EXPECT_GE(oracle::statistics_of(huge).rstd_error, 3 * 0x1p-24 + 0x1p-150 * 3e38);
 }
 
-// Rounding is odd: an example with -x and -dy makes the errors of dw again, as one with x and dy does.
+// Rounding is odd: an example with -x and -dy repeats the errors of dw, as an example with x and dy
+// does.
 TEST(RoundingOfCheri, OfDwCountsOppositeExamplesAsEqual) {
   const Dims dims = {{"n", 2}, {"l", 1000}, {"c", 2}, {"dilation", 7}};
   const auto bounds = [&](double sign) {
@@ -198,12 +201,13 @@ TEST(RoundingOfCheri, OfDwCountsOppositeExamplesAsEqual) {
   EXPECT_EQ(bounds(-1), bounds(1));
 }
 
-// Half of the smallest number rounds to nothing, and a large weight makes a number of it.
+// Half of the smallest number rounds to 0. A large weight would have made it visible.
 TEST(RoundingOfCheri, OfGeluMayUnderflow) {
   const Inputs inputs{.op = "cheri_block",
                       .dims = {{"n", 1}, {"l", 3}, {"c", 1}, {"dilation", 3}, {"hidden", 1}},
                       .tensors = {{0, -1, -1}, {0, 1, 0}, {0x1p-149f}, {0x1p126f}}};
-  const Expected first = inputs.expected(0)[0];  // z = 1.4 * 2^-149, stored 2^-149; g = 2^-150, stored 0
+  // z = 1.4 * 2^-149, stored 2^-149; g = 2^-150, stored 0.
+  const Expected first = inputs.expected(0)[0];
   EXPECT_GT(first.value, 0x1p-27);
   EXPECT_TRUE(is_right(first, 0, DType::kF32)) << first.bound;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the oracles of the Cheri ops expect, by recipe and by what stands in the inputs, and which path `auto` takes.
+// What the oracles of the Cheri ops expect for each recipe and kind of input, and which path `auto`
+// takes.
 #include "kernels/cheri/cheri.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ Recipe recipe_of(DType storage) {
   return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
 }
 
-// What the oracle of an op expects of output number `output`; `change` may alter the drawn inputs.
+// What the oracle of an op expects of output number `output`. `change` may alter the drawn inputs.
 std::vector<Expected> expected_of_case(std::string_view line, const Recipe& recipe, int output = 0,
                                        const std::function<void(TensorBytes&)>& change = {}) {
   const Case which = parse_case(line);
@@ -54,7 +55,7 @@ double predicted_rms(const std::vector<Expected>& expected) {
   return std::sqrt(sum / static_cast<double>(expected.size()));
 }
 
-// A bound that allows ten times the rounding that there is says little; the variance must be tighter still.
+// A bound of ten times the actual rounding would say little. The variance must be tighter still.
 TEST(BoundOfCheri, IsNotIdle) {
   for (const Expected& e :
        expected_of_case("cheri_conv_norm/cpu/f32/n=2/l=128/c=64/dilation=5", recipe_of(DType::kF32))) {
@@ -71,7 +72,8 @@ TEST(BoundOfCheri, IsNotIdle) {
   EXPECT_LE(predicted_rms(dw), 2e-5);
 }
 
-// As long as the convolution is exact, the mean of an example shows in y only by what two f32 cannot hold of it.
+// If the convolution is exact, the mean of an example shows in y only by what two f32 cannot hold
+// of it.
 TEST(BoundOfCheri, OfExactConvolutionsDoesNotGrowWithTheMean) {
   const auto shifted = [](float shift) {
     return [shift](TensorBytes& inputs) {
@@ -98,7 +100,7 @@ TEST(BoundOfCheri, OfExactConvolutionsDoesNotGrowWithTheMean) {
   }
 }
 
-// The recipe decides how much is allowed: each coarser one allows more, and predicts more.
+// A coarser recipe allows a larger error and predicts a larger one.
 TEST(BoundOfCheri, OfTheBlockFollowsTheRecipe) {
   const auto solve = [](Factor factor) {
     Recipe recipe = recipe_of(DType::kF32);
@@ -146,8 +148,8 @@ TEST(BoundOfCheri, IsZeroWhereNothingIsAdded) {
   }
 }
 
-// Opposite values have opposite errors, which add up in sums of odd terms, wherever the mean lies; so do those of exact
-// values that are equally far from it, once it is subtracted.
+// Opposite values have opposite errors, which add up in sums of odd terms, for any mean. So do
+// exact values equally far from the mean once it is subtracted.
 TEST(BoundOfCheri, CountsOppositeValuesAsOne) {
   const auto repeats = [](double unit, std::initializer_list<double> values) {
     std::vector<cheri::oracle::ConvValue> conv;
@@ -161,7 +163,8 @@ TEST(BoundOfCheri, CountsOppositeValuesAsOne) {
   EXPECT_EQ(repeats(0, {1, 1, 5, 5}), 4);
 }
 
-// The contract: one element of dy makes its whole example NaN, and each dw that sums a term of it. Nothing is left open.
+// The contract says: one element of dy makes its whole example NaN, and each dw that sums a term of
+// it. Nothing is left open.
 TEST(BoundOfCheri, NonfiniteDyIsNanInItsExample) {
   constexpr int64_t kCount = 5 * 7;  // elements of an example
   for (const float value : {HUGE_VALF, -HUGE_VALF, NAN}) {
@@ -187,7 +190,7 @@ TEST(BoundOfCheri, NonfiniteDyIsNanInItsExample) {
   }
 }
 
-// What a path of cheri_block makes of the inputs of the case, in bytes.
+// The bytes of the output of a path of cheri_block for the inputs of the case.
 TensorBytes outputs_of_block(const Path& path, const Case& which, Device& device) {
   Problem problem(registry().op("cheri_block"), path, which, device);
   problem.draw_inputs(which.seed);
@@ -195,8 +198,8 @@ TensorBytes outputs_of_block(const Path& path, const Case& which, Device& device
   return problem.outputs();
 }
 
-// The dispatch of the source: where gradients are wanted, the training path to the bit, though the fused kernel serves the
-// size. No path of the table wants them.
+// The dispatch of the source: if gradients are wanted, it takes the training path, to the bit, even
+// if the fused kernel serves the size. No path of the table wants gradients.
 TEST(BlockAuto, TrainsWhereGradientsAreWanted) {
   const test::Gpu gpu = test::gpu();
   if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
@@ -216,7 +219,7 @@ TEST(BlockAuto, TrainsWhereGradientsAreWanted) {
       which.dtype = dtype;
       const TensorBytes train = outputs_of_block(op.path("cuda.train"), which, *gpu.device);
       const TensorBytes fused = outputs_of_block(op.path("cuda.fused"), which, *gpu.device);
-      EXPECT_NE(train, fused) << name_of(dtype);  // else nothing is shown
+      EXPECT_NE(train, fused) << name_of(dtype);  // otherwise the test would show nothing
       EXPECT_EQ(outputs_of_block(wanting, which, *gpu.device), train) << name_of(dtype);
       EXPECT_EQ(outputs_of_block(op.path("auto"), which, *gpu.device), fused) << name_of(dtype);
     }

@@ -68,7 +68,7 @@ TEST(IsRight, OverflowIsRightOnlyWhereTheBoundReachesIt) {
   EXPECT_TRUE(is_right(value(65500, 20), kInfinity, kF16));
   EXPECT_TRUE(is_right(value(65504, 16), kInfinity, kF16));
   EXPECT_FALSE(is_right(value(65504, 15.9), kInfinity, kF16));
-  // Of a sum that cancels, the bound reaches both ends.
+  // The bound of a sum that cancels reaches both ends.
   for (double end : {kInfinity, -kInfinity}) {
     EXPECT_TRUE(is_right(value(0, 65520), end, kF16));
     EXPECT_TRUE(is_right(value(-0.0, 1e9), end, kF16));
@@ -233,7 +233,7 @@ TEST(RmsLaw, PassesThePredictedErrorsAndFailsTwiceThem) {
   for (int count : {1000, 100000}) {
     const Comparison right = uniform_errors(count, 1);
     const Comparison twice = uniform_errors(count, 2);
-    ASSERT_EQ(twice.wrong, 0);  // within the bound: only the law can see it
+    ASSERT_EQ(twice.wrong, 0);  // within the bounds, so only the law can see it
     EXPECT_GT(right.rms(), 0.9 * right.predicted_rms());
     EXPECT_LT(right.rms(), 1.1 * right.predicted_rms());
     EXPECT_LE(right.rms(), largest_allowed_rms(right).value());

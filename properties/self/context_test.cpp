@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 #include "kernels/core/context.h"
 
 #include <algorithm>
@@ -92,11 +93,11 @@ TEST(Workspace, ThreadsNeverShareABlock) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(disturbed, 0);
-  EXPECT_LE(free_blocks(workspace),
-            8 * 8);  // each thread holds one at a time; a small one does not serve all
+  // Each thread holds one block at a time. A small block does not serve all.
+  EXPECT_LE(free_blocks(workspace), 8 * 8);
 }
 
-// Tensors of one number, which counts how many were made before.
+// Tensors of one number: the number of tensors made before.
 struct Numbered {
   explicit Numbered(Device& device) : context(device) {}
 
@@ -126,19 +127,19 @@ TEST(DerivedTensors, AreMadeAnewForEveryNewVersion) {
   const uint64_t version = new_version();
   EXPECT_EQ(number({{version, &here}}), 1);
   EXPECT_EQ(number({{version, &here}}), 1);
-  EXPECT_EQ(number({{version, &there}}), 1);  // equal values, wherever they lie
+  EXPECT_EQ(number({{version, &there}}), 1);  // equal values at any address
   EXPECT_EQ(number({{new_version(), &here}}), 2);
   EXPECT_EQ(number({{version, &there}}), 1);
   EXPECT_EQ(number({{version, &here}}, "other"), 3);
   EXPECT_EQ(number({{version, &here}, {version, &there}}), 4);
   EXPECT_EQ(number({{version, &here}, {new_version(), &there}}), 5);
-  EXPECT_EQ(number({}), 6);  // nobody knows the values
+  EXPECT_EQ(number({}), 6);  // the values are unknown
   EXPECT_EQ(number({}), 7);
   EXPECT_EQ(number({{0, &here}}), 8);
   EXPECT_EQ(number({{version, &here}, {0, &there}}), 9);
 }
 
-// As in training: each step has new values at the same addresses.
+// In training each step has new values at the same addresses.
 TEST(DerivedTensors, OldVersionsAtTheSameAddressAreDropped) {
   Numbered number(cpu());
   constexpr int kLayers = 3, kSteps = 500;
@@ -184,7 +185,8 @@ TEST(DerivedTensors, WhileAGraphIsCapturedTheyAreMadeInMemoryOfTheCallBefore) {
   EXPECT_EQ(number({{version, &weight}}), 2);  // replays must see new values
 }
 
-// Two layers of one shape. The graph of the first is replayed between two calls of the second.
+// Two layers have the same shape. The graph of the first is replayed between two calls of the
+// second.
 TEST(DerivedTensors, AReplayLeavesWhatIsKeptForOthersAlone) {
   BadDevice device(false, false);
   Numbered number(device);
@@ -214,7 +216,7 @@ TEST(Context, ReleasesWhatItKeepsForAStream) {
   number.context.release(&a);
   EXPECT_EQ(number.context.derived().count(), 1);
   EXPECT_EQ(free_blocks(workspace), 1) << "that of the other stream stays";
-  std::memset(leased.data(), 0, 1 << 20);  // what is leased stays, too
+  std::memset(leased.data(), 0, 1 << 20);  // leased memory stays, too
 }
 
 TEST(DerivedTensors, ThreadsGetWhatTheyAskFor) {

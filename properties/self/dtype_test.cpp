@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit conversions against a construction of the formats that shares nothing with them: all values in
-// order, by adding one unit in the last place after the other.
+// The 16-bit conversions against an independent construction of the formats: all values in order,
+// adding one unit in the last place after the other.
 #include "kernels/core/dtype.h"
 
 #include <cmath>
@@ -32,13 +32,14 @@ struct Format<bf16> {
   static constexpr double kLargest = 0x1.FEp127;
 };
 
-// The finite values from 0 up; the index is the bit pattern.
+// The finite values from 0 up. The index is the bit pattern.
 template <class T>
 std::vector<double> finite_values() {
   std::vector<double> values{0};
   double ulp = Format<T>::kSmallest;
   while (values.back() < Format<T>::kLargest) {
-    // The unit doubles whenever a significand has run through, but for the first time, the subnormals.
+    // The unit doubles each time the significands have run through, except the first time, after
+    // the subnormals.
     if (const size_t pattern = values.size() - 1;
         pattern % (1u << Format<T>::kStoredBits) == 0 && pattern > (1u << Format<T>::kStoredBits)) {
       ulp *= 2;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "properties/self/edge_cases.h"
 #include "properties/self/support.h"
 
 namespace assay {
@@ -44,7 +45,7 @@ TEST_P(Generated, CasesAreLegalAndSmall) {
   }
 }
 
-// Where a tensor has a size that no dimension gives, all others may have to be 0.
+// If a tensor has a size that is no dimension, all dimensions may have to be 0.
 TEST_P(Generated, CasesEndAtAnyLimit) {
   for (const int64_t most : {1, 2, 3, 7}) {
     const rc::Gen<Case> generator = arbitrary_case(op(), path(), most);
@@ -54,7 +55,7 @@ TEST_P(Generated, CasesEndAtAnyLimit) {
   }
 }
 
-// Nothing that can be drawn is left out, and nothing crowds out the rest.
+// Everything that can be drawn is drawn, and nothing crowds out the rest.
 TEST_P(Generated, CasesCoverEveryChoice) {
   std::map<std::string_view, int> seen;
   std::set<uint64_t> seeds;
@@ -114,13 +115,14 @@ TEST_P(Generated, SizesCoverEveryEdgeAndEveryShortRange) {
   }
 }
 
-// Of two dimensions, either is at times the longer: fewer times than taps, more streams than channels.
+// Of two dimensions, sometimes either is the longer one: fewer positions than taps, more streams
+// than channels.
 TEST_P(Generated, SizesComeInEveryOrder) {
   const std::vector<Case> drawn = cases(2);
   for (const DimInfo& one : op().dims) {
     for (const DimInfo& other : op().dims) {
       if (one.key == other.key || one.min > 1 || other.min > 1) continue;
-      if (other.max == 1) continue;  // it says whether there is something, and is longer than nothing only
+      if (other.max == 1) continue;  // it only says whether a tensor is present
       const auto less =
           std::ranges::count_if(drawn, [&](const Case& c) { return c.dims[one.key] < c.dims[other.key]; });
       EXPECT_GT(less, kCases / 40) << one.key << " < " << other.key;
@@ -152,7 +154,7 @@ TEST_P(Generated, ShrinkingEndsAtTheSimplestCase) {
   }
 }
 
-// On an op of its own, which changes when the generator does and not when an op does.
+// On an op of its own, so that the values change with the generator and not with an op.
 TEST(GeneratedCases, AreTheSameEverywhere) {
   const Path path{.name = "cpu",
                   .device = DeviceKind::kCpu,

@@ -15,7 +15,7 @@
 namespace assay::test {
 
 struct Gpu {
-  Device* device;  // null if there is none
+  Device* device;  // null without a GPU
   std::string why_not;
 };
 

@@ -13,12 +13,12 @@ using test::cpu;
 
 const Extents kShape{2, 3, 5};
 
-// Bytes of the memory around element 0, by their distance to it.
+// Accesses the bytes around element 0 by their distance to it.
 std::byte& byte_at(const GuardedTensor& tensor, int64_t position) {
   return *(static_cast<std::byte*>(tensor.host_view().data) + position);
 }
 
-// Positions of all bytes that belong to elements.
+// The positions of all bytes that belong to elements.
 std::set<int64_t> element_bytes(const GuardedTensor& tensor) {
   const TensorView view = tensor.host_view();
   const auto bytes = static_cast<int64_t>(size_of(view.dtype));
@@ -30,8 +30,8 @@ std::set<int64_t> element_bytes(const GuardedTensor& tensor) {
   return positions;
 }
 
-// Bytes that the tensor must watch, from one guard's length before to one after each stretch of elements: all near the
-// elements and at the far ends, and some in between.
+// Positions of bytes that the tensor must watch, from one guard's length before to one after each
+// stretch of elements: all near the elements and at the far ends, and some in between.
 std::set<int64_t> watched_bytes(const GuardedTensor& tensor, Layout layout) {
   const TensorView view = tensor.host_view();
   const int64_t span = span_bytes(view);

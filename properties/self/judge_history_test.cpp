@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules 6 and 7 of the judge, what happened before a call and what launches declare, each shown red on a path with
-// exactly that fault.
+// Marks: threads
+// Rules 6 and 7 of the judge: what happened before a call, and what launches declare. Each is shown
+// red on a path with exactly that fault.
 #include <cmath>
 
 #include "properties/self/spoiled.h"
@@ -17,7 +18,7 @@ using test::spoiled;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// dynamic_conv with a context: what a path may keep between calls, each thing used wrongly once.
+// dynamic_conv with a context. Each thing that a path may keep between calls is used wrongly once.
 Case in_state(std::string_view state) {
   Case which = small_case();
   which.state = parse_state(state);
@@ -30,7 +31,7 @@ const Tunable& halves() {
   return tunable;
 }
 
-// The production path whose output goes through a tuned launch: `finish` does to it what the test wants.
+// The production path, with its output passed through a tuned launch in which `finish` changes it.
 Path tuned(std::vector<Buffer> (*buffers)(const Call&), std::function<void(const Config&, float*)> finish) {
   Path path = spoiled([=](const Call& call) {
     call.context->tuner().run({.tunable = &halves(),
@@ -67,7 +68,7 @@ TEST(JudgeRule6, StatesThatDoNotApplyAreSkipped) {
   expect(judge_path(plain, in_state("after:f64,b=1,t=3,d=2,w=1")), VerdictKind::kSkipped, HasSubstr("f64"));
 }
 
-// A word that can never mean anything is an error, also where the path would refuse the case anyway.
+// An unknown word is an error even if the path would refuse the case anyway.
 TEST(JudgeRule6, StatesThatNameWhatThereIsNotAreErrors) {
   const Path plain = spoiled([](const Call&) {});
   const Path path = tuned(updated_output, [](const Config&, float*) {});
@@ -126,7 +127,7 @@ TEST(JudgeRule6, WhatTheWorkspaceHeldMustNotShow) {
 }
 
 TEST(JudgeRule6, StaleDerivedTensorsFail) {
-  // The first weight, kept by address: a version would tell that it has changed.
+  // The first weight is kept by address; its version would tell that it has changed.
   const Path path = spoiled([](const Call& call) {
     const auto kept = call.context->derived().get(
         "weight", 4, {{reinterpret_cast<uintptr_t>(call.inputs[1].data), nullptr}}, call.stream,
@@ -161,7 +162,7 @@ TEST(JudgeRule7, WrongRolesFail) {
          VerdictKind::kFail, HasSubstr("declares out read, but writes it"));
 }
 
-// Else neither its states nor its roles would be looked at.
+// Otherwise neither its states nor its roles would be checked.
 TEST(JudgeRule7, TunedPathsListWhatTheyChooseAmong) {
   Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
   path.tunables = {};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The production paths of every op pass the judge: at every edge, in every layout, in every configuration.
+// Marks: threads
+// The production paths of every op pass the judge: at every edge, in every layout, in every
+// configuration.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "properties/core/generate.h"
 #include "properties/core/judge.h"
 #include "properties/core/precheck.h"
+#include "properties/self/edge_cases.h"
 #include "properties/self/gpu.h"
 #include "properties/self/spoiled.h"
 
@@ -19,13 +22,20 @@ using test::judge_path;
 
 using Production = std::pair<const Op*, const Path*>;
 
-// All of them; without a GPU the tests of those that run on one are skipped.
+// All of them. Without a GPU the tests of paths that need one are skipped.
 std::vector<Production> production_paths() {
   std::vector<Production> all;
   for (const Op* op : registry().ops()) {
     for (const Path& path : op->paths) all.emplace_back(op, &path);
   }
   return all;
+}
+
+// At most so many, evenly spaced.
+void thin_out(std::vector<test::EdgeCase>& cases, size_t most) {
+  const size_t step = (cases.size() + most - 1) / most;
+  for (size_t i = 0; i * step < cases.size(); ++i) cases[i] = cases[i * step];
+  cases.resize((cases.size() + step - 1) / step);
 }
 
 class JudgeEveryPath : public testing::TestWithParam<Production> {
@@ -44,7 +54,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
   bool has_passed() const { return passed_ > 0; }
 
   void expect_pass(const Dims& dims, Layout layout, DType dtype) {
-    // On a GPU such tensors take memory by the 16 GiB; `assay verify` draws a few.
+    // On a GPU such tensors take 16 GiB each. `assay verify` draws a few.
     if (layout == Layout::kInflated && path().device == DeviceKind::kCuda) return;
     Case which{.op = std::string(op().name), .path = std::string(path().name), .dtype = dtype, .dims = dims};
     which.layout = layout;
@@ -55,7 +65,15 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     if (verdict.kind == VerdictKind::kPass) ++passed_;
   }
 
-  // Every configuration of each tunable by itself; those that do not fit say so.
+  void expect_pass(const std::vector<test::EdgeCase>& cases) {
+    for (const test::EdgeCase& edge : cases) {
+      const StreamingThreshold threshold(edge.streams ? 0 : kStreamingThreshold);
+      expect_pass(edge.dims, edge.layout, edge.dtype);
+    }
+    EXPECT_TRUE(has_passed());
+  }
+
+  // Every configuration of each tunable. Those that do not fit say so.
   void expect_configurations_pass(const Dims& dims, DType dtype) {
     for (const Tunable* tunable : path().tunables) {
       int passed = 0;
@@ -74,9 +92,11 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     }
   }
 
+  static constexpr int64_t kElements = 1 << 13;
+
  private:
   Device* device_ = nullptr;
-  int passed_ = 0;  // a path that refuses every case has shown nothing
+  int passed_ = 0;  // a path that refuses every case shows nothing
 };
 INSTANTIATE_TEST_SUITE_P(Paths, JudgeEveryPath, testing::ValuesIn(production_paths()), [](const auto& test) {
   std::string name = fmt::format("{}_{}", test.param.first->name, test.param.second->name);
@@ -84,27 +104,22 @@ INSTANTIATE_TEST_SUITE_P(Paths, JudgeEveryPath, testing::ValuesIn(production_pat
   return name;
 });
 
-// Every combination of sizes around the op's edges, with the layouts, the dtypes, and cached and streaming stores taking
-// turns.
+// Sizes around the op's edges, layouts, dtypes, and cached and streaming stores: each pair of them
+// meets.
 TEST_P(JudgeEveryPath, PassesAtEveryEdge) {
-  constexpr int64_t kElements = 1 << 13;
-  const auto layouts = all_layouts();
-  const std::vector<DType>& dtypes = path().dtypes;
-  size_t turn = 0;
-  for (const Dims& dims : test::boundary_dims(op(), kElements)) {
-    // The next layout that these dimensions allow.
-    while (!is_legal(layouts[turn % layouts.size()], op(), dims)) ++turn;
-    const size_t round = turn / layouts.size();
-    const StreamingThreshold threshold(round / dtypes.size() % 2 == 0 ? kStreamingThreshold : 0);
-    expect_pass(dims, layouts[turn % layouts.size()], dtypes[round % dtypes.size()]);
-    ++turn;
-  }
-  EXPECT_GT(turn, layouts.size() * dtypes.size());
-  EXPECT_TRUE(has_passed());
+  NOT_UNDER_THREAD_SANITIZER("problems at the edges are too small for a second thread");
+  std::vector<test::EdgeCase> cases = test::Edges(op(), path(), kElements).pairs();
+  if (test::kIsSanitized) thin_out(cases, 300);
+  expect_pass(cases);
 }
 
-// Every layout of every dtype on few elements, and on rows of whole vectors and of more, with and without streaming
-// stores.
+TEST_P(JudgeEveryPath, PassesAtRandomEdges) {
+  NIGHTLY("5,000 combinations of edges; PassesAtEveryEdge has each pair of them");
+  expect_pass(test::Edges(op(), path(), kElements).random(5000));
+}
+
+// Every layout of every dtype on few elements, on rows of whole vectors and on longer ones, with
+// and without streaming stores.
 TEST_P(JudgeEveryPath, PassesInEveryLayout) {
   for (const int64_t bytes : {kStreamingThreshold, int64_t{0}}) {
     const StreamingThreshold threshold(bytes);
@@ -129,12 +144,13 @@ TEST_P(JudgeEveryPath, PassesInEveryConfiguration) {
   }
 }
 
-// Outputs that outgrow the caches, which no fuzzed case does; under sanitizers a 32nd of that, in one dtype, under
-// ThreadSanitizer an eighth: less than that some paths leave to one thread.
+// Outputs that outgrow the caches, which no fuzzed case has. Under sanitizers they are a 32nd of
+// that, in one dtype; under ThreadSanitizer an eighth, since some paths leave smaller ones to one
+// thread.
 TEST_P(JudgeEveryPath, PassesOnLargeOutputs) {
   const int64_t bytes = kStreamingThreshold / (test::kHasThreadSanitizer ? 8 : test::kIsSanitized ? 32 : 1);
   const StreamingThreshold threshold(bytes);
-  // Rows that all paths serve.
+  // A row length that all paths serve.
   for (const int64_t row : {1030, 515}) {
     Layout layout = Layout::kMixed;
     for (DType dtype : path().dtypes) {

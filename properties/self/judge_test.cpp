@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of the judge, each shown red on a path with exactly that fault. Rules 6 and 7 have a file of their own,
-// judge_history_test.cpp; judge_ops_test.cpp shows that all rules let the production paths pass.
+// Marks: threads
+// The rules of the judge. Each is shown red on a path with exactly that fault. Rules 6 and 7 have a
+// file of their own, judge_history_test.cpp. judge_ops_test.cpp shows that all rules pass the
+// production paths.
 #include "properties/core/judge.h"
 
 #include <cmath>
@@ -171,7 +173,7 @@ Oracle loose_oracle(double factor) {
   return oracle;
 }
 
-// Garbage that nobody may call wrong is no pass.
+// If anything is right, garbage is not wrong, but it is no pass either.
 TEST(JudgeRule8, WhereEverythingIsOpenNothingWasShown) {
   Oracle open = registry().oracle("dynamic_conv");
   int64_t kept = 0;
@@ -253,7 +255,7 @@ TEST(Judge, SkipsWhatDoesNotFitIntoMemory) {
   }
 }
 
-// Neither the path's fault nor a pass in that state.
+// This is neither the path's fault nor a pass.
 TEST(Judge, SkipsStatesThatCannotBeMade) {
   const Path& path = registry().op("dynamic_conv").path("cpu");
   const auto in_state = [](std::string_view dims) {
@@ -266,6 +268,7 @@ TEST(Judge, SkipsStatesThatCannotBeMade) {
 }
 
 TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
+  NOT_UNDER_THREAD_SANITIZER("one thread draws samples");
   EXPECT_EQ(compared_elements({3, 4}, 1).size(), 12u);
   const Extents large{2, 4096, 1024};
   const auto sample = compared_elements(large, 1);
@@ -275,7 +278,7 @@ TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
   EXPECT_LT(static_cast<int64_t>(sample.size()), 2 * kRandomSample);
   EXPECT_EQ(sample, compared_elements(large, 1));
   EXPECT_NE(sample, compared_elements(large, 2));
-  // Whole rows: nearly every sampled row with all of its elements.
+  // With whole rows, nearly every sampled row has all its elements.
   const auto rows = compared_elements(large, 1, true);
   EXPECT_LT(static_cast<int64_t>(rows.size()), 2 * kRandomSample);
   const int64_t length = large[large.rank() - 1];

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What paths keep of weights: used again where nothing has changed, and every wrong way to keep it seen by some state.
+// Marks: threads
+// What paths keep of weights is used again if nothing has changed. Every wrong way to keep weights
+// is seen by some state.
 #include <map>
 
 #include "properties/self/spoiled.h"
@@ -16,7 +18,7 @@ using test::small_case;
 using test::spoiled;
 using testing::HasSubstr;
 
-// Versions follow values, so that what a path keeps is used again where its weights come back.
+// Versions follow values. So what a path keeps is used again when its weights come back.
 TEST(KeptWeights, AreUsedAgain) {
   const Context* watched = nullptr;
   int made = 0;
@@ -52,7 +54,7 @@ TEST(KeptWeights, AreUsedAgain) {
   }
 }
 
-// What the production path keeps is seen in what it does to a caller who breaks the promise of equal versions.
+// That the production path keeps weights shows if a caller breaks the promise of equal versions.
 TEST(KeptWeights, AreUsedByTheCheriBlock) {
   const Op& op = registry().op("cheri_block");
   Problem problem(op, op.path("cpu"),
@@ -76,7 +78,7 @@ TEST(KeptWeights, AreUsedByTheCheriBlock) {
   }
 }
 
-// Each way to keep weights wrongly shows in the state that it is about, and not in the others.
+// Each wrong way to keep weights shows in its own state and in no other.
 TEST(KeptWeights, EachStateShowsItsFault) {
   const auto judged = [&](std::string_view specimen, std::string_view state) {
     Case which = parse_case("cheri_block/cpu/f32/n=2/l=9/c=4/dilation=2/hidden=16/seed=3");

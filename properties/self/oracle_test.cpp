@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every oracle against the formula of its op in exact arithmetic, oracles/<op>/self/audit.cpp.
+// Every oracle against its op's formula in exact arithmetic (oracles/<op>/self/audit.cpp).
 #include "oracles/core/oracle.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace assay::test {
 namespace {
 
-// The recipes of an op's paths, each once.
+// The recipes of an op's paths, without repetition.
 std::vector<Recipe> recipes_of(const Op& op, const Case& which) {
   std::vector<Recipe> recipes;
   for (const Path& path : op.paths) {
@@ -27,7 +27,8 @@ std::vector<Recipe> recipes_of(const Op& op, const Case& which) {
   return recipes;
 }
 
-// What the oracle gets wrong in one case, or nothing. Looks at every `step`-th element of each output.
+// What the oracle gets wrong in one case, if anything. Checks every `step`-th element of each
+// output.
 std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, const Case& which,
                                       int64_t step = 1) {
   const Op& op = registry().op(which.op);
@@ -69,9 +70,9 @@ std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, 
           if (!agrees) return error("another class");
           continue;
         }
-        // A tensor between the steps may overflow in its own dtype.
+        // A tensor between the steps may overflow in its dtype.
         if (std::isinf(expected[i].value) && recipe.intermediate != DType::kF32) continue;
-        // The oracle's own error must not matter beside what it allows a path.
+        // The oracle's own error must be negligible beside what it allows a path.
         if (!(exact.distance(expected[i].value) <= 1e-6 * expected[i].bound)) return error("too far");
         if (!std::isfinite(expected[i].bound)) return error("no bound");
         const double rounded = visit(dtype, [&]<class T>(std::type_identity<T>) {
@@ -125,7 +126,7 @@ TEST_P(OracleAudit, AgreesWithExactArithmetic) {
   }
 }
 
-// Sums over some thousand elements, whatever their mean and magnitude.
+// Sums over some thousand elements of any mean and magnitude.
 TEST(OracleAudit, AgreesOnLongSums) {
   for (const Audit& audit : all_audits()) {
     const Op& op = registry().op(audit.op);
@@ -152,7 +153,7 @@ TEST(OracleAudit, FindsEveryCounterfeit) {
   for (const Audit& audit : all_audits()) {
     const Oracle& right = registry().oracle(audit.op);
     for (const Counterfeit& counterfeit : right.counterfeits) {
-      // Its values with the bounds of the right ones.
+      // Combines its values with the bounds of the right ones.
       const auto solve = [&](const Question& question, int output) -> Answer {
         Answer right_answer = right.solve(question, output);
         Answer wrong_answer = counterfeit.solve(question, output);
@@ -172,7 +173,8 @@ TEST(OracleAudit, FindsEveryCounterfeit) {
   }
 }
 
-// Zeros are wrong answers that a bound of 2 accepts. They show, unless rounding alone makes such differences.
+// Zeros are wrong answers that a bound of 2 accepts. They show unless rounding alone makes such
+// differences.
 TEST(Certificate, AsksForWhatShowsAboveTheNoise) {
   const Oracle oracle{.op = "op", .solve = {}, .counterfeits = {}};
   const Question question{.dims = {}, .recipe = {}, .inputs = {}};
@@ -199,7 +201,7 @@ TEST(Certificate, AsksForWhatShowsAboveTheNoise) {
   EXPECT_EQ(accepted(1.5, 0.8), std::nullopt);  // no bound is closer
   EXPECT_EQ(accepted(0.5, 0), std::nullopt);
   EXPECT_EQ(accepted(0.5, 0, true), std::nullopt);
-  // Noise is that before storing, which costs half an ulp: 2^-8 of 1 in bf16.
+  // The noise is that before storing. Storing costs half an ulp: 2^-8 of 1 in bf16.
   EXPECT_EQ(accepted(2, 0.998), "zeros");
   EXPECT_EQ(accepted(2, 0.998, false, DType::kBF16), std::nullopt);
   EXPECT_EQ(accepted(2, 0.996, false, DType::kBF16), "zeros");

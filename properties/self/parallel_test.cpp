@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 #include "kernels/core/parallel.h"
 
 #include <tbb/global_control.h>
@@ -62,7 +63,8 @@ TEST(ParallelFor, MayBeNested) {
 }
 
 TEST(ParallelFor, TakesNoRangesOfOuterCallsWhileItWaits) {
-  // More threads than this machine may have, so that ranges are taken over by other threads and waited for.
+  // More threads than this machine may have, so that other threads take ranges over and are waited
+  // for.
   constexpr int kThreads = 8;
   const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kThreads);
   static thread_local bool is_waiting = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each regime has the property that its comment promises, and gives the same values everywhere.
+// Each regime has the property that its comment promises and gives the same values everywhere.
 #include "properties/core/regime.h"
 
 #include <fmt/ranges.h>
@@ -45,8 +45,8 @@ Moments moments_of(const std::vector<double>& values) {
   return m;
 }
 
-// Whether the mean of `count` independent numbers of standard deviation `deviation` is what it should be: six
-// standard errors of the mean, which chance exceeds once in 10^9.
+// Whether the mean of `count` independent numbers with standard deviation `deviation` is as
+// expected, within six standard errors. Chance exceeds them once in 10^9.
 bool is_mean(double mean, double expected, double deviation, double count) {
   return std::abs(mean - expected) <= 6 * deviation / std::sqrt(count);
 }
@@ -129,8 +129,8 @@ TEST(Regime, TinyAndHugeProductsAreNearTheEndsOfTheFormat) {
   }
 }
 
-// In f32 the sums are taken in the storage format: a huge regime whose partial sums overflow would fail right
-// paths.
+// f32 sums are in the storage format. If partial sums of the regime huge overflowed, right paths
+// would fail.
 TEST(Regime, HugeSumsOfEightProductsStayFiniteInF32) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const double largest = moments_of(draw(Regime::kHuge, 1, 0, 2, dtype)).largest;
@@ -223,21 +223,21 @@ TEST(Regime, CommonFormatIsTheNarrowest) {
   EXPECT_EQ(alone.min_exponent, -126);
 }
 
-// Whether some input, weights, serves all entries of the outermost dimension.
+// Whether some input serves all entries of the outermost dimension, as weights do.
 bool shares_an_input(const Op& op) {
   return std::ranges::any_of(
       op.inputs, [&](const TensorInfo& tensor) { return axes_of(tensor).front() != op.dims.front().key; });
 }
 
-// Whether the outputs of the op, on data of this regime, are neither all zero nor all infinite. Tensors of another dtype
-// than the storage's could make them so: products at the edge of f32 are far beyond it in f16.
+// Whether outputs of the op on data of this regime are neither all zero nor all infinite. Tensors
+// with a dtype of their own could make them so: products at the edge of f32 are far beyond f16.
 bool shows_something(const Op& op, DType dtype, Regime regime, uint64_t seed) {
   Case which{.op = std::string(op.name),
              .path = std::string(op.paths.front().name),
              .dtype = dtype,
              .dims = test::small_dims(op, 3)};
   which.data = regime;
-  // Of two entries both would have a special value at an end.
+  // With two entries, both would have a special value at an end.
   if (regime == Regime::kNonfinite && shares_an_input(op))
     which.dims.set(op.dims.front().key, std::min<int64_t>(8, op.dims.front().max));
   Problem problem(op, op.paths.front(), which, test::cpu());
@@ -257,7 +257,7 @@ bool shows_something(const Op& op, DType dtype, Regime regime, uint64_t seed) {
       has_finite |= std::isfinite(value);
     }
   }
-  // What is normalised over an entry has no gradient along a constant.
+  // A norm over an entry has no gradient along a constant.
   const bool may_vanish = regime == Regime::kConstant && shares_an_input(op);
   return (has_nonzero || may_vanish) && has_finite;
 }
@@ -270,12 +270,13 @@ TEST_P(RegimeOfEveryOp, LeavesSomethingToSee) {
   const Op& op = *GetParam();
   for (DType dtype : op.paths.front().dtypes) {
     for (Regime regime : all_regimes()) {
-      if (regime == Regime::kSpike) continue;  // one element may well meet none that is multiplied by it
+      if (regime == Regime::kSpike) continue;  // one element may meet no other factor
       std::vector<uint64_t> blind;
       for (uint64_t seed = 0; seed < 20; ++seed) {
         if (!shows_something(op, dtype, regime, seed)) blind.push_back(seed);
       }
-      // A NaN among weights that every entry shares may leave nothing; which input has them follows from the seed.
+      // A NaN among weights that every entry shares may leave nothing. The seed decides which input
+      // has it.
       const bool may_be_blind = regime == Regime::kNonfinite && shares_an_input(op);
       EXPECT_LT(blind.size(), may_be_blind ? 18u : 1u)
           << name_of(dtype) << " " << name_of(regime) << " " << fmt::format("{}", fmt::join(blind, " "));
@@ -290,7 +291,8 @@ TEST(Regime, TensorsAndSeedsDiffer) {
   EXPECT_EQ(first, draw(Regime::kNormal, 1, 0, 2));
 }
 
-// Bits of the first hundred values of every regime, the same on every machine and with every compiler.
+// The bits of the first hundred values of every regime. They are the same on every machine and with
+// every compiler.
 TEST(Regime, GoldenValues) {
   uint64_t hash = test::hash_of("");
   for (Regime regime : all_regimes()) {

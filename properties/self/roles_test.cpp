@@ -11,11 +11,12 @@ using test::cpu;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Launches that do something else than they declare.
+// Launches that do not do what they declare.
 std::optional<std::string> fault_of(const Launch& launch) {
   RoleChecker checker(cpu());
   Tuner tuner(cpu());
-  tuner.force("test_speeds", Config{{"wait", 0}});  // trials would already have written what is declared read
+  // Trials would already have written a buffer that is declared read.
+  tuner.force("test_speeds", Config{{"wait", 0}});
   tuner.observe(&checker);
   tuner.run(launch);
   return checker.fault();

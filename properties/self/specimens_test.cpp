@@ -29,6 +29,7 @@ INSTANTIATE_TEST_SUITE_P(All, EverySpecimen, testing::ValuesIn(all_specimens()),
                          [](const auto& test) { return identifier(*test.param); });
 
 TEST_P(EverySpecimen, IsCaught) {
+  NOT_SANITIZED("a specimen is a loop that is tested, with a fault in it; nobody ships one");
   const Specimen& specimen = *GetParam();
   const Subject subject = registry().subject(specimen.op, specimen.path.name);
   ASSERT_EQ(subject.path, &specimen.path);
@@ -36,6 +37,7 @@ TEST_P(EverySpecimen, IsCaught) {
     FuzzOptions options;
     options.seed = seed;
     options.stop_at_first_failure = true;
+    options.max_shrinks = 0;  // fuzz_test.cpp shows that failures shrink
     std::optional<Judged> caught;
     int64_t judged = 0;
     fuzz(subject, test::cpu(), options, [&](const Judged& one) {
@@ -66,7 +68,8 @@ class EveryOp : public testing::TestWithParam<const Op*> {
     return which;
   }
 
-  // More entries than a CUDA grid has blocks along y or z, along each dimension in turn.
+  // A problem with more entries along a dimension than a CUDA grid has blocks along y or z, for
+  // each dimension in turn.
   template <class Body>
   void for_each_long_case(const Path& path, const Body& body) const {
     constexpr int64_t kLong = kLargestGrid + 2;
@@ -90,14 +93,15 @@ class EveryOp : public testing::TestWithParam<const Op*> {
       for_each_long_case(path, [&](const DimInfo& dim, const Case& which) {
         expect_pass(which);
         if (kind == DeviceKind::kCpu) return;
-        // A kernel may put short entries together in a block; these are long enough for blocks of their own.
+        // A kernel may combine short entries in a block. These are long enough for blocks of their
+        // own.
         for (const DimInfo& other : op().dims) {
           if (other.key == dim.key || is_short(other) || !is_axis_of_output(op(), other.key)) continue;
           Case wide = which;
           int64_t size = std::min<int64_t>(300, other.max);
           wide.dims.set(other.key, size);
           while (size > 1 && tensor_bytes(op(), wide.dims, wide.dtype) > kMostBytes) {
-            wide.dims.set(other.key, size /= 2);  // where two axes of a tensor have this length
+            wide.dims.set(other.key, size /= 2);  // if two axes of a tensor have this length
           }
           expect_pass(wide);
         }
@@ -113,7 +117,7 @@ class EveryOp : public testing::TestWithParam<const Op*> {
 INSTANTIATE_TEST_SUITE_P(All, EveryOp, testing::ValuesIn(registry().ops()),
                          [](const auto& test) { return std::string(test.param->name); });
 
-// Else a specimen could be caught for another reason than its fault.
+// Otherwise a specimen could be caught for another reason than its fault.
 TEST_P(EveryOp, LoopIsRightBeforeAFaultIsPlanted) {
   const Specimen& specimen = test::specimen(op().name, "narrow_offsets");
   FuzzOptions options;
@@ -130,7 +134,7 @@ TEST_P(EveryOp, LoopIsRightBeforeAFaultIsPlanted) {
   EXPECT_GT(passed, options.cases / 2);
 }
 
-// The smallest tensors that show a wrapped offset lie 2^32 elements apart: only this layout can.
+// Only this layout shows a wrapped offset with small tensors: its slices lie 2^32 elements apart.
 TEST_P(EveryOp, NarrowOffsetsAreCaughtByInflatedTensorsOnly) {
   const Path& path = test::specimen(op().name, "narrow_offsets").path;
   Case which = smallest_case(path);
@@ -149,8 +153,9 @@ TEST_P(EveryOp, NarrowOffsetsAreCaughtByInflatedTensorsOnly) {
   }
 }
 
-// No drawn case is as long as this, so it is no specimen.
+// No drawn case is this long, so it is no specimen.
 TEST_P(EveryOp, EntriesBeyondTheGridAreMissed) {
+  NOT_SANITIZED("a specimen is a loop that is tested, with a fault in it; nobody ships one");
   const Specimen& loop = test::specimen(op().name, "narrow_offsets");
   for_each_long_case(loop.path, [&](const DimInfo& dim, const Case& which) {
     Path path = loop.path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the judge share: a small case of dynamic_conv, and its production path with something done to what
-// it computes.
+// What the tests of the judge share: a small case of dynamic_conv, and its production path with
+// spoiled results.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ inline Case small_case() {
   return parse_case("dynamic_conv/cpu/f32/b=2/t=9/d=5/w=8/seed=3");
 }
 
-// The production path with something done after each call.
+// The production path, with `spoil` after each call.
 inline Path spoiled(std::function<void(const Call&)> spoil) {
   Path path = registry().op("dynamic_conv").path("cpu");
   path.run = [run = path.run, spoil = std::move(spoil)](const Call& call) {

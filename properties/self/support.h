@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several tests of the harness share.
+// Helpers that several tests of the harness share.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@
 #include "properties/core/generate.h"
 #include "properties/core/random.h"
 #include "properties/core/registry.h"
-#include "properties/self/sanitized.h"
+#include "properties/self/marks.h"
 
 namespace assay::test {
 
@@ -32,7 +32,7 @@ inline Device& cpu() {
   return *device;
 }
 
-// A tuned run with the first configuration, in a context of its own: for a path that lists no tunables.
+// A tuned run with the first configuration, in a new context. For a path that lists no tunables.
 inline std::function<void(const Call&)> untuned(std::function<void(const Call&)> run) {
   return [run = std::move(run)](const Call& call) {
     Context own(call.context->device());
@@ -43,7 +43,7 @@ inline std::function<void(const Call&)> untuned(std::function<void(const Call&)>
   };
 }
 
-// The message of the Error of kind `kind` that the action throws; anything else fails the test.
+// The message of the Error of kind `kind` that the action throws. Anything else fails the test.
 template <class Action>
 std::string error_of(const Action& action, Error::Kind kind = Error::Kind::kUsage) {
   try {
@@ -56,14 +56,15 @@ std::string error_of(const Action& action, Error::Kind kind = Error::Kind::kUsag
   return "";
 }
 
-// rapidcheck's own listener prints a random seed that is not used here.
+// Replaces rapidcheck's listener, which prints a random seed that is not used here.
 struct SilentListener final : rc::detail::TestListener {
   void onTestCaseFinished(const rc::detail::CaseDescription&) override {}
   void onShrinkTried(const rc::detail::CaseDescription&, bool) override {}
   void onTestFinished(const rc::detail::TestMetadata&, const rc::detail::TestResult&) override {}
 };
 
-// Holds the property on `successes` draws that are the same in every run. Inside it, use RC_ASSERT.
+// Checks the property on `successes` draws, which are the same in every run. Inside it, use
+// RC_ASSERT.
 template <class Testable>
 void expect_property(const Testable& testable, int successes = 200) {
   rc::detail::TestParams params;
@@ -77,7 +78,8 @@ void expect_property(const Testable& testable, int successes = 200) {
   EXPECT_TRUE(result.template is<rc::detail::SuccessResult>()) << message.str() << "\nseed " << params.seed;
 }
 
-// Uniform in [begin, end). rapidcheck's inRange begins with the lower end and widens from draw to draw.
+// Uniform in [begin, end). rapidcheck's inRange starts at the lower end and widens from draw to
+// draw.
 template <class T>
 T any_between(T begin, T end) {
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<T>(begin, end));
@@ -89,8 +91,9 @@ inline uint64_t hash_of(std::string_view text, uint64_t hash = 0xCBF29CE48422232
   return hash;
 }
 
-// A problem of some dozen elements. The short dimensions have the size `size`, as far as they may; what is summed over
-// has the size of its first edge, which every path serves.
+// A problem of some dozen elements. Short dimensions have the size `size`, as far as their range
+// allows. A dimension that is only summed over has the size of its first edge, which every path
+// serves.
 inline Dims small_dims(const Op& op, int64_t size) {
   constexpr int64_t kLong[] = {2, 6, 3};
   Dims dims;
@@ -104,51 +107,15 @@ inline Dims small_dims(const Op& op, int64_t size) {
   return dims;
 }
 
-// The sizes at which some path may change its behaviour: the smallest, 1, 2, and the neighbourhood of every edge and of
-// the largest of a short dimension.
-inline std::vector<int64_t> boundary_sizes(const DimInfo& dim) {
-  std::vector<int64_t> sizes{dim.min, 1, 2};
-  for (int64_t edge : dim.edges) sizes.insert(sizes.end(), {edge - 1, edge, edge + 1});
-  if (is_short(dim)) sizes.insert(sizes.end(), {dim.max - 1, dim.max});
-  std::erase_if(sizes, [&](int64_t size) { return size < dim.min || size > dim.max; });
-  std::ranges::sort(sizes);
-  const auto repeated = std::ranges::unique(sizes);
-  sizes.erase(repeated.begin(), repeated.end());
-  return sizes;
-}
-
 // Whether no output has an element.
 inline bool is_empty(const Op& op, const Dims& dims) {
   return std::ranges::all_of(
       op.outputs, [&](const TensorInfo& tensor) { return element_count(shape_of(tensor, dims)) == 0; });
 }
 
-// Combinations of boundary sizes whose tensors have at most `elements` elements: all of them, or kMost at random.
-inline std::vector<Dims> boundary_dims(const Op& op, int64_t elements) {
-  constexpr size_t kMost = kIsSanitized ? 300 : 5000;
-  Dims smallest;
-  for (const DimInfo& dim : op.dims) smallest.set(std::string(dim.key), std::max<int64_t>(dim.min, 1));
-  std::vector<Dims> all{smallest};
-  for (const DimInfo& dim : op.dims) {
-    std::vector<Dims> more;
-    for (const Dims& dims : all) {
-      for (int64_t size : boundary_sizes(dim)) {
-        more.push_back(dims);
-        more.back().set(std::string(dim.key), size);
-      }
-    }
-    std::erase_if(more, [&](const Dims& dims) { return largest_tensor(op, dims) > elements; });
-    const CounterRandom random(0, more.size());
-    all.clear();
-    for (size_t i = 0; i < more.size(); ++i) {
-      if (random.uniform(i) * static_cast<double>(more.size()) < kMost) all.push_back(std::move(more[i]));
-    }
-  }
-  return all;
-}
-
-// A problem whose largest output takes at least `bytes`, if the last two of its axes that are not short make it so. The
-// last of them is `row` long, short dimensions `short_size`, all others as in small_dims().
+// A problem whose largest output takes at least `bytes`, if its last two axes that are not short
+// can make it so. The last of these is `row` long, short dimensions are `short_size`, all others
+// are as in small_dims().
 inline Dims large_dims(const Op& op, DType dtype, int64_t row, int64_t short_size, int64_t bytes) {
   Dims dims = small_dims(op, short_size);
   const DimInfo* rows_of = nullptr;

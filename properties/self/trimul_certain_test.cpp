@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of trimul where data choose what f32 rounds, at all edges and in all channels alike: of x near a far value, of
-// terms that are less than half a unit of the sum, of what underflows.
+// The oracle of trimul where data decide the roundings in f32, at all edges and in all channels
+// alike: of x beside a far value, of terms below half a unit of the sum, of values that underflow.
 #include <cmath>
 #include <cstdint>
 
@@ -19,7 +19,8 @@ using test::sized;
 constexpr int64_t kHidden = 32;
 constexpr double kLittle = 0.98 * 0x1p-24;  // less than half a unit of 1
 
-// right is as large as its one channel of xn. out is the first channel of hidden, whose norm eps makes linear.
+// right is as large as its one channel of xn. out is the first channel of hidden; eps makes its
+// norm linear.
 void set_right_and_out(Input input, int64_t e, int64_t channels, float& value) {
   if (input == kMask || input == kToOutNormWeight) value = 1;
   if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias) value = 0;
@@ -28,7 +29,8 @@ void set_right_and_out(Input input, int64_t e, int64_t channels, float& value) {
   if (input == kToOut) value = e % kHidden == 0 ? 1 : 0;
 }
 
-// x - x[0] rounds all channels but the first one, by a sign that alternates as the weights do.
+// x - x[0] rounds all channels after the first one. The sign of the rounding alternates as the
+// weights do.
 TEST(TriMulOracle, BoundsDifferencesFromAFarValue) {
   constexpr int64_t kChannels = 129;
   const auto change = [](Input input, int64_t e, float& value) {
@@ -46,8 +48,10 @@ TEST(TriMulOracle, BoundsDifferencesFromAFarValue) {
   expect_bounded(sized(32, kChannels, kHidden), change);
 }
 
-// What the bias takes from xn, at all edges.
+// The bias absorbs part of xn, at all edges.
 TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](Input input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
@@ -63,8 +67,8 @@ TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
   expect_bounded(sized(1024, kChannels, kHidden), change);
 }
 
-// Terms that a sum of 1 does not take notice of: of a projection at edges that differ in a channel which p does not see, of
-// hidden, of the last sum.
+// Terms that are lost beside a sum of 1: of a projection at edges that differ in a channel with
+// weight 0, of hidden, of the last sum.
 TEST(TriMulOracle, BoundsProjectionsOfLittleTerms) {
   constexpr int64_t kChannels = 128;
   const auto change = [](Input input, int64_t e, float& value) {
@@ -79,6 +83,8 @@ TEST(TriMulOracle, BoundsProjectionsOfLittleTerms) {
   expect_bounded(sized(32, kChannels, kHidden), change);
 }
 TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4, kNodes = 768;
   const auto change = [](Input input, int64_t e, float& value) {
     set_right_and_out(input, e, kChannels, value);
@@ -100,7 +106,7 @@ TEST(TriMulOracle, BoundsLastSumsOfLittleTerms) {
   }
 }
 
-// All of xn but two values is less than half of 2^-149, and has the signs of the weights.
+// All values of xn except two are below half of 2^-149 and have the signs of the weights.
 TEST(TriMulOracle, BoundsUnderflowOfXn) {
   constexpr int64_t kChannels = 34;
   const auto change = [](Input input, int64_t e, float& value) {
@@ -117,8 +123,10 @@ TEST(TriMulOracle, BoundsUnderflowOfXn) {
   expect_bounded(sized(64, kChannels, kHidden), change);
 }
 
-// Sigmoids below 2^-126, which the path takes for 0, times what makes them visible.
+// Sigmoids below 2^-126, which the path takes as 0, times factors that make them visible.
 TEST(TriMulOracle, BoundsUnderflowOfGates) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](Input input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
@@ -132,8 +140,10 @@ TEST(TriMulOracle, BoundsUnderflowOfGates) {
   expect_bounded(sized(384, kChannels, kHidden), change);
 }
 
-// left is less than half of 2^-149 by its gate, right is large; and products of both are.
+// left is below half of 2^-149 because of its gate, and right is large. Then products of both are.
 TEST(TriMulOracle, BoundsUnderflowOfFactorsAndProducts) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 2;
   for (const bool is_product : {false, true}) {
     const auto change = [is_product](Input input, int64_t e, float& value) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// trimul on a GPU: how exact split factors are; and sizes that no fuzzed case has: planes of several tiles of 128 rows, odd
-// numbers of them, of their halves and of the boxes that they leave as, in clusters whose tiles share columns and in
-// others; so many planes that a block takes several tiles, after odd and even numbers of boxes; as many channels as the
-// paths serve; hidden of more than 2^31 elements; and the data on which other kernels return NaN.
+// trimul on a GPU. How exact split factors are, and sizes that no fuzzed case has: planes of
+// several tiles of 128 rows, with odd numbers of tiles, of their halves and of the boxes that they
+// are written as, in clusters whose tiles share columns and in others; so many planes that a block
+// takes several tiles, after odd and even numbers of boxes; the most channels that the paths serve;
+// hidden of more than 2^31 elements; and data on which other kernels return NaN.
 #include "properties/core/judge.h"
 #include "properties/core/random.h"
 #include "properties/self/gpu.h"
@@ -34,8 +35,8 @@ Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t 
           .dims = {{"b", b}, {"n", n}, {"c", c}, {"h", h}, {"mask", 1}}};
 }
 
-// 2e-6 is asked of split factors, however many terms their sums have. Sums of all terms at once had errors of 3.2e-6 at
-// B2 N256 C384 H128 on an H200: a tensor core truncates each addition.
+// Split factors must keep 2e-6 for sums of any number of terms. Sums of all terms at once had
+// errors of 3.2e-6 at B2 N256 C384 H128 on an H200, since a tensor core truncates each addition.
 TEST_F(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
   const Op& op = registry().op("trimul");
   for (const std::string_view path : {"cuda.f32", "cuda.f32_cublaslt"}) {
@@ -65,12 +66,13 @@ TEST_F(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
   for (const int64_t n :
        {127, 128, 129, 160, 192, 193, 255, 256, 257, 320, 385, 400, 511, 512, 513, 1024, 1025, 1152})
     expect_pass(n < 300 ? 2 : 1, n, 3 + n % 2);
-  // 500 tiles or more, beside 132 blocks with tiles of 256 columns, 264 with tiles of 128.
+  // At least 500 tiles, for 132 blocks with tiles of 256 columns or 264 blocks with tiles of 128.
   for (const int64_t n : {160, 193, 256}) expect_pass(2, n, 140);
   for (const int64_t n : {32, 65, 96, 128}) expect_pass(4, n, 140);
 }
 
-// 2.2e9 elements of hidden, of many batches and of one. Its oracle takes half of 128 GiB of host memory.
+// hidden has 2.2e9 elements, in many batches and in one. The oracle takes half of 128 GiB of host
+// memory.
 TEST_F(TriMulOnTheGpu, PassesBeyond32Bits) {
   const Op& op = registry().op("trimul");
   for (const Path& path : op.paths) {
@@ -108,8 +110,8 @@ void expect_pass_on_changed(Device& device, const Case& which, const Change& cha
   ASSERT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
 }
 
-// A bias of 6 makes sums over k of 1024 that exceed f16 unscaled; a mean of 10000 standard deviations leaves nothing of
-// E[x^2] - E[x]^2 in f32.
+// With a bias of 6, sums over 1024 k exceed unscaled f16. With a mean of 10000 standard deviations
+// nothing is left of E[x^2] - E[x]^2 in f32.
 TEST_F(TriMulOnTheGpu, PassesWhereOthersReturnNaN) {
   const auto normal = [](Input input, int64_t e) {
     return static_cast<float>(CounterRandom(1, input).normal(static_cast<uint64_t>(e)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain loop of trimul that rounds where a recipe says, and what the oracle holds of it.
+// A plain loop of trimul that rounds where a recipe says, and its comparison with the oracle.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline Recipe recipe_of(Factor factor, DType intermediate) {
   return {DType::kF32, DType::kF32, DType::kF32, factor, intermediate};
 }
 
-// To so many significant bits, to nearest or toward zero.
+// Rounds to `bits` significant bits, to nearest or toward zero.
 inline double rounded(int bits, double value) {
   if (!std::isfinite(value)) return value;
   const uint64_t all = std::bit_cast<uint64_t>(value), unit = uint64_t{1} << (53 - bits);
@@ -31,7 +31,7 @@ inline double rounded(int bits, double value) {
 inline double truncated(int bits, double value) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(value) & ~((uint64_t{1} << (53 - bits)) - 1));
 }
-// To nearest in a format of f32's range, whose subnormal numbers have fewer bits.
+// Rounds to nearest in a format with the range of f32, whose subnormal numbers have fewer bits.
 inline double rounded_in_range(int bits, double value) {
   if (!std::isfinite(value) || value == 0) return value;
   const int available = std::min(bits, bits + std::ilogb(value) + 126);
@@ -40,11 +40,12 @@ inline double rounded_in_range(int bits, double value) {
                            : std::ldexp(std::nearbyint(std::ldexp(value, -last)), last);
 }
 
-// How a loop adds up products: without an error, to f32, or to 24 bits toward zero. Split factors have three each.
+// How a loop adds up products: without an error, in f32, or in 24 bits toward zero. Split factors
+// have three products each.
 enum class Sums : uint8_t { kExact, kRounded, kTruncated };
 
-// Rounds factors to 11 or 8 bits, and what lies between the steps if that is no f32; of sums what `sums` says, and the first
-// norm in f32 where it says kRounded.
+// Rounds factors to 11 or 8 bits, and tensors between the steps if the recipe does not keep them in
+// f32. `sums` says how sums are rounded; with kRounded the first norm is in f32.
 class Loop {
  public:
   Loop(const Dims& dims, std::vector<ConstTensorView> inputs, const Recipe& recipe, Sums sums = Sums::kExact)
@@ -64,7 +65,7 @@ class Loop {
     if (dims["mask"] == 0) inputs_[kMask].assign(static_cast<size_t>(b_ * n_ * n_), 1);
   }
 
-  // Of the first elements, `count` at most.
+  // At most the first `count` elements.
   std::vector<double> out(int64_t count = INT64_MAX) const {
     std::vector<double> left, right, gate, result;
     for (int64_t edge = 0; edge < b_ * n_ * n_; ++edge) {
@@ -138,7 +139,7 @@ class Loop {
     return values;
   }
 
-  // Of parts of 32 terms, and of those sums, in f32.
+  // A sum in f32 of parts of 32 terms, and of their sums.
   static float sum_in_f32(const std::vector<float>& terms) {
     float sum = 0;
     for (size_t begin = 0; begin < terms.size(); begin += 32) {
@@ -149,7 +150,7 @@ class Loop {
     return sum;
   }
 
-  // As the contract says, with deviations from the first value and products with 1/C.
+  // A norm as in the contract, with deviations from the first value and multiplications by 1/C.
   std::vector<double> normalised_in_f32(const std::vector<double>& values) const {
     const float share = 1 / static_cast<float>(c_);
     std::vector<float> deviations, squares;
@@ -211,7 +212,7 @@ inline Problem changed(const Case& which, const Change& change) {
   return problem;
 }
 
-// Of the first elements of out, `count` at most.
+// At most the first `count` elements of out.
 inline std::vector<Expected> expected_of(const Problem& problem, const Recipe& recipe,
                                          int64_t count = INT64_MAX) {
   Question question = problem.question();
@@ -225,7 +226,7 @@ inline std::vector<Expected> expected_of(const Problem& problem, const Recipe& r
   return expected;
 }
 
-// What a loop that rounds as `done` says gets wrong in the eyes of `recipe`.
+// Compares a loop that rounds as `done` says with what the oracle expects of `recipe`.
 inline Comparison compare_loop(const Recipe& recipe, const Recipe& done, const Case& which,
                                const Change& change = {}, int64_t count = INT64_MAX,
                                Sums sums = Sums::kExact) {
@@ -265,10 +266,11 @@ inline void expect_bounded(const Case& which, const Change& change) {
   EXPECT_EQ(of_path.wrong, 0) << "path: " << of_path.max_error_over_bound;
 }
 
-// A problem of which only a few tensors are not 0, 1 where they multiply: N nodes, one batch.
+// A problem with N nodes and one batch in which only a few tensors are not 0. Tensors that multiply
+// are 1.
 struct Sparse {
   int64_t n, c, h;
-  Change change;  // sees 0, or 1 in mask and weights of norms
+  Change change;  // applied to 0, or to 1 in the mask and in weights of norms
   Case sized() const { return test::sized(n, c, h); }
   Change all() const {
     return [change = change](Input input, int64_t e, float& value) {

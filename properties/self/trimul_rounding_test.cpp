@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of trimul where roundings are not independent: of values that are closer than a unit of the format, of equal
-// weights, of sums that are truncated.
+// The oracle of trimul where roundings are not independent: of values closer than a unit of the
+// format, of equal weights, of truncated sums.
 #include <cmath>
 #include <cstdint>
 
@@ -26,7 +26,7 @@ Case sized(int64_t n, int64_t c, int64_t h) {
   return test::sized(n, c, h, 0);
 }
 
-// Gates of left and right are one half; pairs of weights are opposite numbers of the format.
+// Gates of left and right are 1/2. Pairs of weights are opposite numbers of the format.
 void set_weights(Input input, int64_t e, float& value) {
   const CounterRandom random(1, input);
   if (input == kLeftProj || input == kRightProj)
@@ -44,8 +44,9 @@ void expect_bounded(Factor factor, DType between, const Case& which, const Chang
   EXPECT_EQ(c.wrong, 0) << recipe.to_string() << ": " << c.max_error_over_bound;
 }
 
-// xn differs from edge to edge by less than a unit of the format: all edges round it alike.
+// xn differs from edge to edge by less than a unit of the format, so all edges round it alike.
 TEST(TriMulOracle, BoundsValuesCloserThanAUnit) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (float spread : {1e-7f, 1e-5f, 1e-3f, 0.1f}) {
     const auto change = [spread](Input input, int64_t e, float& value) {
       const CounterRandom random(1, input);
@@ -60,8 +61,8 @@ TEST(TriMulOracle, BoundsValuesCloserThanAUnit) {
   }
 }
 
-// xn of one edge differs from channel to channel by less than a unit of the format, or by a few: the gate of the output
-// sums up what all channels of a kind round alike.
+// xn of one edge differs from channel to channel by less than a unit of the format, or by a few
+// units. Channels of a kind round alike, and the gate of the output adds up their errors.
 TEST(TriMulOracle, BoundsChannelsCloserThanAUnit) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const auto change = [seed](Input input, int64_t e, float& value) {
@@ -80,8 +81,8 @@ TEST(TriMulOracle, BoundsChannelsCloserThanAUnit) {
   }
 }
 
-// Each addition loses up to a unit of the sum, toward zero: the first weight is large, the others take little from it. z is
-// its bias.
+// Each addition loses up to a unit of the sum, toward zero. The first weight is large, the others
+// take little from it. z is its bias.
 TEST(TriMulOracle, BoundsTruncatedSums) {
   const auto last = [](Input input, int64_t e, float& value) {
     if (input == kToOutNormWeight || input == kOutGate) value = 0;
@@ -92,7 +93,8 @@ TEST(TriMulOracle, BoundsTruncatedSums) {
   expect_bounded(Factor::kTF32x3, DType::kF32, sized(2, 4, 256), last, Sums::kTruncated);
 }
 
-// So does a projection: its first terms add up to 1.04 or -1.04, of which all but 0.05 goes away with the last ones.
+// Additions of a projection lose likewise. Its first terms add up to 1.04 or -1.04, and the last
+// ones leave 0.05 of that.
 TEST(TriMulOracle, BoundsProjectionsThatAreTruncated) {
   for (const int64_t channels : {64, 384, 768}) {
     const auto change = [channels](Input input, int64_t e, float& value) {
@@ -115,8 +117,9 @@ TEST(TriMulOracle, BoundsProjectionsThatAreTruncated) {
   }
 }
 
-// x in steps of 2^-8 but for the first channel: deviations from that one have all the same part of a unit of their sums, and
-// additions lose it again and again, at all edges alike. Left, whose weights are equal, is nothing but the mean's error.
+// x has steps of 2^-8 except in the first channel. All deviations from that channel have the same
+// part of a unit of their sums. Additions lose it again and again, at all edges alike. left has
+// equal weights, so it is nothing but the error of the mean.
 TEST(TriMulOracle, BoundsMeansWhoseSumsRoundAlike) {
   const int64_t channels = 384;
   const auto change = [](Input input, int64_t e, float& value) {
@@ -134,8 +137,9 @@ TEST(TriMulOracle, BoundsMeansWhoseSumsRoundAlike) {
     expect_bounded(Factor::kStored, DType::kF32, sized(nodes, channels, 8), change, Sums::kRounded);
 }
 
-// What a truncated sum loses depends on where it lies between two powers of two: p is just above one where right is
-// positive, and just below where right is negative, in every other channel. hidden cancels, and what p loses does not.
+// The loss of a truncated sum depends on its place between two powers of two. p is just above one
+// where right is positive, and just below where right is negative, in every other channel. hidden
+// cancels, but the losses of p do not.
 TEST(TriMulOracle, BoundsProjectionsThatAreTruncatedFromEdgeToEdge) {
   for (const int64_t nodes : {8, 32}) {
     const int64_t channels = 384;
@@ -163,8 +167,8 @@ TEST(TriMulOracle, BoundsProjectionsThatAreTruncatedFromEdgeToEdge) {
   }
 }
 
-// Both sides are 0 but for what rounding their weights makes of them, which is the same at all edges: hidden is the product
-// of two such errors.
+// Both sides would be 0, but rounding their weights leaves an error, the same at all edges. hidden
+// is the product of two such errors.
 TEST(TriMulOracle, BoundsProductsOfErrorsOfWeights) {
   const int64_t channels = 64;
   const auto change = [&](Input input, int64_t e, float& value) {
@@ -174,7 +178,7 @@ TEST(TriMulOracle, BoundsProductsOfErrorsOfWeights) {
     if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias) value = 0;
     if (input == kToOutNormWeight) value = 1;
     if (input != kLeftProj && input != kRightProj) return;
-    // Of a pair that adds up to nearly 0 one is rounded up and one down.
+    // In a pair that adds up to nearly 0, one is rounded up and one down.
     const double between =
         128.5 + std::floor(127 * CounterRandom(1, input).uniform(static_cast<uint64_t>(e / 2)));
     const double side = pair < 8 * (h + 1) || pair % 2 == 1 ? 0x1p-10 : -0x1p-10;
@@ -184,8 +188,9 @@ TEST(TriMulOracle, BoundsProductsOfErrorsOfWeights) {
     expect_bounded(Factor::kBF16, DType::kBF16, sized(nodes, channels, 4), change);
 }
 
-// One side is 0 but for what rounding its weights makes of it, by channels without a norm.weight; the other one but for what
-// rounding xn does, by weights that are equal in triples of channels whose xn adds up to 0.
+// One side would be 0, but rounding its weights leaves an error, in channels without a norm.weight.
+// The other side would be 0, but rounding xn leaves an error: its weights are equal in triples of
+// channels whose xn adds up to 0.
 TEST(TriMulOracle, BoundsErrorsOfWeightsTimesThoseOfTheOtherSide) {
   const int64_t channels = 24, half = channels / 2;
   for (const bool is_left : {true, false}) {
@@ -214,9 +219,12 @@ TEST(TriMulOracle, BoundsErrorsOfWeightsTimesThoseOfTheOtherSide) {
   }
 }
 
-// Terms of the projections of left and right are positive in one half of the channels, and their opposites in the other:
-// partial sums grow with the number of terms. The smaller the spread of xn, the more of p cancels.
+// Terms of the projections of left and right are positive in one half of the channels and opposite
+// in the other. Partial sums grow with the number of terms. The smaller the spread of xn, the more
+// of p cancels.
 TEST(TriMulOracle, BoundsProjectionsOfSortedTerms) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   struct Sorted {
     Factor factor;
     Sums sums;
@@ -242,10 +250,11 @@ TEST(TriMulOracle, BoundsProjectionsOfSortedTerms) {
   }
 }
 
-// Terms of hidden whose first half has the other sign than the second one have partial sums as large as the sums of
-// magnitudes, which lose more than those of terms whose signs alternate. So do, if less, terms that go to -X early and to X
-// late, whose last partial sums are 2X, and the same in the opposite order, whose first ones are. All terms of a channel
-// have one sign but for the mask's.
+// If the first half of hidden's terms has the opposite sign of the second, partial sums are as
+// large as the sums of magnitudes. They lose more than sums of terms with alternating signs. Terms
+// that go to -X early and to X late lose less than that, but also more: their last partial sums are
+// 2X. In the opposite order the first ones are. All terms of a channel have one sign, apart from
+// the mask's.
 TEST(TriMulOracle, BoundsTruncatedSumsOfSortedTerms) {
   Case which = sized(256, 16, 8);
   which.dims = {{"b", 1}, {"n", 256}, {"c", 16}, {"h", 8}, {"mask", 1}};
@@ -275,7 +284,7 @@ TEST(TriMulOracle, BoundsTruncatedSumsOfSortedTerms) {
   }
 }
 
-// The mean of the bounds at the edges of the first node: on the diagonal and beside it.
+// The mean bound at the edges of the first node, on the diagonal and beside it.
 struct Bounds {
   double diagonal = 0, others = 0;
 };
@@ -293,7 +302,7 @@ Bounds bounds_of(const Case& which, const Change& change) {
   return bounds;
 }
 
-// Where left and right have the same weights they are equal on the diagonal, and rounded alike.
+// If left and right have the same weights, they are equal on the diagonal and rounded alike.
 TEST(TriMulOracle, BoundsSidesThatAreEqual) {
   const auto sides = [](bool is_equal) {
     return [is_equal](Input input, int64_t e, float& value) {
@@ -309,7 +318,7 @@ TEST(TriMulOracle, BoundsSidesThatAreEqual) {
   EXPECT_GT(equal.diagonal / nearly.diagonal, 1.01 * equal.others / nearly.others);
 }
 
-// Weights of a row that are nearly equal err as equal ones do.
+// Nearly equal weights of a row err as equal ones do.
 TEST(TriMulOracle, BoundsWeightsCloserThanAUnit) {
   for (bool is_last : {false, true}) {
     const auto weights = [is_last](double spread) {
@@ -341,7 +350,8 @@ TEST(TriMulOracle, BoundsLastWeightsThatAreThoseOfAProjection) {
   EXPECT_GT(bounds_of(which, weights(true)).others, 1.05 * bounds_of(which, weights(false)).others);
 }
 
-// z is its gate, which is 1 but for e^-16 or less: storing it in bf16 is exact nearly, not wrong by half a unit.
+// z is its gate, which is within e^-16 of 1. Storing it in bf16 is nearly exact, not wrong by half
+// a unit.
 TEST(TriMulOracle, KnowsGatesNearOne) {
   const auto change = [](Input input, int64_t e, float& value) {
     if (input == kNormWeight) value *= 1e-3f;
@@ -359,8 +369,8 @@ TEST(TriMulOracle, KnowsGatesNearOne) {
   for (size_t c = 0; c < in_f32.size(); ++c) EXPECT_LT(in_bf16[c].bound, 2 * in_f32[c].bound) << c;
 }
 
-// Where few errors add up, what their products may reach is noise like the errors themselves: no bound is closer than twice
-// the noise, and some are nearly as close.
+// If few errors add up, their products are noise like the errors themselves. No bound is closer
+// than twice the noise, and some are nearly as close.
 TEST(TriMulOracle, BoundsFewErrorsByNoMoreThanTwiceTheNoise) {
   double closest = 0;
   for (int64_t n : {1, 2}) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of trimul on problems of which only a few tensors are not 0, made so that one error shows: underflow that meets
-// other errors, sigmas that grow, roundings of what is wrong already, overflow on the way to a result within the range.
+// The oracle of trimul on problems in which only a few tensors are not 0, so that one error shows:
+// underflow combined with other errors, sigmas that grow, roundings of values that are wrong
+// already, overflow on the way to a result within the range.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -32,12 +33,13 @@ void expect_loop_bounded(Factor factor, const Sparse& problem) {
   EXPECT_EQ(of_loop.wrong, 0) << name_of(factor) << ": " << of_loop.max_error_over_bound;
 }
 
-// The first channel of xn is 2^-70, the others are about +-1.002 * 2^-137, or 2^-136 and 0 as factors in tf32.
+// The first channel of xn is 2^-70, the others are about +-1.002 * 2^-137, or 2^-136 and 0 as
+// factors in tf32.
 float about_half_of_the_smallest(int64_t c) {
   return c == 0 ? 0x1p-80f : static_cast<float>((1 + sign_of(c) * 0.002) * 0x1p-137);
 }
 
-// left is 1.008 * 2^-137, and so is 2^-136 as a factor; right is what xn lost.
+// left is 1.008 * 2^-137, which is 2^-136 as a factor. right is what xn lost.
 TEST(TriMulOracle, BoundsProductsOfUnderflowOfBothSides) {
   for (const int64_t n : {1, 4}) {
     const Sparse problem{n, 257, 64, [](Input input, int64_t e, float& value) {
@@ -55,7 +57,7 @@ TEST(TriMulOracle, BoundsProductsOfUnderflowOfBothSides) {
   }
 }
 
-// y is what left lost, its gate what xn lost.
+// y is what left lost, and its gate is what xn lost.
 TEST(TriMulOracle, BoundsProductsOfUnderflowAndTheGatesError) {
   constexpr int64_t kChannels = 769, kHiddenChannels = 8;
   const Sparse problem{1, kChannels, kHiddenChannels, [](Input input, int64_t e, float& value) {
@@ -80,7 +82,7 @@ TEST(TriMulOracle, BoundsProductsOfUnderflowAndTheGatesError) {
   expect_loop_bounded(Factor::kTF32x3, problem);
 }
 
-// p is 0, but not with what xn lost; what a path has of it is no factor.
+// p is 0, but not after the losses of xn. What a path gets for p is no factor.
 TEST(TriMulOracle, BoundsUnderflowWherePCancels) {
   constexpr int64_t kParts = 64, kChannels = 4 * kParts + 2;
   const Sparse problem{1, kChannels, 64, [](Input input, int64_t e, float& value) {
@@ -101,7 +103,7 @@ TEST(TriMulOracle, BoundsUnderflowWherePCancels) {
   expect_loop_bounded(Factor::kTF32x3, problem);
 }
 
-// The mean of a row and its normalised deviations underflow before large weights.
+// The mean of a row and its normalised deviations underflow before they meet large weights.
 TEST(TriMulOracle, BoundsUnderflowBeforeTheWeightsOfTheNorms) {
   for (const float first : {0.0f, -0x1p-149f}) {
     const auto change = [first](Input input, int64_t e, float& value) {
@@ -127,7 +129,7 @@ TEST(TriMulOracle, BoundsUnderflowBeforeTheWeightsOfTheNorms) {
   }
 }
 
-// y is large, z is less than half of 2^-149; and a sigmoid that is hardly above 2^-126.
+// y is large, z is below half of 2^-149, and a sigmoid is hardly above 2^-126.
 TEST(TriMulOracle, BoundsUnderflowOfZ) {
   for (const bool is_edge : {false, true}) {
     const Sparse problem{1, 1, 1, [is_edge](Input input, int64_t, float& value) {
@@ -142,12 +144,12 @@ TEST(TriMulOracle, BoundsUnderflowOfZ) {
   }
 }
 
-// One hidden channel, which is not judged, has all of E: underflow makes it larger, and 1/sigma of the others smaller by
-// more than it could become larger.
+// One hidden channel, which is not judged, has all of the error E. Underflow makes it larger, and
+// 1/sigma of the others smaller, by more than it could make 1/sigma larger.
 TEST(TriMulOracle, BoundsSigmasThatGrow) {
   struct Setting {
     int64_t n, h;
-    double squares, units;  // of hidden by eps, of what underflow leaves of left
+    double squares, units;  // of hidden by eps; of left after underflow
   };
   for (const auto& [n, h, squares, units] :
        {Setting{8, 128, 60, 1.51}, {8, 128, 60, 0.51}, {32, 32, 4, 0.51}}) {
@@ -174,7 +176,7 @@ TEST(TriMulOracle, BoundsSigmasThatGrow) {
   }
 }
 
-// xn loses to underflow, all with one sign; the gate, z and the weight are rounded up with it.
+// xn loses to underflow, always with one sign. The gate, z and the weight are rounded up with it.
 TEST(TriMulOracle, BoundsRoundingsOfWhatIsWrongAlready) {
   constexpr int64_t kChannels = 4098;
   const double many = kChannels - 2, gate = rounded(8, 2 * 0.0039 / many * 0x1p100) * 0x1p33;
@@ -197,7 +199,7 @@ TEST(TriMulOracle, BoundsRoundingsOfWhatIsWrongAlready) {
   EXPECT_GT(of_loop.max_error_over_bound, 0.99);
 }
 
-// What may exceed the range of f32 on the way to a result within it, or as a factor.
+// A value may exceed the range of f32 on the way to a result within it, or as a factor.
 TEST(TriMulOracle, IsOpenWhereWhatIsBetweenMayOverflow) {
   const auto is_open = [](Factor factor, Input large, float by) {
     const Sparse problem{1, 1, 2, [=](Input input, int64_t e, float& value) {

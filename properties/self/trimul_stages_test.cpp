@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of trimul's oracle by themselves, held against plain loops.
+// Each stage of trimul's oracle, compared with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ Units units_of(Factor factor) {
   return {{DType::kF32, DType::kF32, DType::kF32, factor, DType::kF32}, {}};
 }
 
-// Of terms that go to -X early and to X late the last partial sums are 2X; in the opposite order the first ones are.
+// If terms go to -X early and to X late, the last partial sums are 2X. In the opposite order the
+// first ones are.
 TEST(TriMulOracle, KnowsPartialSumsOfProjectionsInBothDirections) {
   constexpr size_t kTerms = 64;
   std::vector<float> weights(2 * kTerms);
@@ -48,8 +49,8 @@ TEST(TriMulOracle, KnowsPartialSumsOfProjectionsInBothDirections) {
 
 struct Sums {
   double whole = 0;  // p^2 + sum of squared terms
-  double partial =
-      0;  // the larger mean square of partial sums from either end, each `step`th of which is known
+  // The larger mean square of partial sums from either end. Each `step`th one is known.
+  double partial = 0;
 };
 Sums sums_of(const std::vector<double>& terms, size_t step = 1) {
   double squares = 0, p = 0, first = 0, last = 0, known = 0, sum = 0;
@@ -113,7 +114,7 @@ Value projected(const Projection& w, int64_t row, const Edge& e, const std::vect
   return value;
 }
 
-// Numbers that have nothing to do with each other; of the weights some are equal, and some of these numbers of any format.
+// Independent numbers. Some weights are equal, and some are numbers of any format.
 void expect_projected(const Units& units, int64_t rows, int64_t channels, bool has_fixed) {
   std::vector<float> weights;
   for (int64_t i = 0; i < rows * channels; ++i)
@@ -161,8 +162,9 @@ TEST(TriMulOracle, ProjectsAsAPlainLoopDoes) {
   }
 }
 
-// Below 256 terms all partial sums are known, from there on each eighth one: what is said of them is never less than they
-// are, and more by what the header derives. Of kind 0 they are large on average and larger between those that are known.
+// Below 256 terms all partial sums are known, from there on every eighth. The estimate is never
+// less than they are, and more by what the header derives. With kind 0 they are large on average,
+// and larger between the known ones.
 TEST(TriMulOracle, KnowsPartialSumsOfManyProducts) {
   for (size_t n : {1, 7, 8, 255, 256, 257, 261, 263, 1000}) {
     for (int kind = 0; kind < 3; ++kind) {
@@ -190,7 +192,7 @@ TEST(TriMulOracle, KnowsPartialSumsOfManyProducts) {
   }
 }
 
-// RowCache that were dropped are computed anew; one that is in use outlives its being dropped.
+// Dropped rows of the RowCache are computed anew. A row in use outlives being dropped.
 TEST(TriMulOracle, KeepsAsManyRowsAsFit) {
   constexpr size_t kRows = 10, kKept = 4;
   RowCache rows(kRows, kKept);

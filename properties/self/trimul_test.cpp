@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle of trimul for recipes with factors of 8 and 11 bits, held against a plain loop that rounds where they say,
-// and what its stages add to the error.
+// Marks: threads
+// The oracle of trimul for recipes with factors of 8 and 11 bits, compared with a plain loop that
+// rounds where they say. Also what its stages add to the error.
 #include "oracles/trimul/trimul.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <numeric>
 #include <span>
 
+#include "kernels/core/build.h"
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/compare.h"
 #include "properties/core/fuzz.h"
@@ -33,8 +35,11 @@ using test::recipe_of;
 using test::rounded;
 using test::Sums;
 
-// A path that rounds to 16 bits as its recipe says is right, and not ten times better than its recipe.
+// A path that rounds to 16 bits as its recipe says is right, and not ten times better than its
+// recipe.
 TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (const auto& [factor, dtype] : {std::pair{Factor::kF16, DType::kF16}, {Factor::kBF16, DType::kBF16}}) {
     for (uint64_t seed = 0; seed < 4; ++seed) {
       const Comparison c =
@@ -47,8 +52,9 @@ TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
   }
 }
 
-// In formats of f32's range, which nothing is scaled for.
+// In formats with the range of f32, where nothing is scaled.
 TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Recipe& recipe :
        {recipe_of(Factor::kBF16, DType::kBF16), recipe_of(Factor::kTF32, DType::kF32)}) {
     const auto expect_bounded = [&](const Change& change) {
@@ -65,8 +71,9 @@ TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
   }
 }
 
-// xn is nearly its bias, whose rounding is that of all edges; the weights are numbers of the format.
+// xn is nearly its bias, so all edges round it alike. The weights are numbers of the format.
 TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   const Recipe recipe = recipe_of(Factor::kTF32, DType::kF32);
   Case which = problem_of(140, 1);
   which.dims = {{"b", 1}, {"n", 140}, {"c", 16}, {"h", 4}, {"mask", 0}};
@@ -85,8 +92,9 @@ TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
   EXPECT_EQ(c.wrong, 0) << c.max_error_over_bound;
 }
 
-// Edges of padding are equal, but their errors are nothing.
+// Edges of padding are equal, but they have no errors.
 TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Recipe& recipe :
        {recipe_of(Factor::kStored, DType::kF32), recipe_of(Factor::kBF16, DType::kBF16)}) {
     const Case which = problem_of(16, 0);
@@ -109,6 +117,7 @@ TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
 
 // f16 scales each batch by its own mask.
 TEST(TriMulOracle, BoundsDoNotDependOnMasksOfOtherBatches) {
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   Case which = problem_of(8, 0);
   which.dims = {{"b", 2}, {"n", 8}, {"c", 32}, {"h", 32}, {"mask", 1}};
   const auto second_batch = [&](float factor) {
@@ -123,7 +132,7 @@ TEST(TriMulOracle, BoundsDoNotDependOnMasksOfOtherBatches) {
   for (size_t e = 0; e < expected.size(); ++e) EXPECT_EQ(expected[e].bound, beside_large[e].bound);
 }
 
-// Integers are numbers of the format: as weights they are not rounded, also where gates are saturated.
+// Integers are numbers of the format. As weights they are not rounded, even if gates are saturated.
 TEST(TriMulOracle, BoundsOfIntegersAreLessThanValues) {
   Case which = problem_of(9, 483067);
   which.dims = {{"b", 1}, {"n", 9}, {"c", 9}, {"h", 80}, {"mask", 1}};
@@ -142,14 +151,18 @@ Case large_problem(int64_t batches = 1) {
 }
 
 TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   const Recipe recipe = recipe_of(Factor::kBF16, DType::kBF16);
   const Comparison c = compare_loop(recipe, recipe, large_problem(), {}, 48 * 128);
   EXPECT_EQ(c.wrong, 0) << c.max_error_over_bound;
   EXPECT_GT(c.max_error_over_bound, 0.05);  // 0.006 without
 }
 
-// Weights that lie 0.49 of a unit above a number of the format, by signs that all edges have.
+// Weights lie 0.49 of a unit above a number of the format. All edges have the same signs.
 TEST(TriMulOracle, BoundsAlikeWeightsOfLargeProblems) {
+  SLOW;
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Factor factor : {Factor::kBF16, Factor::kF16, Factor::kTF32}) {
     const double unit = factor == Factor::kBF16 ? 0x1p-7 : 0x1p-10;
     const auto change = [unit](Input input, int64_t e, float& value) {
@@ -179,7 +192,7 @@ TEST(TriMulOracle, RejectsFactorsOf16BitsInPathsOfF32) {
   EXPECT_GT(c.wrong, 0);
 }
 
-// A path that the loop stands in for: what it is judged by is the recipe.
+// A path that the loop stands in for. The recipe judges it.
 template <Factor kFactor, DType kBetween>
 Path stand_in() {
   Path path = registry().op("trimul").path("cpu");
@@ -217,12 +230,14 @@ void expect_shares_to_add_up() {
     shared_bound += share.bound;
     shared_variance += share_variance;
   }
-  // Square roots of sums are less than the sums of the roots; the rest is of second order.
+  // Square roots of sums are less than sums of the roots. The rest is of second order.
   EXPECT_GE(shared_bound, bound / 2) << recipe.to_string();
   EXPECT_GE(shared_variance, variance / 2) << recipe.to_string();
   EXPECT_LE(shared_variance, variance * 2) << recipe.to_string();
 }
 TEST(TriMulOracle, SharesOfItsStagesAddUp) {
+  SLOW;
+  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   expect_shares_to_add_up<Factor::kStored, DType::kF32>();
   expect_shares_to_add_up<Factor::kF16, DType::kF16>();
   expect_shares_to_add_up<Factor::kTF32, DType::kF32>();
@@ -262,19 +277,27 @@ void expect_right() {
   EXPECT_GT(passed, 200);
 }
 TEST(TriMulOracle, PathsOfF16AreRight) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kF16, DType::kF16>();
 }
 TEST(TriMulOracle, PathsOfBF16AreRight) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kBF16, DType::kBF16>();
 }
 TEST(TriMulOracle, PathsOfTF32AreRight) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kTF32, DType::kF32>();
 }
 TEST(TriMulOracle, PathsOfSplitTF32AreRight) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_right<Factor::kTF32x3, DType::kF32, Sums::kTruncated>();
 }
 
-// Without CUDA there are no paths with these recipes: the CPU path stands in, as in FuzzEveryOp.
+// Without CUDA no path has these recipes. The CPU path stands in, as in FuzzEveryOp.
 template <Factor kFactor, DType kBetween>
 void expect_trusted() {
   FuzzOptions options;
@@ -292,13 +315,15 @@ void expect_large_trusted() {
   EXPECT_EQ(verdict.kind, VerdictKind::kPass) << verdict.reason;
 }
 TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
+  SLOW;
   expect_large_trusted<Factor::kF16, DType::kF16>();
   expect_large_trusted<Factor::kBF16, DType::kBF16>();
   expect_large_trusted<Factor::kTF32, DType::kF32>();
   expect_large_trusted<Factor::kTF32x3, DType::kF32>();
 }
 
-// Where gates are uncertain, errors of weights that are followed through the sum over k may say less than those that are not.
+// If gates are uncertain, following the errors of weights through the sum over k may say less than
+// not following them.
 TEST(TriMulOracle, BoundsOfHeavyTailsMeanSomething) {
   for (const uint64_t seed : {7, 14}) {
     Case which = problem_of(32, seed);
@@ -310,8 +335,11 @@ TEST(TriMulOracle, BoundsOfHeavyTailsMeanSomething) {
   }
 }
 
-// Of a result that is right but for the edges of one first node, which are 0: between which nodes it shows.
+// A result is right except for the edges of one first node, which are 0. Tells between which nodes
+// this shows.
 TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   const Case which = large_problem(2);
   const Path right = stand_in<Factor::kBF16, DType::kBF16>();
   Path wrong = right;
@@ -333,8 +361,11 @@ TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
   }
 }
 
-// Nor a block of them between nodes whose edges have no bounds of all channels at once, in bf16 and with a mask.
+// A block of lost edges is rejected, too, between nodes without bounds of all channels at once, in
+// bf16 and with a mask.
 TEST(TriMulOracle, RejectsLostBlocksOfLargeProblems) {
+  SLOW;
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (const int64_t n : {32, 64}) {
     const Case which = {.op = "trimul",
                         .path = "stand_in",
@@ -356,7 +387,7 @@ TEST(TriMulOracle, RejectsLostBlocksOfLargeProblems) {
   }
 }
 
-// The edges whose bounds come from all channels at once are part of any sample.
+// The edges whose bounds come from all channels at once are part of every sample.
 TEST(TriMulOracle, SamplesOfLargeProblemsHaveTheirSharpestBounds) {
   const std::vector<int64_t> sample = compared_elements({2, 256, 256, 128}, 1, true);
   const auto channels_of = [&](int64_t b, int64_t i, int64_t j) {
@@ -372,12 +403,18 @@ TEST(TriMulOracle, SamplesOfLargeProblemsHaveTheirSharpestBounds) {
   }
 }
 TEST(TriMulOracle, BoundsOfBF16MeanSomething) {
+  if (kHasCuda) GTEST_SKIP() << "BoundsOfEveryRecipeMeanSomething asks the paths themselves";
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kBF16, DType::kBF16>();
 }
 TEST(TriMulOracle, BoundsOfSplitTF32MeanSomething) {
+  if (kHasCuda) GTEST_SKIP() << "BoundsOfEveryRecipeMeanSomething asks the paths themselves";
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kTF32x3, DType::kF32>();
 }
 TEST(TriMulOracle, BoundsOfF16MeanSomething) {
+  if (kHasCuda) GTEST_SKIP() << "BoundsOfEveryRecipeMeanSomething asks the paths themselves";
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   expect_trusted<Factor::kF16, DType::kF16>();
 }
 }  // namespace

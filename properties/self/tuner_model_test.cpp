@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tuner beside a model of it, under random sequences of commands.
+// The tuner against a model of it, under random sequences of commands.
 #include <rapidcheck/state.h>
 
 #include <filesystem>
@@ -18,8 +18,8 @@ using test::kKnown;
 using test::speeds;
 using test::temporary;
 
-// What a tuner is, without its machinery: keys are tuned once until they are forgotten, and each launch does its work
-// once.
+// A model of the tuner without its machinery: a key is tuned once until it is forgotten, and each
+// launch does its work once.
 struct Model {
   std::map<std::string, bool> tuned;  // by key
   std::optional<std::string> forced;

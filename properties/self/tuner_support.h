@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches and devices that tests of the tuner and of contexts share.
+// Launches and devices for tests of the tuner and of contexts.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ inline const Tunable& speeds() {
   return tunable;
 }
 
-// Takes `wait` milliseconds; adds `source` to each of its buffers, by role.
+// A launch that takes `wait` milliseconds and adds `source` to each of its buffers, by role.
 struct Adder {
   float source = 1;
   float written = -1;
@@ -31,7 +31,7 @@ struct Adder {
   float updated = 10;
   float scratch = 0;
   std::vector<std::string> ran;         // the configurations, in order
-  std::vector<const void*> written_to;  // where `written` lay in each run
+  std::vector<const void*> written_to;  // the address of `written` in each run
 
   Launch launch(std::string key = "k") {
     const auto buffer = [](std::string_view name, Role role, float& value) {
@@ -64,7 +64,7 @@ inline std::filesystem::path temporary(std::string_view name) {
 
 inline const Tunable* const kKnown[] = {&speeds()};
 
-// A device whose streams are all being captured, or that has no memory left.
+// A device with all streams being captured, or with no memory left.
 class BadDevice final : public Device {
  public:
   BadDevice(bool captures, bool is_full) : captures_(captures), is_full_(is_full) {}
@@ -97,7 +97,7 @@ class BadDevice final : public Device {
   uint64_t stream_id(void*) const override { return stream_id_; }
   void start_capture() { captures_ = true; }
   void end_capture() { captures_ = false; }
-  void replace_streams() { ++stream_id_; }  // new ones with the old handles
+  void replace_streams() { ++stream_id_; }  // makes new streams with the old handles
 
  private:
   bool captures_;

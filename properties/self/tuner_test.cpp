@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Marks: threads
 #include "kernels/core/tuner.h"
 
 #include <tbb/global_control.h>
@@ -73,7 +74,8 @@ TEST(Tuner, PrunesWithReasons) {
               AllOf(HasSubstr("test_speeds"), HasSubstr("wait=3: nothing fits")));
 }
 
-// A key that lacks something costs time only: a choice that does not fit the call at hand is not used.
+// A key that lacks something costs time only, since a choice that does not fit the call is not
+// used.
 TEST(Tuner, TunesAgainWhereItsChoiceDoesNotFit) {
   Tuner tuner(cpu());
   Adder adder;
@@ -123,7 +125,7 @@ TEST(Tuner, WithoutMemoryForTrialsRunsTheFirstThatFits) {
   tuner.run(adder.launch());
   EXPECT_THAT(adder.ran, ElementsAre("wait=3"));
   EXPECT_EQ(tuner.trials(), 0);
-  // It was not timed, so nobody else should trust it.
+  // It was not timed, so it is not saved for others.
   const auto file = temporary("untimed.json");
   tuner.save(file);
   Tuner other(cpu());
@@ -132,7 +134,7 @@ TEST(Tuner, WithoutMemoryForTrialsRunsTheFirstThatFits) {
   std::filesystem::remove(file);
 }
 
-// A capture after a call finds a choice, even where that call could not try any.
+// A capture after a call finds a choice, even if that call could not run trials.
 TEST(Tuner, ACallWithoutMemoryForTrialsMayBeCaptured) {
   BadDevice device(false, true);
   Tuner tuner(device);
@@ -158,8 +160,8 @@ TEST(Tuner, ThreadsShareOneChoice) {
   }
 }
 
-// The lock of a key is held while its launch waits for its own parallel work; other work that needs the same lock must not
-// come up on the waiting thread.
+// The lock of a key is held while its launch waits for its own parallel work. The waiting thread
+// must not start other work that needs the same lock.
 TEST(Tuner, MayBeCalledFromParallelWork) {
   constexpr int kThreads = 8;
   const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kThreads);
@@ -206,7 +208,7 @@ TEST(TunerFile, CarriesChoices) {
   std::filesystem::remove(file);
 }
 
-// Changes a saved file by replacing a text, and returns what loading it leaves out.
+// Replaces a text in a saved file, and returns what loading the file leaves out.
 std::vector<std::string> loaded_after(std::string_view text, std::string_view replacement, int64_t trials) {
   const auto file = temporary("changed.json");
   Tuner tuner(cpu());

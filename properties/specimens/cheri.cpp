@@ -44,14 +44,14 @@ using enum Own;
 
 constexpr int64_t kBlock = 32;  // [rows]
 
-// The convolution of one example, in f32, and what is normalised with.
+// The convolution of one example, in f32, and the statistics that normalise it.
 struct Normalised {
   std::vector<float> conv;  // (L, C)
   double mean = 0;
   double rstd = 0;
 };
 
-// Statistics of values, as the fault wants them.
+// The statistics of values, with the fault.
 Normalised normalised(std::vector<float> conv, std::span<const float> counted, const Fault<Own>& fault) {
   Normalised result{.conv = std::move(conv)};
   const auto count = static_cast<double>(counted.size());
@@ -94,7 +94,7 @@ struct Convolution {
         fault(planted),
         math(planted) {}
 
-  // Where tap k of row l reads; -1 for padding.
+  // The row that tap k of row l reads; -1 for padding.
   int64_t row_of(int64_t l, int64_t k) const {
     const bool is_outside = k == 0 ? l < dilation : k == 2 && dilation >= rows - l;
     if (!is_outside) return l + (k - 1) * dilation;
@@ -142,7 +142,7 @@ struct Convolution {
     for (size_t i = 0; i < result.size(); ++i) {
       double mean = example.mean, rstd = example.rstd;
       const size_t block = static_cast<size_t>(kBlock * channels);
-      if (fault == kStatisticsTooEarly) {  // of the blocks that are done by then
+      if (fault == kStatisticsTooEarly) {  // of the blocks done so far
         const size_t done = std::min(result.size(), (i / block + 1) * block);
         const Normalised early = normalised({}, std::span(example.conv).first(done), fault);
         mean = early.mean;

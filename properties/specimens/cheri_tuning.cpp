@@ -14,7 +14,7 @@
 namespace assay::cheri {
 namespace {
 
-// Three configurations that do the same: what is tried is not the point here, but that it is tried.
+// Three configurations that do the same. What matters is that they are tried, not what they are.
 const Tunable& tries() {
   static const Tunable tunable{
       .name = "specimen_tries", .version = 1, .configs = {{{"try", 0}}, {{"try", 1}}, {{"try", 2}}}};
@@ -107,8 +107,8 @@ struct Scratch {
   }
 };
 
-// The launch that turns conv into dconv in place and takes dw from it, tuned as if conv were scratch: each trial works on
-// what the trial before has left, and the real call on what the last one has.
+// The launch that turns conv into dconv in place and computes dw from it. It declares conv as
+// scratch. So each trial works on what the trial before left, and so does the real call.
 template <class T>
 void updates_in_trials(const Call& call) {
   const Sizes s(call);
@@ -166,7 +166,7 @@ void updates_in_trials(const Call& call) {
   }
 }
 
-// Sums of each example in accumulators that are zero before the first trial only.
+// The sums of each example are added to accumulators that are zero before the first trial only.
 template <class T>
 void accumulates(const Call& call, Role declared) {
   const Sizes s(call);
@@ -195,9 +195,9 @@ void accumulates(const Call& call, Role declared) {
   normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
 }
 
-// A number that is decided when a key is first seen, and kept: a plan beside the tuner. The tuner itself would not make
-// these faults wrong: it asks whether a kept choice fits the call at hand, and every choice gives the same bits, so that a
-// key that lacks something costs time only.
+// A number decided when a key is first seen, and kept: a plan beside the tuner. In the tuner itself
+// these faults would not give wrong results. It asks whether a kept choice fits the call at hand,
+// and every choice gives the same bits, so a key that lacks something would cost time only.
 int64_t planned(const Call& call, const std::string& key, int64_t decision) {
   const auto held = call.context->derived().get("plan " + key, 8, {{1, nullptr}}, call.stream,
                                                 [&](void* data) { std::memcpy(data, &decision, 8); });
@@ -206,7 +206,8 @@ int64_t planned(const Call& call, const std::string& key, int64_t decision) {
   return kept;
 }
 
-// The halo of a tile is planned from the dilation, under a key without it: taps beyond the halo are taken for padding.
+// The halo of a tile is planned from the dilation, but the key lacks the dilation. Taps beyond the
+// halo count as padding.
 template <class T>
 void plans_without_dilation(const Call& call) {
   const Sizes s(call);
@@ -216,15 +217,15 @@ void plans_without_dilation(const Call& call) {
       planned(call, fmt::format("{} {} {} {}", s.examples, s.rows, s.channels, name_of(call.dtype)), fitting);
   const Scratch scratch(call);
   Call shortened = call;
-  if (s.dilation > halo)
-    shortened.dims.set("dilation", std::max<int64_t>(s.rows, 1));  // no outer tap is inside
+  // No outer tap is inside.
+  if (s.dilation > halo) shortened.dims.set("dilation", std::max<int64_t>(s.rows, 1));
   convolve<T>(shortened, 0, scratch.conv);
   statistics(s, scratch.conv, scratch.mean, scratch.rstd);
   normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
 }
 
-// The elements in 16 bytes are planned from the dtype, under a key without it; the loop for the tail begins where it does
-// for the dtype at hand.
+// The number of elements in 16 bytes is planned from the dtype, but the key lacks the dtype. The
+// loop for the tail begins where it does for the dtype at hand.
 template <class T>
 void plans_without_dtype(const Call& call) {
   const Sizes s(call);
@@ -241,13 +242,13 @@ void plans_without_dtype(const Call& call) {
   normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
 }
 
-// What a copy of a weight is kept under.
+// The key under which a copy of a weight is kept.
 struct Key {
   std::string name;
   uint64_t version;
 };
 
-// The block of the production path, on copies of w1 and w2 that are kept under these keys.
+// The block of the production path, on copies of w1 and w2 kept under these keys.
 void on_kept_copies(const Call& call, const std::function<Key(size_t input)>& key_of) {
   Call on_copies = call;
   std::vector<DerivedTensors::Held> held;
@@ -284,7 +285,7 @@ void keeps_weights_by_address(const Call& call) {
   });
 }
 
-// As above, and w2 may even find the copy of w1.
+// As above; moreover, w2 may find the copy of w1.
 void keeps_weights_by_place(const Call& call) {
   on_kept_copies(call, [&](size_t i) {
     return Key{"weight", reinterpret_cast<uintptr_t>(call.inputs[i].data)};
@@ -298,8 +299,8 @@ void keeps_weights_by_one_version(const Call& call) {
   });
 }
 
-// Where the weights of a version lay is kept, not what they were: equal weights that have moved are read at their old
-// place.
+// The address of a version's weights is kept, not their values: equal weights that have moved are
+// read at their old address.
 void keeps_pointers_to_weights(const Call& call) {
   Call on_kept = call;
   for (size_t i : {kW1, kW2}) {

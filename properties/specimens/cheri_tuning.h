@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implementations of the Cheri ops whose arithmetic is right and whose memory of earlier calls is wrong: in their
-// tuning, in their plans, in their cast weights.
+// Implementations of the Cheri ops with right arithmetic and a wrong memory of earlier calls: in
+// their tuning, in their plans, in their cast weights.
 #pragma once
 
 #include <vector>

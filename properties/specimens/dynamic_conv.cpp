@@ -40,7 +40,7 @@ struct Shape {
 
 constexpr int64_t kChunk = 128;  // [rows]
 
-// x at time t for the row `at`, or nothing where the tap is to be left out.
+// x at time t for the row `at`, or nothing if the tap is left out.
 template <class T>
 std::optional<float> padded(const Elements<T>& x, const Shape& shape, const Planted& fault, int64_t b,
                             int64_t at, int64_t t, int64_t d) {

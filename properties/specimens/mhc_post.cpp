@@ -91,7 +91,7 @@ std::vector<Specimen> specimens() {
         "post and comb are rounded to the storage dtype",
         {DType::kF16, DType::kBF16}}},
   };
-  // One subnormal input hides beneath the other terms of each sum, so that flushing it changes no result visibly.
+  // The other terms of each sum hide a subnormal input, so flushing it changes no result visibly.
   return plant(ops().front(), own, any_loop, {CommonFault::kSubnormalsFlushed});
 }
 

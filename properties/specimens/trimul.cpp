@@ -109,7 +109,7 @@ class Loop {
     return row;
   }
 
-  // Of each projection, the weights as they are loaded: (H, C).
+  // The weights of a projection as they are loaded: (H, C).
   std::vector<float> matrix(size_t which) const {
     const Elements<float> weight = input(which);
     std::vector<float> values;
@@ -141,7 +141,8 @@ class Loop {
         for (int64_t h = 0; h < hidden_; ++h) {
           const size_t at = edge(i, k) + static_cast<size_t>(h);
           for (size_t side = 0; side < 2; ++side) {
-            if (side == 1 && fault_ == kFirstBatchOnly && b > 0) continue;  // right stays that of batch 0
+            // Right stays that of batch 0.
+            if (side == 1 && fault_ == kFirstBatchOnly && b > 0) continue;
             const float m = fault_ == kMaskOnLeftOnly && side == 1 ? 1 : mask(b, i, k);
             const float p = product(projections[side], h, row), g = product(gates[side], h, row);
             factors_[side][at] = fault_ == kMaskOnGate ? p * sigmoid(g * m) : p * sigmoid(g) * m;
@@ -169,7 +170,7 @@ class Loop {
     const Elements<float> weight = input(kToOutNormWeight), bias = input(kToOutNormBias),
                           to_out = input(kToOut);
     const Elements<float> out(call_.outputs[0]);
-    // As a path that keeps hidden in f16 would scale it.
+    // A path that keeps hidden in f16 would scale it like this.
     const double scale = fault_ == kEpsilonNotScaled ? std::exp2(-8) : 1;
     std::vector<float> hidden;
     for (int64_t h = 0; h < hidden_; ++h) {
@@ -243,7 +244,8 @@ std::vector<Specimen> specimens() {
        {"specimen.last_block_of_sum_dropped",
         "terms beyond the last multiple of 8 are left out of the pairwise product, if there is one"}},
   };
-  // There is no 16-bit storage to round products, sums and results to. Subnormal inputs hide beneath eps.
+  // trimul has no 16-bit storage that products, sums and results could be rounded to. eps hides
+  // subnormal inputs.
   return plant(ops().front(), own, loop,
                {kProductsRounded, kSumsRounded, kOutputTruncated, kSubnormalsFlushed});
 }

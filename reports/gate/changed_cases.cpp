@@ -14,8 +14,9 @@ bool is_judged(VerdictKind kind) {
   return kind == VerdictKind::kPass || is_failure(kind);
 }
 
-// Of several runs, of the earlier side the best that was said of a case, of the later one the worst: what passed once and
-// fails once is a new failure, and what was judged once and is not once is gone.
+// A side may have several runs. Of the earlier side the best verdict on a case counts, of the later
+// side the worst. So a case is a new failure if it passed once and fails once, and gone if it was
+// judged once and is missing once.
 enum class Side : uint8_t { kBefore, kAfter };
 using CaseKey = std::tuple<std::string, std::string>;
 
@@ -35,13 +36,13 @@ std::map<CaseKey, const CaseRecord*> cases_of(Runs runs, Side side) {
   return cases;
 }
 
-// Over the cases of a path.
+// Sums over the cases of a path.
 struct PathErrors {
   const CaseRecord* any = nullptr;
   int64_t judged_before = 0, judged_after = 0;
   int64_t shared = 0;  // judged by both sides
-  int64_t absent = 0;  // judged before, and not among the later cases at all
-  int64_t cases = 0;   // passed by both, and with an output whose errors are compared
+  int64_t absent = 0;  // judged before, and not among the later cases
+  int64_t cases = 0;   // passed by both, with an output whose errors are compared
   int64_t outputs = 0;
   double squares_before = 0, squares_after = 0;
   double worst_before = 0, worst_after = 0;
@@ -102,7 +103,7 @@ ErrorChange PathErrors::change(const Limits& limits) const {
   return change;
 }
 
-// A case of the later side, and what the earlier one said of it, if it did.
+// Compares a case of the later side with what the earlier side said of it; `then` may be null.
 void compare_case(const CaseRecord& now, const CaseRecord* then, PathErrors& path, Changes& changes) {
   const VerdictKind kind = now.verdict.kind;
   path.judged_after += is_judged(kind) ? 1 : 0;

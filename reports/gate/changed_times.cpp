@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What the runs of a side say of one time.
+// What the runs of a side say about one time.
 struct Times {
   const CaseRecord* item = nullptr;  // of the last run
   std::vector<double> medians;
@@ -55,7 +55,7 @@ std::map<TimeKey, Times> times_of(Runs runs) {
   return times;
 }
 
-// "NVIDIA H200 with 132 units"; of all runs.
+// The models that a device has in the runs: "NVIDIA H200 with 132 units".
 std::string models_of(Runs runs, const std::string& name) {
   std::set<std::string> models;
   for (const Record& run : runs) {
@@ -108,9 +108,9 @@ std::string reason_untimed(Runs after, const CaseRecord& item) {
 
 void compare_times(Runs before, Runs after, const Limits& limits, Changes& changes) {
   const auto then = times_of(before), now = times_of(after);
-  std::set<std::string> others;  // devices that are not the same
-  std::map<std::pair<std::string, std::string>, std::set<std::string>>
-      missing;  // problems by times and reason
+  std::set<std::string> others;  // devices that are not the same model
+  // Problems by times and reason.
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> missing;
   for (const auto& [key, earlier] : then) {
     const auto& [device, problem, cache] = key;
     if (others.contains(device)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What changes.cpp, changed_times.cpp and changed_cases.cpp share.
+// Functions that changes.cpp, changed_times.cpp and changed_cases.cpp share.
 #pragma once
 
 #include <span>

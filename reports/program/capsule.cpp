@@ -20,7 +20,7 @@ void add_tensors(TensorFile& file, const std::vector<TensorInfo>& infos, const C
   }
 }
 
-// Drawn on the CPU, for a crash may have left the path's own device unusable.
+// They are drawn on the CPU, since a crash may have left the path's device unusable.
 TensorBytes drawn_inputs(const Subject& subject, const Case& which) {
   const auto cpu = open_cpu();
   Problem problem(*subject.op, *subject.path, which, *cpu);
@@ -28,7 +28,7 @@ TensorBytes drawn_inputs(const Subject& subject, const Case& which) {
   return problem.inputs();
 }
 
-// A path that throws has been judged for it, and leaves no outputs.
+// A path that throws leaves no outputs. The verdict has judged it for that.
 void add_outputs_if_any(TensorFile& file, const Subject& subject, const Case& which, Device& device) {
   try {
     Problem problem(*subject.op, *subject.path, which, device);
@@ -39,7 +39,7 @@ void add_outputs_if_any(TensorFile& file, const Subject& subject, const Case& wh
   }
 }
 
-// Without the axes of size 1 at the end of `shape`: the same elements in the same order.
+// The shape without axes of size 1 at its end: the same elements in the same order.
 Extents without_trailing_ones(const Extents& shape) {
   int kept = shape.rank();
   while (kept > 0 && shape[kept - 1] == 1) --kept;
@@ -48,7 +48,7 @@ Extents without_trailing_ones(const Extents& shape) {
   return result;
 }
 
-// The elements of `tensor`, booleans as numbers of `dtype`.
+// The elements of `tensor`. Booleans become numbers of `dtype`.
 std::vector<std::byte> elements_of(const StoredTensor& tensor, DType dtype) {
   if (tensor.dtype) return tensor.bytes;
   return visit(dtype, [&]<class T>(std::type_identity<T>) {
@@ -59,7 +59,7 @@ std::vector<std::byte> elements_of(const StoredTensor& tensor, DType dtype) {
   });
 }
 
-// A name that the op does not have would be a misspelt one of a tensor that may be absent.
+// An unknown name may be the misspelt name of a tensor that may be absent.
 void require_known_names(const TensorFile& file, const Op& op) {
   std::vector<std::string_view> taken;
   for (const TensorInfo& info : op.inputs) taken.push_back(info.name);

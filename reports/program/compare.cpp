@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "reports/render/changes.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
+#include "reports/render/changes.h"
 #include "reports/store/files.h"
 
 namespace assay {
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The records of a side: a file, the run.json of a folder, or those of the folders in it.
+// The records of a side: a file, the run.json of a folder, or the run.json of each folder in it.
 std::vector<Record> read_side(const fs::path& side) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -28,7 +28,8 @@ std::vector<Record> read_side(const fs::path& side) {
   } else {
     for (const fs::directory_entry& entry : fs::directory_iterator(side, error)) {
       if (!entry.is_directory(error)) continue;
-      files.push_back(entry.path() / "run.json");  // a run that left none is no run fewer
+      // a missing run.json is an error, not one run less.
+      files.push_back(entry.path() / "run.json");
     }
     if (error || files.empty())
       throw usage_error("{} holds no run.json, and no folders of runs", side.string());

@@ -42,8 +42,8 @@ int run_doctor(const Options& options) {
                static_cast<double>(machine.memory_bytes) / 0x1p30);
     fmt::print("GPUs      {}\n", gpu_state());
   }
-  const std::vector<std::string> disturbances =
-      timing_disturbances();  // before we load the machine ourselves
+  // Asked before we load the machine ourselves.
+  const std::vector<std::string> disturbances = timing_disturbances();
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();
     const Ceilings ceilings = measure_ceilings(*device);

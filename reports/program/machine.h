@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine and the build, as a record names them, and whether the machine is fit for timing.
+// How a record names the machine and the build, and whether the machine is fit for timing.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace assay {
 ToolRecord tool_record();
 MachineRecord machine_record();  // without devices
 
-// What disturbs timings on this machine now, one sentence each; empty if nothing was found.
+// What disturbs timings on this machine now, one sentence for each thing that was found.
 std::vector<std::string> timing_disturbances();
 
 }  // namespace assay

@@ -29,7 +29,7 @@ std::chrono::duration<double> parse_budget(const std::string& text) {
   return std::chrono::duration<double>(number * seconds);
 }
 
-// "5%", "0.5%"; as a share.
+// "5%", "0.5%", as a share.
 double parse_share(std::string_view option, const std::string& text) {
   double percent = 0;
   const char* text_end = text.data() + text.size();
@@ -68,7 +68,7 @@ void parse_shard(const std::string& text, Options& options) {
   options.shards = n;
 }
 
-// Options as text, before the ones that need a parser of ours.
+// Options as text, for those that need a parser of ours.
 struct RawOptions {
   std::string dtype;
   std::string cases;

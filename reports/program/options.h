@@ -33,7 +33,7 @@ struct Options {
   std::string device = "all";                           // all, cpu, cuda, cuda:k
   int64_t cases = 200;                                  // per path
   std::optional<std::chrono::duration<double>> budget;  // per path; replaces `cases`
-  std::optional<int64_t> max_elements;                  // of a case's largest tensor
+  std::optional<int64_t> max_elements;                  // of the largest tensor of a case
   uint64_t seed = 0;
   int64_t shard = 0;   // of `--shard i/n`: i - 1
   int64_t shards = 1;  // n
@@ -42,18 +42,18 @@ struct Options {
   bool json = false;
   bool strict_env = false;
   bool quiet = false;
-  bool all = false;      // also what did not change
-  bool certain = false;  // times that the samples leave open fail
+  bool all = false;      // also print what did not change
+  bool certain = false;  // unclear times fail
   Limits limits;
   std::string out;      // directory; for exec a file
   std::string in;       // file of tensors
   std::string subject;  // a case line, a capsule or a record, by command
-  std::string after;    // a record, or a folder of them, to hold against the subject
+  std::string after;    // a record, or a folder of them, to compare with the subject
   std::vector<std::string> command_line;
 };
 
-// Nothing if the command line was answered already: --help, --version, or an error that was printed; then
-// `exit_code` says how.
+// There are no options if the command line was answered already: --help, --version, or an error
+// that was printed. Then `exit_code` is its exit code.
 struct ParsedOptions {
   std::optional<Options> options;
   int exit_code = 0;

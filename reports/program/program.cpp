@@ -69,7 +69,8 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
     install_interrupt_handler();
     const ParsedOptions parsed = parse_options(argc, argv);
     const int code = parsed.options ? run_command(registry, sweeps, *parsed.options) : parsed.exit_code;
-    // Data that did not reach its reader is no success: a full disk behind a redirection shows here.
+    // Output that does not reach its reader is no success. Flushing finds a full disk behind a
+    // redirection.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw usage_error("{}", kUnwritable);
     return code;
   } catch (const Error& error) {
@@ -79,7 +80,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
     }
     return exit_code(error);
   } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) {  // more than the buffer holds does not wait for the flush
+    if (std::ferror(stdout) != 0) {  // output beyond the buffer fails before the flush
       fmt::print(stderr, "assay: {}\n", kUnwritable);
       return kExitUsage;
     }

@@ -15,14 +15,14 @@ enum ExitCode : int {
   kExitUsage = 2,
   kExitGateFailed = 3,       // gate: slower
   kExitInconclusive = 4,     // gate --certain: the samples leave a time open
-  kExitNothingSelected = 5,  // gate: or gone
+  kExitNothingSelected = 5,  // also gate: something is gone
   kExitEnvironmentUnfit = 6,
   kExitInternalError = 70,
   kExitDeviceAbsent = 77,
   kExitInterrupted = 130,
 };
 
-// Runs a command line on the ops of a registry. Returns an ExitCode; throws nothing.
+// Runs a command line on the ops of a registry. Returns an ExitCode. Throws nothing.
 int run_program(int argc, const char* const* argv, const Registry& registry,
                 const std::vector<Sweep>& sweeps);
 

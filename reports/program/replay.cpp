@@ -34,7 +34,7 @@ void print_numerics(const Verdict& verdict) {
   }
 }
 
-// Why --shares shows nothing.
+// The reason why --shares shows nothing, if there is one.
 std::optional<std::string> without_shares(const Subject& subject, const Verdict& verdict) {
   if (subject.oracle->stages.empty())
     return fmt::format("the oracle of {} does not divide its bound by stages", subject.op->name);

@@ -45,7 +45,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   });
 }
 
-// Judges one production shape and, if it passes, times it on the same tensors.
+// Judges one production shape. If it passes, times it on the same tensors.
 CaseRecord bench_case(const Subject& subject, const Case& which, Device& device, const Ceilings& ceilings) {
   CaseRecord record{.which = which,
                     .device = device.info().name(),
@@ -92,7 +92,7 @@ void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, 
   }
 }
 
-// Paths that this machine can run now; the others are recorded with the reason.
+// The paths that this machine can run now. The others are recorded with the reason.
 std::vector<SelectedPath> runnable(const std::vector<SelectedPath>& selected, const Options& options,
                                    Session& session) {
   std::vector<SelectedPath> result;
@@ -163,7 +163,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   if (session.record().cases.empty() && !is_interrupted()) {
     fmt::print(stderr, "assay: no case: {}\n",
                options.shards > 1 ? fmt::format("part {} of {} is empty", options.shard + 1, options.shards)
-                                  : "none of these paths' problems is timed in this dtype");
+                                  : "no problem of these paths is timed in this dtype");
   }
   return session.finish();
 }

@@ -31,7 +31,7 @@ std::unique_ptr<Device> open_gpu(int index) {
   throw device_error("--device cuda:{}: {}", index, why_no_gpu());
 }
 
-// k of "cuda:k", 0 of "cuda"; -1 for another text.
+// k for "cuda:k", 0 for "cuda", -1 for any other text.
 int gpu_index(std::string_view wanted) {
   if (wanted == "cuda") return 0;
   int index = -1;

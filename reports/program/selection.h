@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which paths a command line asks for, and on which devices they run.
+// Selects the paths that a command line asks for, and the devices on which they run.
 #pragma once
 
 #include <memory>
@@ -14,27 +14,27 @@
 
 namespace assay {
 
-// The devices that `--device` names. Throws Error (usage) for another text, Error (device) if a named one is
-// absent; `all` takes what is there.
+// The devices that `--device` names; `all` takes those present. Throws Error (usage) for another
+// text, and Error (device) if a named device is absent.
 std::vector<std::unique_ptr<Device>> open_devices(std::string_view wanted);
 
 struct SelectedPath {
   Subject subject;
-  Device* device;  // null if this machine has none of its kind
+  Device* device;  // null if this machine has no such device
 };
 
-// Whether any of the globs matches "op" or "op/path"; no globs match all.
+// Whether any of the globs matches "op" or "op/path". An empty list matches all.
 bool matches(const std::vector<std::string>& globs, std::string_view op, std::string_view path);
 
-// The filters that match nothing: no path, or with --specimens no specimen.
+// The filters that match no path; with --specimens, those that match no specimen.
 std::vector<std::string> unmatched_filters(const Registry& registry, const Options& options);
 
 // All paths that the filters select, in the order of the registry.
 std::vector<SelectedPath> select_paths(const Registry& registry, const Options& options,
                                        const std::vector<std::unique_ptr<Device>>& devices);
 
-// The case with its dimensions in the op's order, so that it prints as one line however it was typed. Throws
-// Error (usage) unless they are the op's.
+// The case with its dimensions in the op's order, so that it prints as the same line however it was
+// typed. Throws Error (usage) unless they are the op's dimensions.
 Case in_order(const Op& op, Case which);
 
 // The device for one case. Throws Error (device) if it is absent.

@@ -49,7 +49,7 @@ Session::Session(const Options& options)
   record_.seed = options.seed;
   record_.machine = machine_record();
   record_.tool = tool_record();
-  if (!options.out.empty()) make_output_directory(options.out);  // before any work is done in vain
+  if (!options.out.empty()) make_output_directory(options.out);  // fails before any work is done
 }
 
 void Session::add_device(const Device& device) {
@@ -76,7 +76,7 @@ void Session::add(const Subject& subject, Device& device, const Judged& judged) 
   if (is_failure(judged.verdict.kind) && !options_.out.empty()) save_capsule(subject, device, judged);
 }
 
-// A capsule is a convenience: the verdict and the run stand without it.
+// A capsule is a convenience. The verdict and the run are valid without it.
 void Session::save_capsule(const Subject& subject, Device& device, const Judged& judged) {
   try {
     const auto capsules = std::filesystem::path(options_.out) / "capsules";
@@ -123,7 +123,7 @@ int Session::finish(bool complete) {
   } else {
     fmt::print("{}", render_table(record_, wants_colour()));
   }
-  std::fflush(stdout);  // whatever becomes of the files
+  std::fflush(stdout);  // whether or not the files can be written
   if (!options_.out.empty()) write_reports(record_, options_.out);
   if (!options_.out.empty() && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());

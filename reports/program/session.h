@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of the program that leaves a record: what it has done so far, progress on stderr, and the files at
-// the end.
+// One run of the program that leaves a record: the results so far, progress on stderr, and the
+// files at the end.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 
 namespace assay {
 
-// Set by SIGINT and SIGTERM once install_interrupt_handler() ran: finish the case, write the reports, exit
-// with 130.
+// After install_interrupt_handler(), SIGINT and SIGTERM set is_interrupted(). The program then
+// finishes the case, writes the reports and exits with 130.
 void install_interrupt_handler();
 bool is_interrupted();
 
@@ -24,18 +24,20 @@ class Session {
 
   void add_device(const Device& device);
   void set_ceilings(const Device& device, const Ceilings& ceilings);
-  // Adds a judged case; a failure is printed at once and, if there is an output directory, saved as a
-  // capsule.
+  // Adds a judged case. A failure is printed at once and, if there is an output directory, saved as
+  // a capsule.
   void add(const Subject& subject, Device& device, const Judged& judged);
   void add(CaseRecord record);
   void add_not_run(const Op& op, const Path& path, std::string reason);
 
-  // A line on stderr that the next one replaces on a terminal; elsewhere only milestones are printed.
+  // Prints a line on stderr. On a terminal the next line replaces it; elsewhere only milestones are
+  // printed.
   enum class Progress : uint8_t { kMilestone, kStep };
   void progress(const std::string& text, Progress kind = Progress::kMilestone);
 
-  // Closes the record, prints the table or the JSON, writes the files to --out. Returns the exit code. A run
-  // that ends before its work is done, or that is interrupted, is not complete.
+  // Closes the record, prints the table or the JSON, and writes the files to --out. Returns the
+  // exit code. A record is not complete if its run was interrupted or ended before its work was
+  // done.
   int finish(bool complete = true);
 
   const Record& record() const { return record_; }

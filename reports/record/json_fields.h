@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of a JSON object, read strictly: what is missing or of the wrong kind is an Error that names the
-// field.
+// Reads fields of a JSON object strictly. A missing field, or one of the wrong kind, is an Error
+// that names the field.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,12 +15,13 @@ namespace assay {
 
 class JsonFields {
  public:
-  // `where` stands before the field's name in errors: "run.json: cases[3]". The JSON must outlive this.
+  // Errors show `source` and `where` before the field's name: "run.json: cases[3]". The JSON must
+  // outlive this object.
   JsonFields(const nlohmann::ordered_json& json, std::string_view source, std::string where = "")
       : json_(&json), source_(source), where_(std::move(where)) {}
 
-  bool has(std::string_view key) const;         // there, and not null
-  bool has_number(std::string_view key) const;  // there, or listed in nonfinite_fields
+  bool has(std::string_view key) const;         // present and not null
+  bool has_number(std::string_view key) const;  // present or in nonfinite_fields
 
   std::string text(std::string_view key) const;
   bool flag(std::string_view key) const;
@@ -32,7 +33,7 @@ class JsonFields {
   JsonFields object(std::string_view key) const;
   std::vector<JsonFields> objects(std::string_view key) const;
 
-  // The enumerator of `values` that has this field's name.
+  // The enumerator among `values` whose name is the text of this field.
   template <class Enums>
   typename Enums::value_type one_of(std::string_view key, const Enums& values) const {
     const std::string name = text(key);
@@ -60,10 +61,10 @@ class JsonFields {
   std::string where_;
 };
 
-// Sets a field; a number that is not finite is listed in nonfinite_fields instead.
+// Sets a field. A number that is not finite is listed in nonfinite_fields instead.
 void put_number(nlohmann::ordered_json& object, const char* key, double value);
 
-// Throws Error (internal) unless all are finite.
+// Sets an array of numbers. Throws Error (internal) unless all are finite.
 template <class Numbers>
 void put_numbers(nlohmann::ordered_json& object, const char* key, const Numbers& values) {
   object[key] = nlohmann::ordered_json::array();

@@ -18,7 +18,8 @@ constexpr std::array kVerdicts{VerdictKind::kPass,        VerdictKind::kFail,   
                                VerdictKind::kSkipped};
 constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
 constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
-constexpr std::array kFactors{Factor::kStored, Factor::kF16, Factor::kBF16, Factor::kTF32};  // of one product
+// The factors with a rate of products.
+constexpr std::array kFactors{Factor::kStored, Factor::kF16, Factor::kBF16, Factor::kTF32};
 
 // ---- devices, machine, tool
 
@@ -115,7 +116,8 @@ Json to_json(const WorstElement& worst) {
   return json;
 }
 
-// The numbers that reports quote come first. `sums` is what they and merges of shards are computed from.
+// The numbers that reports quote come first. They are computed from `sums`, and so are merges of
+// shards.
 Json to_json(const OutputNumerics& output) {
   const Comparison& seen = output.comparison;
   Json json{{"name", output.name},
@@ -311,9 +313,9 @@ Record record_from_json(const Json& json, std::string_view source) {
   return record;
 }
 
-// A field per line and a case per line, so that text tools can work on it.
+// Each field and each case has a line of its own, for text tools.
 std::string record_text(const Record& record) {
-  // A reason may quote bytes that are no UTF-8; they become U+FFFD.
+  // A reason may quote bytes that are not UTF-8. They become U+FFFD.
   const auto dump = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };

@@ -23,7 +23,7 @@ struct DeviceRecord {
 
 struct MachineRecord {
   std::string host_os;       // "Debian GNU/Linux 12 (bookworm), kernel 6.1"
-  std::string host_name;     // empty if it is not to be told
+  std::string host_name;     // empty if it stays private
   int64_t memory_bytes = 0;  // [bytes]
   std::vector<DeviceRecord> devices;
 };
@@ -31,8 +31,8 @@ struct MachineRecord {
 struct ToolRecord {
   std::string version;
   std::string git;       // commit; "unknown" outside a checkout
-  bool dirty = false;    // the checkout had uncommitted changes when it was built
-  std::string compiler;  // "GNU 12.2.0", with nvcc's version where CUDA is built
+  bool dirty = false;    // built from a checkout with uncommitted changes
+  std::string compiler;  // "GNU 12.2.0", and nvcc's version if CUDA is built
   std::string build;     // "Release"
 };
 
@@ -42,12 +42,12 @@ struct CaseRecord {
   std::string recipe;
   Verdict verdict;
   std::optional<Case> shrunk_from;
-  std::optional<Perf> perf;  // cold; absent unless the verdict is a pass and the case was timed
+  std::optional<Perf> perf;  // cold; absent unless the case passed and was timed
   std::optional<Perf> perf_warm;
   std::string no_perf;  // why perf is absent: "not timed", "the verdict is fail"
 };
 
-// Paths that were known and not judged: the device is absent, or a filter left them out.
+// A path that was not judged, because its device is absent or an option excludes it.
 struct NotRun {
   std::string op;
   std::string path;
@@ -55,7 +55,7 @@ struct NotRun {
 };
 
 struct Record {
-  bool complete = false;  // false while running, and for good if the run was interrupted
+  bool complete = false;  // stays false if the run was interrupted
   std::string started;    // ISO 8601, UTC
   double seconds = 0;     // [s] wall time
   std::vector<std::string> command;
@@ -66,21 +66,22 @@ struct Record {
   std::vector<NotRun> not_run;
 };
 
-// Keys keep the order in which they are written, so that a record begins with what it is.
+// Keys keep their order, so that a record begins with what it is.
 using Json = nlohmann::ordered_json;
 
-// JSON of the schema assay.run/1. A number that is not finite is left out and its name listed, with its kind,
-// in the object `nonfinite_fields` beside it. Throws Error (internal) if a case that did not pass carries a
-// time.
+// JSON of the schema assay.run/1. A number that is not finite is left out; the object
+// `nonfinite_fields` beside it lists its name and kind. Throws Error (internal) if a case that did
+// not pass has a time.
 Json to_json(const Record& record);
-// Throws Error (usage) that starts with `source` and names the field of a foreign, newer or damaged document.
+// Throws Error (usage) for a foreign, newer or damaged document. The message starts with `source`
+// and names the field.
 Record record_from_json(const Json& json, std::string_view source = "the record");
 
 // The contents of run.json, and back.
 std::string record_text(const Record& record);
 Record parse_record(std::string_view text, std::string_view source);
 
-// How many cases have each verdict, and whether any of them fails.
+// How many cases have each verdict.
 struct Tally {
   int64_t pass = 0, fail = 0, mistrusted = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
   int64_t failures() const { return fail + mistrusted + crashed + timeout; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, their order and the set of aggregates are those of Google Benchmark 1.7.
+// Keys, their order and the aggregates are those of Google Benchmark 1.7.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,7 +19,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// Of a sample, with n - 1.
+// The standard deviation of a sample, with n - 1.
 double deviation(const std::vector<double>& values) {
   const double center = mean(values);
   double squares = 0;
@@ -56,8 +56,8 @@ class Rows {
             {"run_name", name_}, {"run_type", run_type},    {"repetitions", times_.size()}};
   }
 
-  // The format has no row without a CPU time. Ours is not measured, so the context says that it repeats the
-  // real time.
+  // Every row of the format has a CPU time. We do not measure it, so the row repeats the real time,
+  // and the context says so.
   static void append_times(Json& row, double time, double rate) {
     row["real_time"] = time;
     row["cpu_time"] = time;

@@ -16,12 +16,13 @@ std::string_view colour_of(Change change) {
   return change == Change::kWorse ? kRed : change == Change::kBetter ? kGreen : "";
 }
 
-// "1.083"; a ratio is read against limits of a few percent.
+// "1.083": three digits after the point, since the limits are a few percent.
 std::string format_change(double ratio) {
   return std::isfinite(ratio) && ratio < 100 ? fmt::format("{:.3f}", ratio) : format_number(ratio);
 }
 
-// An unclear time may be a change that too few samples, or too few runs, saw.
+// An unclear time is shown if its ratio is beyond the limit: it may be a change that too few
+// samples or runs saw.
 bool is_shown(const TimeChange& time, const Limits& limits) {
   const double most = 1 + limits.slower;
   const bool is_near =
@@ -88,7 +89,7 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
       width);
 }
 
-// A line of each, and of how many more there are.
+// A line for each of the first items, and one for the number of others.
 std::string some_lines(const auto& items, bool all, const auto& line_of) {
   constexpr size_t kMost = 20;
   std::string text;

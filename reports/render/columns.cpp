@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kGap = "  ";
 constexpr std::string_view kReset = "\x1b[0m";
 
-// Columns that a text takes; every character of ours is one column wide.
+// The columns that a text takes. Every character that we print is one column wide.
 size_t columns_of(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }

@@ -45,7 +45,7 @@ struct Section {
   std::string content;  // left out if empty
 };
 
-// The anchor of each case: a hash of its line, so that a link outlives the run; FNV-1a.
+// The anchor of each case: an FNV-1a hash of its line, so that a link also works in later reports.
 std::vector<std::string> anchors_of(const std::vector<CaseRecord>& cases) {
   std::vector<std::string> anchors;
   std::map<uint32_t, int> uses;
@@ -257,8 +257,9 @@ std::string stages_section(const Record& record, const std::vector<std::string>&
       if (!output.shares.empty()) cards += stages_card(record.cases[i], output, anchors[i]);
   }
   if (cards.empty()) return "";
-  return "<p class=\"muted\">What a stage of the op may do to the output if all others are exact: its mean "
-         "bound, and the rms that its recipe predicts.</p>\n<div class=\"cards\">" +
+  return "<p class=\"muted\">What each stage of the op may do to the output if all other stages are exact: "
+         "the "
+         "mean of its bounds, and the rms that the recipe predicts.</p>\n<div class=\"cards\">" +
          cards + "</div>\n";
 }
 
@@ -303,15 +304,15 @@ std::string times_section(const Record& record, const std::vector<std::string>& 
     if (item.perf || item.perf_warm) cards += time_card(item, anchors[i]);
   }
   if (cards.empty()) return "";
-  return "<p class=\"muted\">Each problem was judged just before it was timed. Curves: the share of calls "
-         "that took at most "
-         "this time; ticks: each call; dotted: the floor.</p>\n<div class=\"cards\">" +
+  return "<p class=\"muted\">Each problem was judged just before it was timed. A curve shows the share of "
+         "calls that took at most this time. A tick is a call, the dotted line is the floor.</p>\n<div "
+         "class=\"cards\">" +
          cards + "</div>\n";
 }
 
 // ---- all cases
 
-// End tags are left out where HTML allows it: there are thousands of rows.
+// Optional end tags are left out, since there are thousands of rows.
 std::string case_row(const CaseRecord& item, const std::string& anchor) {
   const std::optional<Numbers> numbers = numbers_of(item);
   std::string row = fmt::format("<tr id={0} class={1}><td>{2} {1}<td><a href=#{0}>{3}</a>", anchor,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of report.html that do not depend on the record: files beside this one, embedded by the build.
+// The parts of report.html that do not depend on the record: files beside this one, embedded by the
+// build.
 #pragma once
 
 #include <string_view>

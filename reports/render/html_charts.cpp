@@ -34,7 +34,7 @@ struct Scale {
   double operator()(double ns) const { return kLeft + (kRight - kLeft) * (ns - low) / (high - low); }
 };
 
-// Slow outliers beyond this share are counted, not drawn: they would flatten all the rest.
+// Samples slower than this share are counted, not drawn: they would flatten the rest.
 constexpr double kDrawnShare = 0.97;
 
 Scale scale_of(const std::vector<Series>& series, double floor_ns) {

@@ -32,13 +32,14 @@ Json detail_row(const OutputNumerics& output) {
            format_count(seen.nonfinite)};
   if (seen.worst) {
     row.push_back(format_count(seen.worst->element));
+    // The sign of a NaN is not kept.
     for (double value : {seen.worst->got, seen.worst->want, seen.worst->bound})
-      row.push_back(std::isnan(value) ? "nan" : fmt::format("{:.9g}", value));  // the sign is not kept
+      row.push_back(std::isnan(value) ? "nan" : fmt::format("{:.9g}", value));
   }
   return row;
 }
 
-// JSON in a script element: no '<' can end the element or open a comment in it.
+// JSON for a script element. It has no '<' that could end the element or open a comment.
 std::string embedded_json(const Json& json) {
   std::string safe;
   for (char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the script of report.html shows of a case when its row is opened.
+// What the script of report.html shows for a case when its row is opened.
 #pragma once
 
 #include <string>

@@ -8,15 +8,15 @@
 namespace assay {
 namespace {
 
-// The sections' shares of kMarkdownLimit; the rest is for what stands before them. [bytes]
+// [bytes] The sections' shares of kMarkdownLimit. The rest is for what comes before them.
 constexpr size_t kPathsShare = 14'000;
 constexpr size_t kFailuresShare = 18'000;
 constexpr size_t kStagesShare = 4'000;
 constexpr size_t kTimesShare = 14'000;
 constexpr size_t kNotRunShare = 4'000;
-constexpr size_t kTextLimit = 600;  // of one reason or name
+constexpr size_t kTextLimit = 600;  // [bytes] of one reason or name
 
-// Text in a table or paragraph: nothing in it means anything to Markdown or HTML.
+// Escapes text for a table or paragraph: none of it is markup in Markdown or HTML.
 std::string escape(std::string_view text) {
   std::string escaped;
   for (char c : clipped(printable(text), kTextLimit)) {
@@ -32,7 +32,7 @@ std::string escape(std::string_view text) {
   return escaped;
 }
 
-// Text as code, in a table or out of it. A backtick or a bar would end the span or the cell.
+// Text as a code span, inside or outside a table. A backtick would end the span, a bar the cell.
 std::string code(std::string_view text) {
   std::string shown = clipped(printable(text), kTextLimit);
   std::ranges::replace(shown, '`', '\'');
@@ -40,7 +40,7 @@ std::string code(std::string_view text) {
   return "`" + shown + "`";
 }
 
-// As many rows as fit into `share` bytes, and how many did not.
+// As many rows as fit into `share` bytes, and the number of the others.
 std::string rows_within(const std::vector<std::string>& rows, size_t share) {
   std::string text;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -151,12 +151,12 @@ std::string times_section(const Record& record) {
   return "## How fast\n\n| case | cache | median | 95 % interval | samples | rate | of floor |\n"
          "|---|---|--:|--:|--:|--:|--:|\n" +
          rows_within(rows, kTimesShare) +
-         "\nThe floor is the time of a copy of the same bytes (inputs read once, outputs written once) at "
-         "the measured bandwidth, or, where products were measured and it is longer, that of the flops at "
-         "their rate; 100 % is that speed. A little more is possible: memory can be "
-         "read faster than copied, which favours a path that reads more than it writes. A time that would "
-         "need more than the measured read bandwidth is called implausible. Times that change while they are "
-         "taken, as those of a GPU that meets its power limit, are said to drift.\n\n";
+         "\nThe floor is the longer of two times: copying the bytes (inputs read once, outputs written once) "
+         "at the measured bandwidth, and doing the flops at the measured rate of products. 100 % is that "
+         "speed. A little more is possible: memory can be read faster than copied, which favours a path that "
+         "reads more than it writes. A time that would need more than the measured read bandwidth is called "
+         "implausible. Times drift if they change while they are taken, as on a GPU that meets its power "
+         "limit.\n\n";
 }
 
 std::string not_run_section(const Record& record) {

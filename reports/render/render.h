@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything readable, as pure functions of the record: nothing here measures, judges or writes files.
+// Everything readable, as pure functions of the record. Nothing here measures, judges or writes
+// files.
 //
-// All of them take any record: empty, interrupted, without a time, with hostile text in names and reasons.
-// Text from the record is escaped for its format; bytes that cannot be shown (control characters, broken
-// UTF-8) appear as \x1b. A number that was not measured is shown as a dash, never as 0.
+// All functions take any record: empty, interrupted, without a time, with hostile text in names and
+// reasons. Text from the record is escaped for its format. Bytes that cannot be shown (control
+// characters, broken UTF-8) appear as \x1b. A number that was not measured appears as a dash, never
+// as 0.
 #pragma once
 
 #include <string>
@@ -15,23 +17,25 @@ namespace assay {
 // The verdict on the whole run in one sentence, plain text.
 std::string render_headline(const Record& record);
 
-// One line per op, path, dtype and device, for a terminal of `width` columns: the least important columns are
-// left out until the table fits. Ends with the paths that were not run. ANSI colours only if asked for.
+// One line per op, path, dtype and device, for a terminal of `width` columns. The least important
+// columns are left out until the table fits. The paths that were not run follow. ANSI colours are
+// used only if asked for.
 std::string render_table(const Record& record, bool colour = false, int width = 120);
 
-// report.md: fits a pull request comment; what does not fit is counted.
+// report.md fits into a pull request comment. What does not fit is counted.
 inline constexpr size_t kMarkdownLimit = 64'000;  // [bytes]
 std::string render_markdown(const Record& record);
 
-// report.html: one file that needs no network and no script; a script adds filter, sorting and details.
+// report.html is one file that needs no network and no script. A script adds a filter, sorting and
+// details.
 std::string render_html(const Record& record);
 
-// junit.xml: a suite per op and path, a test per case. Fail, mistrusted, crashed and timeout are failures;
-// unsupported and skipped are skipped.
+// junit.xml has a suite per op and path and a test per case. Fail, mistrusted, crashed and timeout
+// count as failures; unsupported and skipped count as skipped.
 std::string render_junit(const Record& record);
 
-// benchmark.json in the format of Google Benchmark 1.7, a row per sample, which is what its compare.py tests.
-// A name is the case line with /cache=cold or /cache=warm.
+// benchmark.json has the format of Google Benchmark 1.7, with a row per sample, as its compare.py
+// expects. A name is the case line with /cache=cold or /cache=warm.
 std::string render_benchmark_json(const Record& record);
 
 }  // namespace assay

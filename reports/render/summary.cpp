@@ -16,7 +16,8 @@ namespace {
 void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   if (!worst) worst.emplace();
   worst->max_error_over_bound = std::max(worst->max_error_over_bound, numbers.max_error_over_bound);
-  worst->rms_over_allowed = std::max(worst->rms_over_allowed, numbers.rms_over_allowed);  // absent is least
+  // Absent is the least.
+  worst->rms_over_allowed = std::max(worst->rms_over_allowed, numbers.rms_over_allowed);
   worst->max_ulp = std::max(worst->max_ulp, numbers.max_ulp);
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
@@ -26,7 +27,7 @@ void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
 std::optional<double> rms_over_allowed(const OutputNumerics& output) {
   if (!output.allowed_rms) return std::nullopt;
   const double rms = output.comparison.rms();
-  return rms == 0 ? 0 : rms / *output.allowed_rms;  // 0 may be allowed: nothing may be rounded
+  return rms == 0 ? 0 : rms / *output.allowed_rms;  // 0 is allowed if nothing is rounded
 }
 
 std::optional<Numbers> numbers_of(const CaseRecord& item) {

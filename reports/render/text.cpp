@@ -13,8 +13,8 @@ unsigned char byte_at(std::string_view text, size_t i) {
   return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
 }
 
-// Length of the UTF-8 character that `text` starts with; 0 if it is none, or one that neither XML nor a
-// terminal takes.
+// [bytes] The length of the UTF-8 character at the start of `text`; 0 if there is none, or if XML
+// or a terminal does not take it.
 size_t shown_length(std::string_view text) {
   const unsigned char first = byte_at(text, 0);
   if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
@@ -24,15 +24,15 @@ size_t shown_length(std::string_view text) {
     if ((byte_at(text, i) & 0xC0) != 0x80) return 0;
     code = code << 6 | (byte_at(text, i) & 0x3Fu);
   }
-  constexpr std::array<uint32_t, 5> kSmallest{0, 0, 0xA0, 0x800,
-                                              0x10000};  // below 0xA0 are control characters
+  // Below 0xA0 are control characters.
+  constexpr std::array<uint32_t, 5> kSmallest{0, 0, 0xA0, 0x800, 0x10000};
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
   const bool noncharacter = (code & 0xFFFE) == 0xFFFE;
   const bool valid = first >= 0xC2 && code >= kSmallest[length] && code <= 0x10FFFF;
   return valid && !surrogate && !noncharacter ? length : 0;
 }
 
-// Three digits of value / 1000^k with the k-th unit, the unit chosen so that they are readable.
+// Three digits of value / 1000^k with the k-th unit. k is chosen for readable digits.
 template <size_t N>
 std::string with_unit(double value, const std::array<std::string_view, N>& units) {
   size_t unit = 0;
@@ -143,7 +143,7 @@ std::string format_percent(double fraction) {
 std::string format_count(int64_t count) {
   std::string digits = fmt::format("{}", count);
   const size_t first = count < 0 ? 1 : 0;
-  for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, ",");
+  for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, 1, ',');
   return digits;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How reports print numbers and foreign text.
+// How reports print numbers and text from outside.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,36 @@
 
 namespace assay {
 
-// The text with every byte that cannot be shown (control characters, what is not UTF-8) written as \x1b.
+// The text, with every byte that cannot be shown (control characters, broken UTF-8) written as
+// \x1b.
 std::string printable(std::string_view text);
 // printable(), for element content and attribute values of HTML and XML.
 std::string escape_markup(std::string_view text);
-// At most `bytes` bytes, an ellipsis at the end if something was cut off; never cuts a character in two.
+// At most `bytes` bytes of the text, with an ellipsis if some is cut off. No character is cut in
+// two.
 std::string clipped(std::string text, size_t bytes);
 
-// Three significant digits: "0.873", "12300", "3.1e-08", "inf". A dash if there is none.
+// Three significant digits: "0.873", "12300", "3.1e-08", "inf". A dash if absent.
 std::string format_number(std::optional<double> value);
 
 std::string format_time(double ns);            // "1.23 ms"
 std::string format_rate(double bytes_per_s);   // "4250 GB/s"
 std::string format_flops(double flops_per_s);  // "51.2 TFLOP/s"
-// "51.2 TFLOP/s f32, 704 TFLOP/s f16", by factors, or "not measured".
+// The rate for each kind of factor, "51.2 TFLOP/s f32, 704 TFLOP/s f16", or "not measured".
 std::string format_products(const std::optional<Ceilings>& ceilings);
 std::string format_bytes(int64_t bytes);                   // "141 GB": decimal units, as in rates
 std::string format_percent(double fraction);               // "93.1 %", "under 0.001 %"
 std::string format_count(int64_t count);                   // "12,345"
 std::string plural(int64_t count, std::string_view noun);  // "1 case", "2 cases"
 
-// A number that may reach 1 and not exceed it: what is below 1 is never shown as 1.00. A dash if there is none.
+// A ratio that may reach 1 but should not exceed it. Less than 1 is never shown as 1.00. A dash if
+// absent.
 std::string format_ratio(std::optional<double> ratio);
 
 std::string join_some(const std::set<std::string>& names);  // "a, b, c and 3 more"
 std::string format_dims(const Dims& dims);                  // "b=8 t=2048 d=2048 w=4"
 
-// What to type to judge the case again, quoted for a POSIX shell.
+// The command that judges the case again, quoted for a POSIX shell.
 std::string replay_command(const Case& which);
 
 }  // namespace assay

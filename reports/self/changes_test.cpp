@@ -40,7 +40,7 @@ CaseRecord& passing_case(Record& record) {
   });
 }
 
-// Every error of the path times `factor`.
+// Multiplies every error of the path by `factor`.
 void grow(Record& record, double factor) {
   for (CaseRecord* item : cases_of(record, "dynamic_conv", "cpu", DType::kF32)) {
     for (OutputNumerics& output : item->verdict.outputs)
@@ -92,7 +92,7 @@ TEST(Changes, AllowsWhatTheLimitsSay) {
   EXPECT_EQ(count(changes_of(grown, {.slower = 0, .more_wrong = 0}).errors, Change::kWorse), 1);
 }
 
-// An interval that reaches across the limit is no verdict, but a median beyond it is shown.
+// An interval across the limit gives no verdict, but a median beyond it is shown.
 TEST(Changes, LeavesOpenWhatTheSamplesDo) {
   const auto blur = [](Record& after) {
     Perf& perf = *timed_case(after).perf;
@@ -109,7 +109,7 @@ TEST(Changes, LeavesOpenWhatTheSamplesDo) {
   EXPECT_TRUE(has(render_changes(within, true), "unclear  dynamic_conv"));
 }
 
-// What differs from run to run is not in the interval of one.
+// The interval of one run does not contain what differs from run to run.
 TEST(Changes, TakesTheWholeRangeOfSeveralRuns) {
   std::vector<Record> before(3, example_record()), after(3, example_record());
   for (Record& run : after) scale(*timed_case(run).perf, 1.3);
@@ -261,7 +261,7 @@ TEST(Changes, MissesSomeOfTheCases) {
   EXPECT_EQ(output.front().reason, "fewer elements compared");
 }
 
-// Whichever run of a side it is that lacks something.
+// Any run of a side may be the one that lacks something.
 TEST(Changes, MissesWhatOneOfSeveralRunsLacks) {
   for (size_t which : {0u, 1u, 2u}) {
     const std::vector<Record> before(3, example_record());
@@ -277,7 +277,8 @@ TEST(Changes, MissesWhatOneOfSeveralRunsLacks) {
   }
 }
 
-// What failed in one of the runs before and does in all now, or in another way, is new; a fix is nothing to complain of.
+// A failure is new if it occurred in one run before and occurs in all now, or if it differs. A fix
+// is no failure.
 TEST(Changes, OldFailuresHideNoNewOnes) {
   const auto fail = [](Record& run, VerdictKind kind) { passing_case(run).verdict.kind = kind; };
   std::vector<Record> before(2, example_record()), after(2, example_record());
@@ -336,7 +337,7 @@ TEST(Changes, ComparesTimesOfEqualDevicesOnly) {
   const auto units = changes_of([](Record& after) { after.machine.devices.back().info.units = 114; });
   ASSERT_EQ(units.gone.size(), 1u);
   EXPECT_TRUE(has(units.gone.front().reason, "132 units before"));
-  // Of a device that timed nothing before nobody asks.
+  // A device that timed nothing before does not matter.
   const auto untimed = [](Record run) {
     for (CaseRecord& item : run.cases) item.perf.reset(), item.perf_warm.reset();
     return run;
@@ -345,7 +346,7 @@ TEST(Changes, ComparesTimesOfEqualDevicesOnly) {
   Record after = before;
   after.machine.devices.back().info.model = "NVIDIA H100";
   EXPECT_TRUE(changes_between({&before, 1}, {&after, 1}).gone.empty());
-  // Neither does a side of several models pass for one of them.
+  // A side with several models does not count as one of them.
   std::vector<Record> mixed(2, example_record());
   mixed.back().machine.devices.back().info.model = "NVIDIA H100";
   const Record one = example_record();
@@ -375,7 +376,7 @@ TEST(Changes, NamesWhatElseDiffers) {
   });
   EXPECT_EQ(changes.differences, (std::vector<std::string>{"commit: 4e1e62c0a1 with changes -> 5f2e62c0a1",
                                                            "driver: cuda:0 580.159.04 -> cuda:0 590.1"}));
-  ASSERT_EQ(changes.gone.size(), 1u);  // of an interrupted run
+  ASSERT_EQ(changes.gone.size(), 1u);  // the rest of an interrupted run
   EXPECT_EQ(changes.gone.front().what, "the rest of the run of 2026-01-15T09:30:00Z");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small check of well-formed XML, for what this project writes: elements, attributes, entities, no DTD.
+// A small check that XML is well-formed, for the XML of this project: elements, attributes,
+// entities, no DTD.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace assay {
 
-// What is wrong first, with its position; empty if nothing is.
+// The first fault with its position; empty if there is none.
 std::string markup_fault(std::string_view document);
 
 }  // namespace assay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is rendered as XML and HTML.
+// The XML and HTML that is rendered.
 #include "reports/self/markup.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program on paths that no build of it ships: what they do must not end the run.
+// The program on bad paths that no build ships: what they do must not end the run.
 #include "reports/program/program.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// dynamic_conv with its CPU path spoiled, and another that is right.
+// dynamic_conv with bad paths beside right ones.
 class ProgramOnBadPaths : public testing::Test {
  protected:
   void SetUp() override {
@@ -51,7 +51,7 @@ class ProgramOnBadPaths : public testing::Test {
 
   Record record() const { return parse_record(read_file(out_ / "run.json"), "run.json"); }
 
-  // Verifies one case of a path that throws; the capsule of its failure.
+  // Verifies one case of a path that throws, and returns the capsule of the failure.
   Capsule capsule_of_a_throw(std::function<void(const Call&)> run, VerdictKind kind) {
     add_path("thrower", std::move(run));
     add_path("right", registry().op("dynamic_conv").path("cpu").run);
@@ -93,7 +93,7 @@ TEST_F(ProgramOnBadPaths, APathThatCrashesIsNotRunAgain) {
   EXPECT_FALSE(capsule.file.tensors.contains("out"));
 }
 
-// Whatever the op and its tensors' own dtypes are.
+// This holds for every op and for tensors with dtypes of their own.
 TEST_F(ProgramOnBadPaths, ACapsuleHoldsEveryTensorAsTheOpDeclaresIt) {
   const auto cpu = open_cpu();
   std::filesystem::create_directories(out_ / "capsules");

@@ -11,8 +11,9 @@
 #include "reports/self/fixture.h"
 
 namespace assay {
-// ---- equality of all fields. A structured binding does not compile once a field is added, so none can be
-// forgotten. Not in an unnamed namespace: all_fields() finds these by the type of their argument.
+// ---- equality of all fields. A structured binding does not compile once a field is added, so none
+// can be forgotten. Not in an unnamed namespace: all_fields() finds these by the type of their
+// argument.
 
 static uint64_t bits(double value) {
   return std::bit_cast<uint64_t>(value);
@@ -104,7 +105,7 @@ std::string error_of(const std::string& text) {
   return "no error";
 }
 
-// The example's text with a field replaced or removed, which must be there.
+// The example's text with a field replaced or removed. The field must be present.
 std::string damaged(const std::string& from, const std::string& to) {
   std::string text = record_text(example_record(1));
   const size_t at = text.find(from);
@@ -132,7 +133,7 @@ RC_GTEST_PROP(Record, AnyNumberSurvivesText, (uint64_t a, uint64_t b, int64_t el
   Comparison& seen = record.cases.front().verdict.outputs.front().comparison;
   const auto number = [](uint64_t pattern) {
     const auto value = std::bit_cast<double>(pattern);
-    // JSON tells that a number is NaN, not which NaN.
+    // JSON says that a number is NaN, not which NaN.
     return value == value ? value : std::numeric_limits<double>::quiet_NaN();
   };
   seen.max_ulp = number(a);

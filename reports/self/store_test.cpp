@@ -81,7 +81,7 @@ TEST_F(Store, RefusesToReplaceWhatIsNoFile) {
   EXPECT_TRUE(S_ISCHR(device.st_mode));
 }
 
-// A limit on file sizes fails in write() as a full disk does.
+// With a limit on file sizes, write() fails as on a full disk.
 TEST_F(Store, LeavesTheOldFileWhenTheDiskIsFull) {
   const fs::path path = directory_ / "a.txt";
   write_file_atomically(path, "old");
@@ -130,7 +130,7 @@ TensorFile example() {
           .metadata = {{"case", "dynamic_conv/cpu/f32"}}};
 }
 
-// A file with this header and so many bytes of data.
+// A file with this header and `data_bytes` bytes of data.
 std::string file_with(std::string_view header, size_t data_bytes, std::optional<uint64_t> claimed = {}) {
   const uint64_t length = claimed.value_or(header.size());
   std::string text(8, '\0');

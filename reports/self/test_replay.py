@@ -83,7 +83,7 @@ class Replay(ProgramTest):
         case = "cheri_conv_norm_grad/specimen.updates_in_trials/f32/n=2/l=9/c=5/dilation=2/state="
         result = assay("replay", case + "first_call")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("in an untuned call in a new context", result.stdout)
+        self.assertIn("an untuned call in a new context gives", result.stdout)
         self.assertEqual(assay("replay", case + "second_call").returncode, 0)
 
     def test_a_failure_leaves_a_capsule_that_replays(self):

@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file that disappears at the end of its life unless it was renamed.
+// A file that is removed in the end unless it was renamed.
 class TemporaryFile {
  public:
-  // `target` names the file in errors: the user asked for that one.
+  // Errors name `target`, which is the file that the user asked for.
   explicit TemporaryFile(const fs::path& target) : target_(target) {
     for (int attempt = 0; descriptor_ < 0; ++attempt) {
       path_ = fmt::format("{}.{}.{}.tmp", target.string(), getpid(), attempt);
@@ -64,7 +64,7 @@ class TemporaryFile {
 
 void write_file_atomically(const fs::path& path, std::span<const std::string_view> parts) {
   std::error_code ignored;
-  // A rename would replace a link, a device or a directory by a file.
+  // Renaming to a link, a device or a directory would replace it by a file.
   const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
   if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
     throw usage_error("cannot write {}: it is there and is not a regular file", path.string());
@@ -92,7 +92,7 @@ std::string read_file(const fs::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
-  // Reading a directory opens well and fails here.
+  // A directory can be opened; reading it fails here.
   if (file && file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
   if (!file.is_open() || file.bad() || errno == EISDIR) {
     throw usage_error("cannot read {}: {}", path.string(), std::strerror(errno));

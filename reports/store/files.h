@@ -9,18 +9,18 @@
 
 namespace assay {
 
-// Writes a temporary file in the same directory, flushes it to the disk and renames it. On failure (no such
-// directory, full disk, ...) throws Error (usage) with the path and the system's reason, and leaves what was
-// there before. Refuses a path that is there and is no regular file.
+// Writes a temporary file in the same directory, flushes it to the disk and renames it. If that
+// fails (no such directory, full disk, ...), it throws Error (usage) with the path and the system's
+// reason, and the old file stays. Refuses an existing path that is not a regular file.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 // The same for contents in several parts.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::string_view> parts);
 
-// Creates the directory and its parents. Throws Error (usage) unless it is then a directory that we may write
-// to.
+// Creates the directory and its parents. Throws Error (usage) unless the result is a directory that
+// we may write to.
 void make_output_directory(const std::filesystem::path& path);
 
-// The whole file. Throws Error (usage).
+// The content of a file. Throws Error (usage) if it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
 }  // namespace assay

@@ -24,7 +24,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kHeaderAlignment = 8;
 
-// Those of StoredTensor: nothing stands for booleans.
+// The dtypes of a StoredTensor. An absent one stands for booleans.
 constexpr std::array<std::optional<DType>, 5> kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16,
                                                       std::nullopt};
 
@@ -47,7 +47,7 @@ int64_t stored_bytes(std::optional<DType> dtype, const Extents& shape) {
   return element_count(shape) * static_cast<int64_t>(dtype ? size_of(*dtype) : 1);
 }
 
-// Throws if the elements are booleans of which one is neither 0 nor 1.
+// Throws if a boolean element is neither 0 nor 1.
 void require_boolean(const StoredTensor& tensor, std::string_view where) {
   if (tensor.dtype) return;
   const auto wrong = std::ranges::find_if(tensor.bytes, [](std::byte value) { return value > std::byte{1}; });
@@ -58,7 +58,7 @@ void require_boolean(const StoredTensor& tensor, std::string_view where) {
 
 // ---- reading
 
-// Where a tensor lies in the data, as the header says.
+// Where a tensor lies in the data, according to the header.
 struct Placement {
   std::string name;
   std::optional<DType> dtype;
@@ -144,7 +144,8 @@ void require_tiling(std::vector<Placement> placements, int64_t data_bytes, std::
   }
 }
 
-// The header as JSON, refusing keys that stand twice: a plain parse would keep one of the two.
+// Parses the header as JSON. It refuses a key that occurs twice; a plain parse would keep one of
+// the two.
 Json parse_header(std::string_view header, std::string_view source) {
   std::vector<std::set<std::string>> keys;
   const auto check_keys = [&](int, Json::parse_event_t event, Json& parsed) {
@@ -252,7 +253,7 @@ void write_safetensors(const std::filesystem::path& path, const TensorFile& file
     require_consistent(entry.first, entry.second);
     order.push_back(&entry);
   }
-  // Wider elements first keeps every tensor aligned to its element.
+  // Wider elements come first, which keeps every tensor aligned to its elements.
   std::ranges::stable_sort(order, std::greater(),
                            [](const auto* entry) { return stored_bytes(entry->second.dtype, {}); });
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors in a .safetensors file: what other tools read and write too.
+// Tensors in a .safetensors file, which other tools read and write, too.
 //
 //   8 bytes   length of the header, little-endian
 //   header    a JSON object, padded with spaces to a multiple of 8 bytes:
-//             {"x": {"dtype": "BF16", "shape": [2, 17], "data_offsets": [0, 68]}, "__metadata__": {"case":
-//             "..."}}
+//             {"x": {"dtype": "BF16", "shape": [2, 17], "data_offsets": [0, 68]},
+//              "__metadata__": {"case": "..."}}
 //   data      the tensors' bytes, row-major, little-endian, one after the other without gaps
 //
 // Source: the format as documented by Hugging Face.
@@ -23,9 +23,10 @@
 namespace assay {
 
 struct StoredTensor {
-  std::optional<DType> dtype = DType::kF32;  // absent: boolean, each element a byte that holds 0 or 1
+  // Absent for booleans: each element is a byte that holds 0 or 1.
+  std::optional<DType> dtype = DType::kF32;
   Extents shape;
-  std::vector<std::byte> bytes;  // row-major; of all elements and nothing else
+  std::vector<std::byte> bytes;  // row-major: the elements and nothing else
 
   bool operator==(const StoredTensor&) const = default;
 };
@@ -37,12 +38,14 @@ struct TensorFile {
   bool operator==(const TensorFile&) const = default;
 };
 
-// The longest header that is taken for one, as in other readers. [bytes]
+// [bytes] The longest header that is accepted, as in other readers.
 inline constexpr int64_t kMaxTensorHeader = 100'000'000;
 
-// Throw Error (usage) that starts with the path (or `source`) and names the tensor and its values.
+// These throw Error (usage). The message starts with the path (or `source`) and names the tensor
+// and its values.
 TensorFile read_safetensors(const std::filesystem::path& path);
 TensorFile parse_safetensors(std::string_view content, std::string_view source);
-void write_safetensors(const std::filesystem::path& path, const TensorFile& file);  // whole or not at all
+// Whole or not at all.
+void write_safetensors(const std::filesystem::path& path, const TensorFile& file);
 
 }  // namespace assay

@@ -12,7 +12,7 @@ target_compile_options(assay_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${assay
 if(ASSAY_HAS_CUDA)
   # 554: nvcc names conversions to the own type that a requires-clause has already removed.
   target_compile_options(assay_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--expt-relaxed-constexpr;--extended-lambda;--diag-suppress=554>)
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--expt-relaxed-constexpr;--extended-lambda;--diag-suppress=554;${ASSAY_CUDA_FLAGS}>)
   if(ASSAY_WERROR)
     target_compile_options(assay_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
   endif()

@@ -1,10 +1,20 @@
-# Headers of libraries, parsed once for each set of flags in the builds for sanitizers. The other builds show that every
-# file includes what it uses. ccache works with them if CCACHE_SLOPPINESS is as in the build presets.
+# Headers of libraries, parsed once for each set of flags. Kernels and oracles are precompiled for sanitizers only: the other
+# builds show that each of their files includes what it uses, and ASSAY_PRECOMPILE=OFF shows it of all. ccache works with
+# precompiled headers if CCACHE_SLOPPINESS is as in the build presets.
+if(NOT ASSAY_PRECOMPILE)
+  return()
+endif()
 set(library_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span> <string> <unordered_map>
                     <vector> <fmt/format.h>)
-target_precompile_headers(assay_core PRIVATE ${library_headers})
-target_precompile_headers(assay_reports PRIVATE ${library_headers} <chrono> <nlohmann/json.hpp>)
-target_precompile_headers(assay_properties_test PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <gmock/gmock.h> <rapidcheck.h>)
+target_precompile_headers(assay_reports PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <nlohmann/json.hpp>)
+target_precompile_headers(assay_properties_core PRIVATE ${library_headers} <fmt/ranges.h> <rapidcheck.h>)
+if(TARGET assay_properties_test)
+  target_precompile_headers(assay_properties_test PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <gmock/gmock.h>
+                                                          <rapidcheck.h>)
+endif()
+if(ASSAY_SANITIZE)
+  target_precompile_headers(assay_core PRIVATE ${library_headers})
+endif()
 
 get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
 foreach(target IN LISTS targets)
@@ -15,7 +25,9 @@ foreach(target IN LISTS targets)
   endif()
   if(target MATCHES "_test$")
     target_precompile_headers(${target} REUSE_FROM assay_properties_test)
-  else()
+  elseif(target MATCHES "_(properties|bench|bench_core|registry)$")
+    target_precompile_headers(${target} REUSE_FROM assay_properties_core)
+  elseif(ASSAY_SANITIZE)
     target_precompile_headers(${target} REUSE_FROM assay_core)
   endif()
 endforeach()

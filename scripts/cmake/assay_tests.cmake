@@ -1,10 +1,10 @@
 # Tests, by label:
-#   unit          a GoogleTest program per layer, from its self/ folder
-#   unit.threads  the programs in which code of ours runs on several threads, for ThreadSanitizer
+#   unit          a GoogleTest program per layer, from its self/ folder, in shards: a process for each test would take longer
+#                 than most tests. A test says in its code what it costs (properties/self/marks.h).
 #   program       reports/self/test_*.py: the program `assay` as its users see it
 #   check         what the repository promises of itself: layers, headers, format, the installed package, the scripts
+#   slow          not in scripts/test --quick
 find_package(GTest REQUIRED)
-include(GoogleTest)
 find_program(ASSAY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)  # the one that apt installs packages for
 find_program(ASSAY_PYTHON python3 REQUIRED)
 find_library(ASSAY_MPFR mpfr REQUIRED)
@@ -15,28 +15,38 @@ if(ASSAY_SANITIZE)
   set(assay_test_optimisation -O0)
 endif()
 
+# assay_add_test_program(<name> FROM <folder> [SHARDS <n>] [SERIAL] [SOURCES <file>...] [LINK <target>...])
+# GoogleTest deals tests to shards in turns: a number of shards that has no common factor with the numbers of ops and paths
+# keeps those of one op apart. Each shard leaves its results in test-results/<name>.<shard>.xml.
 function(assay_add_test_program name)
-  cmake_parse_arguments(arg "SERIAL" "LABEL" "FROM;LINK;SOURCES;NOT_FOR_THREADS" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "FROM;SHARDS" "LINK;SOURCES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${arg_FROM}/*.cpp)
   if(ASSAY_SANITIZE STREQUAL "thread")
-    foreach(test IN LISTS arg_NOT_FOR_THREADS)
-      set(source ${PROJECT_SOURCE_DIR}/${arg_FROM}/${test}_test.cpp)
-      if(NOT source IN_LIST sources)
-        message(FATAL_ERROR "${name}: there is no ${source}")
+    foreach(source IN LISTS sources)
+      file(STRINGS ${source} marks REGEX "^// Marks:.* threads" LIMIT_COUNT 1)
+      if(source MATCHES "_test[.]cpp$" AND NOT marks)
+        list(REMOVE_ITEM sources ${source})
       endif()
-      list(REMOVE_ITEM sources ${source})
     endforeach()
-  endif()
-  if(NOT sources)
-    message(WARNING "${arg_FROM} holds no tests")
-    return()
+    if(NOT "${sources}" MATCHES "_test[.]cpp")
+      return()
+    endif()
   endif()
   add_executable(${name} ${sources} ${arg_SOURCES})
   target_compile_options(${name} PRIVATE ${assay_test_optimisation})
   target_link_libraries(${name} PRIVATE assay_registry rapidcheck ${arg_LINK}
                                         GTest::gmock GTest::gtest_main assay_options)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-                       PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 RUN_SERIAL ${arg_SERIAL})
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
+  math(EXPR last "${arg_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${name}.${shard})
+    add_test(NAME ${test} COMMAND ${name} --gtest_brief=1
+                                          --gtest_output=xml:${PROJECT_BINARY_DIR}/test-results/${test}.xml)
+    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 1800 RUN_SERIAL ${arg_SERIAL}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
   if(ASSAY_BUNDLE_LIBS)
     _assay_bundle_libraries(${name})
   endif()
@@ -68,22 +78,18 @@ std::vector<Audit> all_audits() {
 }  // namespace assay
 ]])
 
-# NOT_FOR_THREADS, left out of ThreadSanitizer's build: tests that run nothing on a second thread, need a GPU, or run there
-# what the other files do, too: laws and specimens are judged as paths are, and the judge asks every oracle from several
-# threads.
-assay_add_test_program(assay_properties_test FROM properties/self SOURCES ${assay_audits} ${assay_audit_list}
-                                             LINK ${ASSAY_MPFR}    LABEL unit.threads
-  NOT_FOR_THREADS bound capture case cheri cheri_rounding compare dtype generate guarded_tensor laws oracle regime specimens
-             tensor trimul_certain trimul_gpu trimul_rounding trimul_stages tuner_model)
-assay_add_test_program(assay_bench_test      FROM bench/self                          LABEL unit.threads SERIAL)
-if(NOT ASSAY_SANITIZE STREQUAL "thread")  # it has none
-  assay_add_test_program(assay_reports_test  FROM reports/self     LINK assay::reports LABEL unit)
+assay_add_test_program(assay_properties_test FROM properties/self SHARDS 11 SOURCES ${assay_audits} ${assay_audit_list}
+                                             LINK ${ASSAY_MPFR})
+assay_add_test_program(assay_bench_test      FROM bench/self SERIAL)
+assay_add_test_program(assay_reports_test    FROM reports/self SHARDS 2 LINK assay::reports)
+if(NOT ASSAY_SANITIZE)  # half of their time is in loops of their own
+  set_source_files_properties(properties/self/trimul_test.cpp properties/self/trimul_rounding_test.cpp
+                              PROPERTIES COMPILE_OPTIONS -O2 SKIP_PRECOMPILE_HEADERS ON)
 endif()
 
 # Sanitizers look at our own code; what follows tests the program and the repository.
 if(ASSAY_SANITIZE)
-  target_compile_options(assay_reports PRIVATE -O0)  # mostly templates of its libraries
-  include(assay_precompile)
+  target_compile_options(assay_reports PRIVATE -O0)
   return()
 endif()
 
@@ -102,7 +108,7 @@ endforeach()
 foreach(check layers text format)
   assay_add_script_test(check.${check} check scripts/checks/${check}.py ${PROJECT_SOURCE_DIR})
 endforeach()
-foreach(test checks setup junit gpu_table gpu_check gpu_claims)
+foreach(test checks setup count gpu_table gpu_check gpu_claims)
   assay_add_script_test(check.scripts.${test} check scripts/tests/test_${test}.py)
 endforeach()
 assay_add_script_test(check.install check scripts/tests/test_install.py ${PROJECT_BINARY_DIR})
@@ -119,7 +125,7 @@ function(assay_add_build_test name target)
 endfunction()
 
 # Every header compiles alone, and twice in one source. Those that their own source includes first have been compiled
-# alone there; they are included twice together.
+# alone there, unless that has a precompiled header; they are included twice together.
 function(assay_add_header_check target)
   set(sources)
   set(own_headers)
@@ -129,7 +135,7 @@ function(assay_add_header_check target)
     if(EXISTS ${own} AND NOT own STREQUAL ${PROJECT_SOURCE_DIR}/${header})
       file(STRINGS ${own} first REGEX "^ *# *include" LIMIT_COUNT 1)
     endif()
-    if(first STREQUAL "#include \"${header}\"")
+    if(first STREQUAL "#include \"${header}\"" AND header MATCHES "^(kernels|oracles)/")
       string(APPEND own_headers "#include \"${header}\"\n")
       continue()
     endif()
@@ -144,7 +150,7 @@ function(assay_add_header_check target)
   endif()
   add_library(${target} OBJECT ${sources})
   # No object code: in a third of the time.
-  set_target_properties(${target} PROPERTIES CUDA_PTX_COMPILATION ON)
+  set_target_properties(${target} PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES 90a)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fsyntax-only>)
   target_link_libraries(${target} PRIVATE assay::reports assay_registry assay_options)
 endfunction()
@@ -156,6 +162,7 @@ if(NOT ASSAY_HAS_CUDA)
 endif()
 assay_add_header_check(assay_header_check ${assay_headers})
 assay_add_build_test(check.headers assay_header_check)
+set_tests_properties(check.headers PROPERTIES LABELS "check;slow")
 assay_add_header_check(assay_planted_header scripts/tests/planted/needs_another_header.h)
 assay_add_build_test(check.headers.planted assay_planted_header FAILS_WITH "needs_another_header.h:[0-9:]+ error")
 
@@ -163,16 +170,3 @@ assay_add_build_test(check.headers.planted assay_planted_header FAILS_WITH "need
 add_executable(assay_planted_oracle scripts/tests/planted/oracle_calls_kernel.cpp)
 target_link_libraries(assay_planted_oracle PRIVATE assay_dynamic_conv_oracle assay_options)
 assay_add_build_test(check.oracle_link.planted assay_planted_oracle FAILS_WITH "undefined reference to .*forward_cpu")
-
-# The GPUs that we do not name by default must compile, too.
-file(GLOB_RECURSE assay_cuda_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} kernels/*.cu bench/*.cu)
-if(ASSAY_HAS_CUDA AND assay_cuda_sources)
-  add_library(assay_sm_80 OBJECT ${assay_cuda_sources})
-  set_target_properties(assay_sm_80 PROPERTIES CUDA_ARCHITECTURES 80)
-  target_compile_options(assay_sm_80 PRIVATE "SHELL:-Xcicc -O0" "SHELL:-Xptxas -O0")  # nothing runs it
-  target_link_libraries(assay_sm_80 PRIVATE assay_registry assay_options)
-  assay_add_build_test(check.sm_80 assay_sm_80)
-else()
-  add_test(NAME check.sm_80 COMMAND ${CMAKE_COMMAND} -E echo "skipped: this build has no CUDA")
-  set_tests_properties(check.sm_80 PROPERTIES LABELS check SKIP_REGULAR_EXPRESSION "^skipped")
-endif()

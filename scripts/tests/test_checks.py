@@ -126,6 +126,13 @@ class Text(Check):
         for name in ("properties/core/law.cpp", "oracles/conv/conv.cpp"):
             self.assert_found("text.py", name, "EXPECT_NEAR(a, b, 1e-6);\n", "a typed tolerance: EXPECT_NEAR")
 
+    def test_long_comment(self):
+        comment = "    // " + 93 * "x"
+        status, output = self.run_check("text.py", {"kernels/conv/cpu.cpp": comment + "\n"})
+        self.assertEqual(status, 0, output)
+        for name in ("kernels/conv/march.cu", "oracles/core/bound.h", "properties/conv.h", "bench/core/timer.cpp"):
+            self.assert_found("text.py", name, comment + "x\n", "a comment over 100 columns:     // x")
+
     def test_no_licence_line(self):
         self.assert_found("text.py", "bench/conv.cpp", "int x;\n", "bench/conv.cpp has no SPDX line at its top")
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Cheri block's normalised convolution of a tile in shared memory, as fragments of the first product.
+// The Cheri block's normalised convolution of a tile in shared memory, as fragments of the first
+// product.
 #pragma once
 
 #include <cstdint>
@@ -33,16 +34,16 @@ __device__ Vector<Plan> shared_vector(const uint8_t* from) {
   return bits;
 }
 
-// What a lane keeps of its rows: those of its fragments, 8 apart.
+// What a lane keeps of its two rows: those of its fragments, 8 apart.
 template <class Plan>
 struct LaneRows {
   static constexpr int kKept = Plan::kKeepsX ? Plan::kPieces * Plan::kPieceVectors : 1;
-  int64_t x[2], out[2];  // as in RowInfo
+  int64_t x[2], out[2];  // see RowInfo
   Vector<Plan> kept[2][kKept];
   uint32_t factors[Plan::kParts][Plan::kSteps][4];
 };
 
-// Vectors of a row and of those of its taps.
+// Vectors of a row and of its neighbours.
 template <class Plan>
 struct Neighbourhood {
   Vector<Plan> before, centre, after;
@@ -92,13 +93,14 @@ __device__ void convolve_vector(const BlockArguments<typename Plan::T>& a, const
   }
 }
 
-// Takes the pieces of the consumer's next tile, from number `number` on, and gives their memory back. Bit s of
-// `parities` is that of the consumer's next piece in slot s.
+// Takes the pieces of the consumer's next tile, from number `number` on, and gives their memory
+// back. Bit s of `parities` is the parity of the consumer's next piece in slot s.
 template <class Plan>
 __device__ void take_rows(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout, int consumer,
                           int number, uint32_t& parities, LaneRows<Plan>& rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + lane / 4;  // of the fragment
+  // Of the fragment.
+  const int row = static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + lane / 4;
   const int half = row % 2, in_half = row / 2;
 #pragma unroll
   for (int piece = 0; piece < Plan::kPieces; ++piece) {
@@ -115,7 +117,7 @@ __device__ void take_rows(const BlockArguments<typename Plan::T>& a, const Layou
       rows.x[i] = info[i].x;
       rows.out[i] = info[i].out;
     }
-    // The next vectors are under way while those before are convolved.
+    // The next vectors are in flight while the ones before are convolved.
     Neighbourhood<Plan> x[2][2];
     x[0][0].load(first, info[0]);
     x[0][1].load(second, info[1]);

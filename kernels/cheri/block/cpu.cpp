@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU path of cheri_block. After the statistics of all examples, a tile of rows at a time is convolved, normalised
-// and taken through both products, so that nothing between x and out is ever larger than a tile, which the second cache
-// level holds.
+// The CPU path of cheri_block. After the statistics of all examples it takes a tile of rows at a
+// time, convolves and normalises it, and takes it through both products. So nothing between x and
+// out is larger than a tile, which the second cache level holds.
 //
-// Every sum of a product runs over its inputs in their order, in one fused chain, whatever the tile and the row in it:
-// equal rows get equal bits.
+// Every sum of a product runs over its inputs in order, in one fused chain, for any tile and any
+// row in it. So equal rows get equal bits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct WriteRow {
   int64_t begin;  // of the row in its example
 };
 
-// The rows [begin, end) of all examples' rows.
+// Fills a tile with the rows [begin, end), counted through all examples.
 template <class T>
 void fill_tile(const BlockJob& job, int64_t begin, int64_t end, const Tile& tile) {
   const Examples<const T> x(job.x);
@@ -50,14 +50,14 @@ void fill_tile(const BlockJob& job, int64_t begin, int64_t end, const Tile& tile
   for (int64_t row = begin; row < end; ++row) {
     const int64_t n = row / positions, at = row % positions * channels;
     const Source<T> source(job.geometry, x[n], job.taps);
-    // Whole vectors, into the columns that nobody reads, as far as the example reaches.
+    // Whole vectors, as far as the example reaches. They may write columns that nobody reads.
     const int64_t row_end = std::min(at + (channels + kLanes - 1) / kLanes * kLanes, job.geometry.size);
     WriteRow write{Normalise(job.norms[n]), tile, row - begin, at};
     for_convolution(source, at, row_end, write);
   }
 }
 
-// x + scale * sum for `count` elements of one row, which has the bits of x where the sum is 0.
+// x + scale * sum for `count` elements of one row. It has the bits of x where the sum is 0.
 template <class T>
 HWY_INLINE void add_residual(const T* x, const float* sum, int64_t count, float scale, T* out,
                              int64_t stride) {
@@ -121,18 +121,18 @@ void block_tile(const BlockJob& job, int64_t begin, int64_t end, const Tile& y, 
   }
 }
 
-// Rows that a tile of at least `rows` has room for.
+// The rows of a tile with room for at least `rows`.
 int64_t rows_of_tile(int64_t rows) {
   return (rows + kRows - 1) / kRows * kRows;
 }
 
-// Bytes of a tile with its hidden values.
+// [bytes] The size of a tile with its hidden values.
 int64_t tile_bytes(const BlockJob& job, int64_t rows) {
   const int64_t floats = tile_floats(rows, job.geometry.channels) + tile_floats(rows, job.hidden);
   return floats * int64_t{sizeof(float)};
 }
 
-// The rows [begin, end), by tiles of `rows` in memory for one.
+// Computes the rows [begin, end) in tiles of `rows`. `memory` holds one tile.
 void block_rows(const BlockJob& job, int64_t begin, int64_t end, int64_t rows, float* memory) {
   const Tile y{memory, rows}, g{memory + tile_floats(rows, job.geometry.channels), rows};
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
@@ -194,12 +194,12 @@ HWY_EXPORT(block_rows);
 HWY_EXPORT(panel_width);
 HWY_EXPORT(largest_of);
 
-// A packed weight, and behind it its largest magnitude.
+// [bytes] The size of a packed weight, with its largest magnitude behind it.
 int64_t packed_weight_bytes(const Panels& panels) {
   return (panels.floats() + 1) * int64_t{sizeof(float)};
 }
 
-// It is made again only for other versions of the weight.
+// Packs a weight. It is packed again only for another version.
 DerivedTensors::Held packed_weight(const std::string& name, const ConstTensorView& weight,
                                    const Panels& panels, size_t input, const Run& run) {
   const std::string full_name = fmt::format("cheri_block cpu {} {} {} {}", name, name_of(weight.dtype),
@@ -213,9 +213,9 @@ DerivedTensors::Held packed_weight(const std::string& name, const ConstTensorVie
                                    run.stream, make);
 }
 
-// GELU leaves values far below the normal numbers of f32, for which many processors need a hundred times as long. They
-// are normal when multiplied by 2^32, which is done if neither the hidden values nor the sums over them can overflow
-// then. No |y| is larger than the root of L*C.
+// GELU yields values far below the normal numbers of f32, for which many processors need a hundred
+// times as long. Multiplied by 2^32 they are normal. This is done if neither the hidden values nor
+// the sums over them can overflow then. |y| is at most sqrt(L*C).
 int32_t shift_for(const Geometry& geometry, int64_t hidden, double largest_w1, double largest_w2) {
   constexpr double kRoom = 0x1p120;
   constexpr int32_t kShift = 32;
@@ -225,10 +225,10 @@ int32_t shift_for(const Geometry& geometry, int64_t hidden, double largest_w1, d
   return std::max(z, sum) * 0x1p32 < kRoom ? kShift : 0;
 }
 
-// All rows in tasks of tiles of about `wanted` rows, fewer where a tile would be huge.
+// Computes all rows, in tasks of tiles of about `wanted` rows, or fewer if a tile would be huge.
 void run_tiles(const BlockJob& job, int64_t wanted, const Run& run) {
   constexpr int64_t kMostBytes = int64_t{64} << 20;  // of a tile
-  constexpr int64_t kTask = int64_t{1} << 22;        // [flop] worth handing to another thread
+  constexpr int64_t kTask = int64_t{1} << 22;        // [flop] worth another thread
   const int64_t rows_in_all = job.geometry.examples * job.geometry.positions;
   const int64_t row_bytes = HWY_DYNAMIC_DISPATCH(tile_bytes)(job, 1);
   wanted = std::clamp<int64_t>(kMostBytes / row_bytes, 1, wanted);

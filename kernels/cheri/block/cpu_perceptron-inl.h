@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a tile of rows with a packed weight, and GELU, for the CPU path of cheri_block.
 //
-// Included once per instruction set, after kernels/core/simd-inl.h, which brings that about.
+// Included once per instruction set, after kernels/core/simd-inl.h, which arranges that.
 #if defined(ASSAY_KERNELS_CHERI_CPU_PERCEPTRON_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_KERNELS_CHERI_CPU_PERCEPTRON_INL_H
 #undef ASSAY_KERNELS_CHERI_CPU_PERCEPTRON_INL_H
@@ -22,13 +22,13 @@ namespace HWY_NAMESPACE {
 namespace {
 using namespace simd::HWY_NAMESPACE;
 
-// Rows of a tile, as many as may be asked for. A row lies in pieces of kPiece columns; those of one piece of all rows
-// lie together, so that the distance between rows is known when this is compiled. It is no power of two: rows would
-// share cache sets.
+// A tile of any number of rows. A row lies in pieces of kPiece columns. The same piece of all rows
+// lies together, so the distance between rows is a compile-time constant. It is no power of two,
+// since rows would then share cache sets.
 constexpr int64_t kPiece = 128;
 constexpr int64_t kPitch = kPiece + 16;  // [floats] from row to row
 
-// The sums that the registers hold: of kRows rows and kPanel vectors of columns. One register more is a factor.
+// The registers hold the sums of kRows rows and kPanel vectors of columns, and one factor.
 constexpr int kPanel = 2;
 constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 14 : 6;
 constexpr int64_t kWidth = kPanel * kLanes;
@@ -47,7 +47,8 @@ struct Tile {
   }
 };
 
-// A loop over these arrays would be a loop over memory: registers have no index. The rows are a pack instead.
+// The rows are a parameter pack: a loop over an array would be a loop over memory, since registers
+// have no index.
 template <int kVectors>
 struct Sums {
   V32 sum[kRows][kVectors];
@@ -56,7 +57,7 @@ struct Sums {
   HWY_INLINE void clear(std::integer_sequence<int, kRow...>) {
     (clear_row(sum[kRow]), ...);
   }
-  // `from` and `weights` are those of one column of the tile.
+  // `from` and `weights` belong to one column of the tile.
   template <int... kRow>
   HWY_INLINE void add(const float* HWY_RESTRICT from, const float* HWY_RESTRICT weights,
                       std::integer_sequence<int, kRow...>) {
@@ -84,7 +85,8 @@ struct Sums {
   }
 };
 
-// Sums over `depth` columns of kRows rows of a tile, from `row` on, times kVectors vectors of a panel of a weight.
+// Multiplies kRows rows of a tile, from `row` on, by kVectors vectors of a weight's panel and sums
+// over `depth` columns.
 template <int kVectors>
 HWY_NOINLINE void multiply(const Tile& tile, int64_t row, int64_t depth, const float* panel, float* to) {
   static_assert(kVectors <= kPanel && kPanel == 2, "Sums know two vectors");
@@ -100,7 +102,7 @@ HWY_NOINLINE void multiply(const Tile& tile, int64_t row, int64_t depth, const f
   sums.write(to, kAll);
 }
 
-// The weights reach to the width of the panel whatever is wanted of it.
+// The weights always fill the width of the panel.
 HWY_INLINE void multiply_panel(const Tile& tile, int64_t row, const Panels& panels, const float* weights,
                                int64_t panel, float* to) {
   const float* from = weights + panel * panels.inputs * kWidth;
@@ -115,21 +117,22 @@ HWY_INLINE float scale_of_shift(int32_t shift) {
   return shift == 0 ? 1.0f : static_cast<float>(int64_t{1} << shift);
 }
 
-// gelu(z) * 2^shift. gelu(z) = z / (1 + 2^-t), t = 2 log2(e) sqrt(2/pi) (z + 0.044715 z^3). With a = 2^-|t| that is
-// z / (1 + a) for z >= 0, and z a / (1 + a) else, in which nothing overflows. t is kept as a sum of two numbers: its
-// rounding error would be multiplied by up to |t|.
+// gelu(z) * 2^shift. Let t = 2 log2(e) sqrt(2/pi) (z + 0.044715 z^3) and a = 2^-|t|. Then
+// gelu(z) = z / (1 + 2^-t) is z / (1 + a) for z >= 0 and z a / (1 + a) otherwise, in which nothing
+// overflows. t is kept as a sum of two numbers, since its rounding error would be multiplied by up
+// to |t|.
 HWY_INLINE V32 gelu(V32 z, int32_t shift) {
   const F32 f32;
   constexpr double kLinear = 2 * 1.4426950408889634 * 0.7978845608028654;
   constexpr double kCubic = kLinear * 0.044715;
-  constexpr float kLinearHigh =
-      static_cast<float>(static_cast<int>(kLinear * 0x1p14)) * 0x1p-14f;  // few bits
+  // Few bits.
+  constexpr float kLinearHigh = static_cast<float>(static_cast<int>(kLinear * 0x1p14)) * 0x1p-14f;
   constexpr float kLinearLow = static_cast<float>(kLinear - static_cast<double>(kLinearHigh));
   constexpr float kCubicHigh = static_cast<float>(kCubic);
   constexpr float kCubicLow = static_cast<float>(kCubic - static_cast<double>(kCubicHigh));
-  // Beyond, 1 + a is 1, and a is less than kLeast.
+  // For larger |z|, 1 + a is 1, and log2(a) is less than kLeast.
   constexpr float kFar = 12;
-  // z times less than 2 to this is 0 in f32: the result is, too.
+  // z times less than 2^kLeast is 0 in f32, and so is the result.
   constexpr float kLeast = -157;
 
   const V32 zero = hn::Zero(f32), one = hn::Set(f32, 1);

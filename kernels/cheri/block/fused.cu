@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Cheri block in one kernel after the statistics (tile.cuh), and the weights that it wants.
+// The Cheri block in one kernel after the statistics (tile.cuh), and the weights that it needs.
 //
-// Weights are cast once: w2 takes the scale of the residual connection before it is rounded, both are laid out as the
-// matrix products read them, filled up with zeros to whole steps.
+// Weights are cast once. w2 is multiplied by the scale of the residual connection before it is
+// rounded. Both are laid out as the matrix products read them and padded with zeros to whole steps.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -32,10 +32,10 @@ struct PackArguments {
   Matrix<T> w1, w2;
   uint8_t* packed;
   int64_t channels, hidden;
-  int64_t weight_bytes;  // of each part of each
+  int64_t weight_bytes;  // of each part of each weight
 };
 
-// A value as a factor, and what it leaves. The second part of what is not finite is 0.
+// A value as a factor, and the remainder. The remainder of a value that is not finite is 0.
 template <class F>
 __device__ void split_weight(double value, uint16_t& high, uint16_t& low) {
   if constexpr (std::is_same_v<F, bf16>) {
@@ -49,7 +49,8 @@ __device__ void split_weight(double value, uint16_t& high, uint16_t& low) {
   }
 }
 
-// Each thread makes 16 bytes of w1 and of w2: 8 of the summed dimension in one row of a block of 8 rows.
+// Each thread packs 16 bytes of w1 and of w2: 8 of the summed dimension in one row of a block of 8
+// rows.
 template <class Plan>
 __global__ void __launch_bounds__(256) pack_kernel(const PackArguments<typename Plan::T> a) {
   const int64_t count = a.weight_bytes / 16;
@@ -57,10 +58,10 @@ __global__ void __launch_bounds__(256) pack_kernel(const PackArguments<typename 
   if (i >= 2 * count) return;
   const bool is_w1 = i < count;
   const int64_t at = is_w1 ? i : i - count;
-  const int64_t block = at / 16;  // two blocks: those of a step
+  const int64_t block = at / 16;  // two blocks form a step
   const int row = static_cast<int>(at % 8), side = static_cast<int>(at / 8 % 2);
-  // w1: steps along the channels, one after the other, for each 8 hidden units. w2: all channels for each step along
-  // hidden.
+  // w1 has, for each 8 hidden units, the steps along the channels one after the other. w2 has, for
+  // each step along hidden, all channels.
   constexpr int64_t kInner = Plan::kColumns / (1 << 3);
   const int64_t outer = is_w1 ? block / Plan::kSteps : block / kInner;
   const int inner = static_cast<int>(is_w1 ? block % Plan::kSteps : block % kInner);
@@ -108,7 +109,7 @@ DerivedTensors::Held packed_weights(const BlockTensors& t, Factor factor, const 
                                    {run.source(2, t.w1), run.source(3, t.w2)}, run.stream, make);
 }
 
-// x or out with rows of whole vectors: the tensor itself, or working memory.
+// x or out with rows of whole vectors: the tensor itself or a copy in working memory.
 struct PackedRows {
   ConstTensorView view;
   Workspace::Lease lease;
@@ -137,7 +138,7 @@ template <class Plan>
 void enqueue(const BlockArguments<typename Plan::T>& a, const Run& run) {
   auto* const kernel = block_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  // One block has all registers of a multiprocessor, or about all of its shared memory.
+  // One block takes all registers of a multiprocessor, or almost all of its shared memory.
   const auto blocks = static_cast<unsigned>(std::min(run.context.device().info().units, int64_t{a.tiles}));
   const auto bytes = static_cast<size_t>(Layout<Plan>::kFixedBytes + a.slots * Layout<Plan>::kChunkBytes);
   launch_dependent(run.context.device().info().compute_capability >= 90, "block_kernel", kernel, blocks,
@@ -165,8 +166,8 @@ void run_plan(const BlockTensors& t, Factor factor, const Run& run) {
                             most_shared_bytes(run));
   }
 
-  // The statistics come last: their kernels and block_kernel follow each other closely, and what block_kernel reads
-  // before it waits for them must be older than the first of them.
+  // The statistics come last. Their kernels and block_kernel follow each other closely. What
+  // block_kernel reads before it waits for them must be older than the first of them.
   const DerivedTensors::Held weights = packed_weights<Plan>(t, factor, run, weight_bytes);
   const PackedRows x = rows_of(t.x, run);
   if (x.lease.data() != nullptr) copy_to_rows(t.x, x.lease.data(), x.view.strides[1], run.stream);

@@ -4,8 +4,8 @@
 
 namespace assay::cheri {
 
-// z / 2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) = z * sigmoid(2 sqrt(2/pi) * (z + 0.044715 z^3)): no
-// cancellation for negative z, and no overflow.
+// gelu(z) = z / 2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) = z * sigmoid(2
+// sqrt(2/pi) * (z + 0.044715 z^3)). The second form neither cancels for negative z nor overflows.
 __device__ inline float gelu(float z) {
   constexpr float kLinear = static_cast<float>(-2 * 0.79788456080286535588 * 1.44269504088896340736);
   constexpr float kCubic =

@@ -9,19 +9,21 @@
 namespace assay::cheri {
 
 inline constexpr int kTileRows = 64;
-inline constexpr int kHalo = 4;                              // rows that a tile may need at either side of it
-inline constexpr int kHalfRows = kTileRows / 2 + 2 * kHalo;  // of a tile, with those that they need
-inline constexpr int kGroupThreads = 128;                    // of a warpgroup
-inline constexpr int kHiddenStep = 64;  // hidden units are filled up to a multiple of this
+inline constexpr int kHalo = 4;  // most rows that a tile needs on each side
+// Rows of half a tile with their neighbours.
+inline constexpr int kHalfRows = kTileRows / 2 + 2 * kHalo;
+inline constexpr int kGroupThreads = 128;  // of a warpgroup
+inline constexpr int kHiddenStep = 64;     // hidden units are padded to a multiple of this
 
-// What a consumer has to know of a row of its tile.
+// What a consumer has to know about a row of its tile.
 struct RowInfo {
-  int64_t x, out;     // [elements] where it lies; -1 if there is none
-  int before, after;  // [bytes] to its neighbours in shared memory; 0 if there is none
+  int64_t x, out;     // [elements] its place; -1 if there is no such row
+  int before, after;  // [bytes] to its neighbours in shared memory; 0 without one
   Norm norm;
 };
 
-// T: storage. F: factors. kSplit: factors are a sum of two. kColumns: channels, filled up.
+// T is the storage type, F the type of factors. kSplit: a factor is the sum of two. kColumns:
+// padded channels.
 template <class T_, class F_, bool kSplit_, int kColumns_>
 struct BlockPlan {
   using T = T_;
@@ -32,9 +34,10 @@ struct BlockPlan {
   static constexpr int kVector = 16 / int{sizeof(T)};  // [elements] loaded at once
   static constexpr int kSteps = kColumns / 16;         // of the first product
 
-  // x comes in pieces of so many columns. A lane of a fragment has rows of one half of the tile, its neighbours in the
-  // next row those of the other half, which lies 64 bytes beyond a multiple of 128: so the 8 lanes which load vectors
-  // of two rows at a time find them in different banks, while rows follow each other as they do in x.
+  // x comes in pieces of kPieceColumns columns. The rows of a lane's fragment lie in one half of
+  // the tile; the next rows, which neighbouring lanes have, lie in the other half. The other half
+  // begins 64 bytes beyond a multiple of 128. So the 8 lanes that load vectors of two rows at a
+  // time find them in different banks, while rows follow each other as they do in x.
   static constexpr int kPieceColumns = kColumns < 128 ? kColumns : 128;
   static constexpr int kPieces = kColumns / kPieceColumns;
   static constexpr int kPieceVectors = kPieceColumns / (4 * kVector);  // of a lane in a row
@@ -42,14 +45,17 @@ struct BlockPlan {
   static constexpr int kHalfBytes = (kHalfRows * kMostPitch + 127) / 128 * 128 + 64;
   static constexpr int kPieceBytes = 2 * kHalfBytes;
 
-  // Columns of out that are summed at once; what a lane has of them is one accumulator for each two. Fragments of all
-  // channels in two parts leave no registers for more than 128, and the tile is done once for each 128.
+  // Columns of out that are summed at once. A lane has one accumulator for each two of them.
+  // Fragments of 256 channels in two parts leave registers for 128 only, so the tile is done once
+  // for each 128.
   static constexpr int kOutColumns = kSplit && kColumns == 256 ? 128 : kColumns;
   static constexpr int kOuts = kColumns / kOutColumns;
-  static constexpr int kPart = kOutColumns < 128 ? kOutColumns : 128;  // columns of out in one product
+  // Columns of out in one product.
+  static constexpr int kPart = kOutColumns < 128 ? kOutColumns : 128;
 
-  // Hidden units at once. Where both products of a chunk have as many steps, nvcc 13.0's assembler forgets that the
-  // next chunk needs the fragments of y again, and gives their registers away.
+  // Hidden units at once. If both products of a chunk had equally many steps, the assembler of nvcc
+  // 13.0 would forget that the next chunk needs the fragments of y again, and would reuse their
+  // registers.
   static constexpr int kChunk = kColumns == 64 || kColumns == 256 || (kSplit && kColumns == 128) ? 32 : 64;
   static_assert(kChunk != kColumns, "the products of a chunk must differ in their steps");
   static constexpr int kChunkSteps = kChunk / 16;                // of the second product
@@ -57,25 +63,26 @@ struct BlockPlan {
   static constexpr int kSecondBytes = kChunk * kOutColumns * 2;  // of one part of w2
   static constexpr int kUnit = kParts * (kFirstBytes + kSecondBytes);
 
-  // Warpgroups of consumers, and registers of their threads; one warpgroup of producers.
+  // Warpgroups of consumers, and the registers of their threads. There is one warpgroup of
+  // producers.
   static constexpr int kConsumers = kColumns <= 64 && !kSplit ? 3 : 2;
   static constexpr int kConsumerRegisters = kConsumers == 3 ? 152 : 232;
   static constexpr int kProducerRegisters = 40;
   static constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
 
-  // Whether x stays in registers until it meets the sums; else it is loaded again.
+  // Whether x stays in registers until it is added to the sums. If not, it is loaded again.
   static constexpr int kElementsOfLane = kColumns / 2;
   static constexpr bool kKeepsX =
       kElementsOfLane * int{sizeof(T)} / 4 + kParts * kColumns / 4 + kOutColumns / 2 + kChunk / 2 <=
       kConsumerRegisters - 32;
 
-  // Pieces of x in shared memory, each with a warp that fills it.
+  // Slots for pieces of x in shared memory. A warp of its own fills each slot.
   static constexpr int kSlots = kPieceBytes > 32768 ? 2 : 3;
 
   static_assert(kColumns % 32 == 0 && kHiddenStep % kChunk == 0, "whole steps and chunks");
 };
 
-// Which channel position `k` of a fragment's columns stands for.
+// The channel that position `k` of a fragment's columns stands for.
 template <int kVector>
 __host__ __device__ constexpr int channel_at(int k) {
   constexpr int kBlock = 4 * kVector;
@@ -84,8 +91,9 @@ __host__ __device__ constexpr int channel_at(int k) {
          in_block % 2;
 }
 
-// Division by a constant of the launch. Below 2^31: x / d = x * m >> 32 + s with m = ceil(2^(32 + s) / d), where
-// 2^s < d <= 2^(s + 1). m * d exceeds 2^(32 + s) by less than d <= 2^(s + 1), so that the quotient is right for x < 2^31.
+// Division by a constant d of the launch. Let 2^s < d <= 2^(s + 1) and m = ceil(2^(32 + s) / d).
+// For x < 2^31, x / d is x * m >> (32 + s): m * d exceeds 2^(32 + s) by less than d <= 2^(s + 1),
+// so the quotient is right.
 struct Divisor {
   int64_t value;
   uint32_t multiplier, shift;
@@ -106,23 +114,25 @@ struct Divisor {
   }
 };
 
-// Numbers the positions 0 .. length - 1 of an example anew: bands of kHalo neighbours, and in each band all that lie
-// `dilation` apart one after the other. Position a * dilation + b belongs to band b / kHalo. The taps of a row then lie
-// kHalo numbers away from it at most.
+// Gives the positions 0 .. length - 1 of an example new numbers. kHalo neighbouring residues modulo
+// `dilation` form a band: position a * dilation + b belongs to band b / kHalo. Bands are numbered
+// one after the other. Within a band the numbers follow a, and then b. So the taps of a row are at
+// most kHalo numbers away from it.
 struct RowOrder {
   bool is_identity;
   int64_t dilation;
-  int64_t tall_total;  // rows of the bands whose neighbours all have length / dilation + 1 positions
-  int64_t border_first, border_total;  // of the band after them, in which only some do
-  int64_t low_first;                   // of the bands after that one
+  // Rows of the first bands, in which each residue has length / dilation + 1 positions.
+  int64_t tall_total;
+  int64_t border_first, border_total;  // of the band after them, in which only some residues do
+  int64_t low_first;                   // of the bands after that
   int64_t last_first;                  // of the last band, which may be narrower
   Divisor tall_rows, low_rows;         // of a band
   Divisor by_border, by_last;          // widths of bands
-  int halo;                            // the numbers to the taps, at most
+  int halo;                            // the most numbers to a tap
 
   struct Number {
     int64_t position;
-    int width;  // how far the numbers of its taps are from its own
+    int width;  // how many numbers its taps are away
   };
 
   static RowOrder make(int64_t length, int64_t dilation) {
@@ -183,7 +193,7 @@ struct BlockArguments {
   const T* taps;
   int64_t tap, tap_channel;
   const Norm* norms;       // (N)
-  const uint8_t* weights;  // w1 in parts, then w2 in parts, as pack_weights() leaves them
+  const uint8_t* weights;  // w1 in parts, then w2 in parts, as packed by pack_weights()
   int64_t weight_bytes;    // of each part of each
   int64_t examples, length, rows, dilation;
   Divisor by_length;
@@ -192,7 +202,7 @@ struct BlockArguments {
   int pitch;     // [bytes] from a row of a piece to the next
   int chunks;    // of hidden units
   int slots;     // how many of them are in shared memory
-  bool streams;  // whether a tile uses more
+  bool streams;  // whether a tile uses more chunks
   RowOrder order;
 };
 

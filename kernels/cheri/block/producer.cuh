@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The producers of tile.cuh: they bring weights and x to shared memory, and say where each row lies.
+// The producers of tile.cuh. They bring weights and x to shared memory and tell where each row
+// lies.
 //
-// One warp for each consumer brings its tiles, in pieces of columns, to a buffer of its own as soon as the piece before
-// has been used. One more warp brings the weights, chunk after chunk, to a ring of slots: once, if all chunks have a
-// slot of their own, else again and again, and then all consumers do as many tiles as the first one.
+// Pieces of x, some columns of a tile each, go to the slots for pieces in turn. Each slot has a
+// warp, which fills it as soon as the piece before has been used. Another warp brings the weights,
+// chunk after chunk, to a ring of slots. If every chunk has a slot, it brings them once. Otherwise
+// it brings them again and again, and then all consumers do as many tiles as the first one.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +19,15 @@
 
 namespace assay::cheri {
 
-// Shared memory: weights, pieces of x and the rows of their tiles, taps, barriers.
+// The layout of shared memory: weights, pieces of x and the rows of their tiles, taps, barriers.
 template <class Plan>
 struct Layout {
   const uint8_t* pieces;
   RowInfo* rows;
   float* taps;
   uint32_t weights;
-  uint32_t piece_full;               // for each slot of each consumer: its piece is there
-  uint32_t piece_empty;              // for each slot: its piece is used up
+  uint32_t piece_full;               // for each slot of each consumer: its piece is complete
+  uint32_t piece_empty;              // for each slot: its piece has been used
   uint32_t chunk_full, chunk_empty;  // for each chunk
 
   static constexpr int kPieceBarriers = (Plan::kConsumers + 1) * Plan::kSlots;
@@ -45,7 +47,7 @@ struct Layout {
     chunk_empty = chunk_full + 8 * slots;
   }
 
-  // Of a chunk of the weights, and of all that there is but once.
+  // [bytes] For each chunk of the weights, and for everything else.
   static constexpr int64_t kChunkBytes = Plan::kUnit + 2 * int64_t{sizeof(uint64_t)};
   static constexpr int64_t kFixedBytes =
       Plan::kSlots * (Plan::kPieceBytes + kTileRows * int64_t{sizeof(RowInfo)}) +
@@ -57,8 +59,9 @@ struct Layout {
   __device__ uint32_t empty_of(int slot) const { return piece_empty + 8 * slot; }
 };
 
-// By one thread, before all others come to a barrier. The lanes of a warp bring a piece, and all threads of a consumer
-// give it back; one thread brings the weights, which warps use as a whole.
+// One thread calls it, before all others come to a barrier. The lanes of a warp bring a piece, and
+// all threads of a consumer give it back. One thread brings the weights, and whole warps give them
+// back.
 template <class Plan>
 __device__ void make_barriers(const Layout<Plan>& layout, int slots) {
   constexpr int kWarps = kGroupThreads / 32;
@@ -71,14 +74,15 @@ __device__ void make_barriers(const Layout<Plan>& layout, int slots) {
   fence_async_proxy();
 }
 
-// By each warp of the consumers that a slot's weights have been used by.
+// Each warp of the consumers calls it when it has used a slot's weights.
 template <class Plan>
 __device__ void release_chunk(const Layout<Plan>& layout, int slot) {
   __syncwarp();
   if (threadIdx.x % 32 == 0) arrive(layout.chunk_empty + 8 * slot);
 }
 
-// Tile number `item` of a consumer. Consumers of one block are far from each other, so that few tiles use many blocks.
+// Tile number `item` of a consumer. The tiles of a block's consumers are far apart, so that few
+// tiles use many blocks.
 template <class Plan>
 __device__ int64_t tile_of(int64_t item, int consumer) {
   return (item * Plan::kConsumers + consumer) * gridDim.x + blockIdx.x;
@@ -99,7 +103,7 @@ template <class T>
 __device__ Place place_of(const BlockArguments<T>& a, int64_t number) {
   const int64_t example = a.by_length(number);
   const RowOrder::Number row = a.order(number - example * a.length);
-  // The last examples first: they are what the statistics have left in the cache.
+  // The last examples come first: the statistics have left them in the cache.
   return {a.examples - 1 - example, row.position, row.width};
 }
 
@@ -114,14 +118,14 @@ __device__ RowInfo info_of(const BlockArguments<typename Plan::T>& a, int64_t nu
           a.norms[place.example]};
 }
 
-// Which piece of which tile.
+// A piece of a tile.
 struct Piece {
   int consumer, part;
   int64_t tile;
 };
 
-// Brings a piece of the rows of a tile, half by half with those beside it. Rows that follow each other in x, too, come
-// in one copy.
+// Brings a piece of the rows of a tile, half by half, each with the rows beside it. Rows that also
+// follow each other in x come in one copy.
 template <class Plan>
 __device__ void produce_piece(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout, int slot,
                               const Piece& piece) {
@@ -159,7 +163,7 @@ __device__ void produce_piece(const BlockArguments<typename Plan::T>& a, const L
       copied += all;
     }
   }
-  // The copies may be under way before there are statistics, which these wait for.
+  // The copies above may start before the statistics exist. What follows needs the statistics.
   wait_for_kernel_before();
 #pragma unroll 1
   for (int row = lane; row < kTileRows; row += 32) {
@@ -168,14 +172,14 @@ __device__ void produce_piece(const BlockArguments<typename Plan::T>& a, const L
   arrive_with_copies(full, copied);
 }
 
-// The order in which pieces are brought, number after number, each number to slot number % kSlots: that in which they
-// are used, if all consumers are equally fast.
+// The number of a piece. Pieces are brought in the order of their numbers, number n to slot n %
+// kSlots. This is the order in which equally fast consumers use them.
 template <class Plan>
 __device__ int piece_number(int item, int out, int consumer) {
   return ((item * Plan::kOuts + out) * Plan::kConsumers + consumer) * Plan::kPieces;
 }
 
-// By the warp of a slot.
+// The warp of a slot calls it.
 template <class Plan>
 __device__ void produce_pieces(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout,
                                int slot) {
@@ -195,11 +199,11 @@ __device__ void produce_pieces(const BlockArguments<typename Plan::T>& a, const 
   }
 }
 
-// One chunk of the weights, for columns of out from number out * kOutColumns on.
+// Brings one chunk of the weights, for the columns of out from out * kOutColumns on.
 template <class Plan>
 __device__ void produce_chunk(const BlockArguments<typename Plan::T>& a, int chunk, int out, uint32_t slot,
                               uint32_t full) {
-  // w2 lies in steps of all columns.
+  // Each step of w2 has all columns.
   constexpr int kStepBytes = Plan::kColumns * 32, kOutBytes = Plan::kOutColumns * 32;
   constexpr int kPieces = Plan::kOuts == 1 ? 1 : Plan::kChunkSteps;
 #pragma unroll
@@ -220,7 +224,7 @@ __device__ void produce_chunk(const BlockArguments<typename Plan::T>& a, int chu
   arrive_with_copies(full, Plan::kUnit);
 }
 
-// By one thread.
+// One thread calls it.
 template <class Plan>
 __device__ void produce_weights(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout) {
   int slot = 0;
@@ -239,7 +243,7 @@ __device__ void produce_weights(const BlockArguments<typename Plan::T>& a, const
   }
 }
 
-// The warps after those of the consumers have nothing to do but for the first thread of the first one.
+// Of the warps after those for the slots, only the first thread of the first one has work.
 template <class Plan>
 __device__ void produce(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout, int thread) {
   if (thread < Plan::kSlots * 32) {

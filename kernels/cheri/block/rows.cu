@@ -13,7 +13,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = int64_t{1} << 20;
 
-// A tensor as rows: row r is (r / length, r % length). Strides in elements.
+// A tensor as rows. Row r is (r / length, r % length). Strides are in elements.
 struct RowLayout {
   int64_t outer, inner, column;  // strides
   int64_t length;                // rows of one outer step
@@ -30,7 +30,7 @@ struct RowLayout {
   }
 };
 
-// Bits: an unsigned integer as wide as an element.
+// Bits is an unsigned integer as wide as an element.
 template <class Bits, bool kToRows>
 __global__ void __launch_bounds__(kThreads)
     copy_rows_kernel(const Bits* from, Bits* to, const RowLayout layout) {

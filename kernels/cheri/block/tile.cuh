@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Cheri block after its statistics, for tiles of 64 positions.
+// The Cheri block after its statistics, in tiles of 64 positions.
 //
-// Producers (producer.cuh), a warpgroup of a block, keep copies of x and of the weights to shared memory under
-// way. Consumers, the other warpgroups, each take a tile from there to their registers, convolved and normalised
-// (convolve.cuh), and through both products: the accumulators of the first one become, through the GELU, the
-// fragments of the second one, and meet x again in the end. While one consumer waits for its products, the other one
-// has something to calculate.
+// One warpgroup of a block are producers (producer.cuh). They keep copies of x and of the weights
+// to shared memory in flight. The other warpgroups are consumers. Each consumer takes a tile to its
+// registers, convolves it (convolve.cuh), and takes it through both products. The accumulators of
+// the first product become, through the GELU, the fragments of the second. In the end x is added.
+// While one consumer waits for its products, another has something to compute.
 //
-// Columns. A lane has in its fragments, of each block of 4 * kVector channels, the kVector neighbouring ones that it
-// can load and store at once. Which channel a column of a product stands for is free as long as the weights agree:
-// channel_at().
+// Columns. Of each block of 4 * kVector channels, a lane's fragments hold the kVector neighbouring
+// channels that it can load and store at once. A column of a product may stand for any channel as
+// long as the weights agree: channel_at().
 //
-// Rows. Positions of an example are taken in an order in which those that lie d apart come close together, so that the
-// taps of a tile are rows of the same tile or next to it, whatever the dilation: RowOrder.
+// Rows. Positions of an example are reordered so that positions d apart come close together
+// (RowOrder). So the taps of a tile are rows of the same tile or beside it, for any dilation.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ __device__ void for_each_term(Term&& term) {
   }
 }
 
-// Enqueues z = y * w1, or computes it. `weights` is where the chunk begins.
+// Enqueues z = y * w1, or computes it. The chunk begins at `weights`.
 template <class Plan>
 __device__ void multiply_w1(float (&z)[Plan::kChunk / 2], const uint32_t (&y)[Plan::kParts][Plan::kSteps][4],
                             uint32_t weights) {
@@ -56,7 +56,7 @@ __device__ void multiply_w1(float (&z)[Plan::kChunk / 2], const uint32_t (&y)[Pl
   for (int step = 0; step < Plan::kSteps; ++step) {
 #pragma unroll
     for (int rows = 0; rows < Plan::kChunk / 8; ++rows) {
-      uint32_t b[Plan::kParts][4];  // two steps lie one after the other
+      uint32_t b[Plan::kParts][4];  // two steps, one after the other
 #pragma unroll
       for (int q = 0; q < Plan::kParts; ++q) {
         load_matrices(b[q], weights + q * Plan::kFirstBytes + rows * kNextRows + step / 2 * 512);
@@ -100,13 +100,13 @@ __device__ void multiply_w2(Sums<Plan>& sums, const uint32_t (&h)[Plan::kParts][
   }
 }
 
-// The GELU of a chunk's hidden units, as fragments.
+// Applies the GELU to a chunk's hidden units. The result has the form of fragments.
 template <class Plan>
 __device__ void activate(const float (&z)[Plan::kChunk / 2],
                          uint32_t (&h)[Plan::kParts][Plan::kChunkSteps][4]) {
 #pragma unroll
   for (int i = 0; i < Plan::kChunkSteps * 4; ++i) {
-    const int at = i / 4 * 8 + i % 4 * 2;  // accumulators of 16 columns are fragments of as many
+    const int at = i / 4 * 8 + i % 4 * 2;  // accumulators of 16 columns are fragments of 16
     uint32_t parts[Plan::kParts];
     split<Plan>(gelu(z[at]), gelu(z[at + 1]), parts);
 #pragma unroll
@@ -114,7 +114,7 @@ __device__ void activate(const float (&z)[Plan::kChunk / 2],
   }
 }
 
-// The chunks of the weights in the order in which they are used.
+// The chunks of the weights in the order of their use.
 struct Chunks {
   int slot = 0;
   uint32_t parity = 0;
@@ -126,7 +126,7 @@ struct Chunks {
   }
 };
 
-// sums = gelu(y * w1) * w2, still under way when it returns.
+// sums = gelu(y * w1) * w2. The last products may still be running when it returns.
 template <class Plan>
 __device__ void multiply(const BlockArguments<typename Plan::T>& a, const Layout<Plan>& layout,
                          Chunks& chunks, const uint32_t (&y)[Plan::kParts][Plan::kSteps][4],
@@ -171,15 +171,15 @@ __device__ void load_row(const BlockArguments<typename Plan::T>& a, int64_t row,
     const int column = (first + v) * 4 * Plan::kVector + static_cast<int>(threadIdx.x) % 4 * Plan::kVector;
     x[v] = {};
     if (row < 0 || column >= a.channels) continue;
-    // Volatile: the loads stay where they are written.
+    // `volatile` keeps the loads in their place.
     asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(x[v].words[0]), "=r"(x[v].words[1]), "=r"(x[v].words[2]), "=r"(x[v].words[3])
                  : "l"(a.x + row + column));
   }
 }
 
-// out = x + sums in one of the lane's rows, from vector number `first` on. A sum of 0 leaves the bits of x, of which
-// -0 + 0 would make another zero.
+// out = x + sums in one of the lane's rows, from vector number `first` on. A sum of 0 leaves the
+// bits of x; adding 0 would turn -0 into 0.
 template <class Plan, int kVectors>
 __device__ void store_row(const BlockArguments<typename Plan::T>& a, int64_t row, int half, int first,
                           const Vector<Plan> (&x)[kVectors], const Sums<Plan>& sums) {
@@ -198,7 +198,7 @@ __device__ void store_row(const BlockArguments<typename Plan::T>& a, int64_t row
   }
 }
 
-// Until the sums are complete.
+// Waits until the sums are complete.
 template <class Plan>
 __device__ void wait_for_sums([[maybe_unused]] Sums<Plan>& sums) {
 #if ASSAY_HAS_WGMMA
@@ -208,7 +208,7 @@ __device__ void wait_for_sums([[maybe_unused]] Sums<Plan>& sums) {
 #endif
 }
 
-// Adds what multiply() has left under way to x.
+// Waits for the sums of multiply() and adds them to x.
 template <class Plan>
 __device__ void finish_rows(const BlockArguments<typename Plan::T>& a, const LaneRows<Plan>& rows, int out,
                             Sums<Plan>& sums) {
@@ -218,7 +218,8 @@ __device__ void finish_rows(const BlockArguments<typename Plan::T>& a, const Lan
     store_row<Plan>(a, rows.out[0], 0, 0, rows.kept[0], sums);
     store_row<Plan>(a, rows.out[1], 1, 0, rows.kept[1], sums);
   } else {
-    // Loads of one row are under way during the last product, those of the other one while the first is stored.
+    // The loads of one row are in flight during the last product, those of the other row while the
+    // first is stored.
     Vector<Plan> x[2][kVectors];
     load_row<Plan>(a, rows.x[0], out * kVectors, x[0]);
     wait_for_sums<Plan>(sums);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Cheri block as training computes it: conv_norm, two products by cuBLASLt, and elementwise kernels between them,
-// all in the storage dtype. Rows go in slabs whose hidden activations stay in the L2 cache from one step to the next.
+// The Cheri block as training computes it: conv_norm, two products by cuBLASLt, and elementwise
+// kernels between them, all in the storage dtype. Rows go in slabs. The hidden activations of a
+// slab stay in the L2 cache from one step to the next.
 #include <algorithm>
 #include <cstdint>
 
@@ -19,7 +20,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = int64_t{1} << 20;
 constexpr int64_t kSlabBytes = int64_t{24} << 20;  // of hidden activations
-constexpr int64_t kPitch = 8;                      // [elements] rows in working memory are multiples of this
+constexpr int64_t kPitch = 8;                      // [elements] rows in memory are padded to this
 
 constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -29,7 +30,7 @@ unsigned blocks_for(int64_t threads) {
   return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
 }
 
-// In place, on `count` vectors of 16 bytes.
+// Works in place on `count` vectors of 16 bytes.
 template <class T>
 __global__ void __launch_bounds__(kThreads) gelu_kernel(T* z, int64_t count) {
   constexpr int kElements = 16 / int{sizeof(T)};
@@ -53,7 +54,7 @@ struct ResidualArguments {
   int64_t first_row, rows, length, channels, pitch;
 };
 
-// out = x + scale * sums, by vectors of kElements channels. A sum of 0 leaves the bits of x.
+// out = x + scale * sums, in vectors of kElements channels. A sum of 0 leaves the bits of x.
 template <class T, int kElements>
 __global__ void __launch_bounds__(kThreads) residual_kernel(const ResidualArguments<T> a) {
   constexpr int kPiece = kElements * int{sizeof(T)};
@@ -97,7 +98,7 @@ void add_residual(const BlockTensors& t, const T* sums, int64_t first_row, int64
   cuda_check_launch("residual_kernel");
 }
 
-// A weight as packed rows, `rows` with those of zeros that follow, kept as long as its version stays.
+// A weight as packed rows, padded with rows of zeros to `rows`. It is kept while its version stays.
 DerivedTensors::Held packed(const ConstTensorView& weight, int64_t rows, std::string_view name, size_t input,
                             const Run& run) {
   const int64_t pitch = round_up(weight.shape[1], kPitch);
@@ -122,7 +123,8 @@ void run_storage(const BlockTensors& t, const Run& run) {
   if (hidden == 0) return add_residual<T>(t, nullptr, 0, rows, 0, stream);
 
   const int64_t pitch = round_up(c, kPitch), hidden_pitch = round_up(hidden, kPitch);
-  const int64_t slab = std::max<int64_t>(kSlabBytes / (hidden_pitch * kSize) / 256, 1) * 256;  // [rows]
+  // [rows].
+  const int64_t slab = std::max<int64_t>(kSlabBytes / (hidden_pitch * kSize) / 256, 1) * 256;
   const RowProduct expand{t.x.dtype, hidden_pitch, c, pitch, pitch, hidden_pitch, slab};
   const RowProduct contract{t.x.dtype, c, hidden, hidden_pitch, hidden_pitch, pitch, slab};
   Workspace& workspace = run.context.workspace();
@@ -135,7 +137,7 @@ void run_storage(const BlockTensors& t, const Run& run) {
   conv_norm_two_pass({t.x, t.w, {y.data(), t.x.dtype, t.x.shape, {l * pitch, pitch, 1}}}, run);
   for (int64_t first = 0; first < rows; first += slab) {
     const int64_t count = std::min(slab, rows - first);
-    T* const sums = y.as<T>() + first * pitch;  // in the place of y, which is used up by then
+    T* const sums = y.as<T>() + first * pitch;  // in place of y, which is not needed any more
     multiply_rows(expand, count, sums, w1.data(), h.data(), run.context, run.stream);
     const int64_t vectors = count * hidden_pitch * kSize / 16;
     gelu_kernel<T><<<blocks_for(vectors), kThreads, 0, stream>>>(h.as<T>(), vectors);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv_norm in one pass: the blocks of a cluster hold one example while they sum it up, and read x from memory once.
-// What is held is the convolution for f32; for the short types it is x, half as long, and the convolution is computed a
-// second time. Clusters that stay for several examples have the next one brought to the L2 cache while they work on
-// one.
+// conv_norm in one pass: the blocks of a cluster hold one example while they sum it up, and read x
+// from memory once. For f32 they hold the convolution. For 16-bit types they hold x, which is half
+// as long, and compute the convolution a second time. A cluster that processes several examples
+// prefetches the next one to the L2 cache while it works on one.
 #include "kernels/cheri/conv_norm/cluster.cuh"
 #include "kernels/cheri/tunables.h"
 #include "kernels/core/specialise.h"
@@ -17,7 +17,7 @@ struct Arguments {
   Cut cut;
   int size, rounds;
   int slots;      // of a strip
-  int64_t ahead;  // [bytes] of the cluster's next example that are brought to the L2 cache in advance
+  int64_t ahead;  // [bytes] prefetched to the L2 cache, of the cluster's next example
 };
 
 template <class T>
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(kClusterThreads, 3) cluster_kernel(const Argum
         }
       };
       if constexpr (kHoldsConv<T>) {
-        // The rows at the ends have no slots; the convolution takes the place of each row once it is not needed any
-        // more.
+        // The rows at the ends have no slots. The convolution replaces each row once it is not
+        // needed any more.
         const Rows<kPiece, const T, kLanes> x(a.x, example, place.lane, strip, a.cut.dilation);
         Vector left{}, middle, right{}, behind{};
         if (strip.before > 0) x.from(-1).load(left);
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kClusterThreads, 3) cluster_kernel(const Argum
       }
     });
     sum_over_block(sums, shared);
-    if (example < clusters) cluster_wait();  // for the start of all blocks, once
+    if (example < clusters) cluster_wait();  // once: all blocks have started
     sum_over_cluster(sums, all[turn], a.size);
     if (threadIdx.x == 0) {
       const double count = static_cast<double>(a.cut.rows) * static_cast<double>(a.cut.channels);
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kClusterThreads, 3) cluster_kernel(const Argum
   }
 }
 
-// How an example is held.
+// How a cluster holds an example.
 struct Plan {
   Spread spread;
   int slots;      // of a strip
@@ -170,7 +170,7 @@ template <class T>
 Plan plan_of(const Extents& shape, int64_t dilation) {
   constexpr int kExtra = kHoldsConv<T> ? 0 : 2;
   constexpr int64_t kLongest = 1 << 20;  // [rows] of a strip: more never fit
-  constexpr int64_t kDeclared = 2048;    // [bytes] at least what the kernel declares
+  constexpr int64_t kDeclared = 2048;    // [bytes] not less than the kernel declares
   const int64_t example = shape[1] * shape[2] * int64_t{sizeof(T)};
   const Spread held = spread(shape, dilation, 16 / int{sizeof(T)}, example, kLongest, kExtra);
   const int slots = held.cut.chunk + kExtra;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cluster kernels of conv_norm and its gradient share: how an example is spread over the blocks of a cluster,
-// and the slots of shared memory in which each thread keeps the rows of its strips. A thread reads no slots but its
-// own: rows at the ends of a strip, which two threads need, are there twice, so that no thread waits for another before
-// the sums.
+// What the cluster kernels of conv_norm and its gradient share: how an example is spread over the
+// blocks of a cluster, and the slots of shared memory in which each thread keeps the rows of its
+// strips. A thread reads no slots but its own. Rows at the ends of a strip, which two threads need,
+// are kept twice, so no thread waits for another before the sums.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,21 @@
 
 namespace assay::cheri {
 
-inline constexpr int kClusterThreads = 256;  // of a block at most
+inline constexpr int kClusterThreads = 256;  // most threads of a block
 
-// Host: the units of an example go round the blocks of its cluster.
+// Host: how the units of an example are dealt out to the blocks of its cluster, round after round.
 struct Spread {
   Cut cut;
   int size;    // [blocks] of a cluster
-  int rounds;  // units of a block at most
+  int rounds;  // most units of a block
 };
 
-// The number of blocks depends on the bytes of an example; the strips are as long as it takes to keep all threads busy,
-// with the fewest slots, where each strip takes `extra` slots more than it has rows.
+// The number of blocks depends on the bytes of an example. Strips are long enough to keep all
+// threads busy with the fewest slots. Each strip takes `extra` slots more than it has rows.
 inline Spread spread(const Extents& shape, int64_t dilation, int lanes, int64_t bytes, int64_t longest,
                      int64_t extra) {
-  constexpr int64_t kBlockBytes =
-      int64_t{48} << 10;  // of an example in a block: several blocks share a multiprocessor then
+  // Of an example in a block: several blocks share a multiprocessor then.
+  constexpr int64_t kBlockBytes = int64_t{48} << 10;
   constexpr int64_t kMostRounds = 1024;
   const auto parts = [](int64_t whole, int64_t part) { return (whole + part - 1) / part; };
   int size = 1;
@@ -38,20 +38,20 @@ inline Spread spread(const Extents& shape, int64_t dilation, int lanes, int64_t 
   const int64_t fewest = parts(best.cut.tiles * parts(best.cut.dilation, lines), size);
   int64_t fewest_slots = INT64_MAX;
   for (int64_t rounds = fewest; rounds < fewest + 3; ++rounds) {
-    const int64_t pieces =
-        std::max<int64_t>(1, size * rounds / best.cut.tiles * lines / best.cut.dilation);  // of a chain
+    // Pieces of a chain.
+    const int64_t pieces = std::max<int64_t>(1, size * rounds / best.cut.tiles * lines / best.cut.dilation);
     const Cut trial = cut(shape, dilation, lanes, kClusterThreads, std::min(longest, parts(steps, pieces)));
     const int64_t needed = parts(trial.units(), size);
     const int64_t slots = needed * (trial.chunk + extra);
     if (slots >= fewest_slots) continue;
     fewest_slots = slots;
     best.cut = trial;
-    best.rounds = static_cast<int>(std::min(needed, kMostRounds));  // so many never fit
+    best.rounds = static_cast<int>(std::min(needed, kMostRounds));  // more never fit
   }
   return best;
 }
 
-// Where a block works: a group of strips in a tile, and the calling thread's one among them.
+// Where a block works: a group of strips in a tile, and the calling thread's strip in the group.
 struct Place {
   int64_t tile, group;
   Lane lane;
@@ -64,8 +64,8 @@ struct Place {
         strip(strip_of(cut, lane, group)) {}
 };
 
-// Calls visit(round, place) for each unit of the block. `first` is the place of its first one, which most blocks stay
-// at.
+// Calls visit(round, place) for each unit of the block. `first` is the place of its first unit.
+// Most blocks have one unit.
 template <class Visit>
 __device__ void for_each_unit(const Cut& cut, int size, int rounds, int rank, const Place& first,
                               Visit&& visit) {
@@ -84,13 +84,13 @@ struct Slots {
   Slot* row0;
   int step;  // [slots]
 
-  // Each of `rounds` strips has `count` slots, and row 0 in slot `before`.
+  // Each round has a strip with `count` slots, whose row 0 is in slot `before`.
   __device__ Slots(void* shared, int round, int count, int before)
       : row0(static_cast<Slot*>(shared) + (round * count + before) * static_cast<int>(blockDim.x) +
              threadIdx.x),
         step(static_cast<int>(blockDim.x)) {}
 
-  // Goes down the rows.
+  // Moves down the rows.
   struct Cursor {
     Slot* at;
     int step;
@@ -98,7 +98,7 @@ struct Slots {
     __device__ void load(Bits<T, kLanes>& bits) const { *reinterpret_cast<Slot*>(bits.words) = *at; }
     __device__ void next() { at += step; }
 
-    // Starts to copy a row that lies in memory.
+    // Starts to copy a row from memory.
     template <int kPiece>
     __device__ void fetch(const typename Rows<kPiece, const T, kLanes>::Cursor& row) const {
       auto* const to = reinterpret_cast<T*>(at);
@@ -126,9 +126,9 @@ struct Slots {
   }
 };
 
-// Adds up the sums of all blocks of the cluster, in the order of their ranks: `sums` of thread 0 before, of lane 0 of
-// the first warp afterwards. All threads of all blocks call it, once they all run, and not twice in a row for the same
-// `all`.
+// Adds up the sums of all blocks of the cluster, in the order of their ranks. Thread 0 of each
+// block provides them in `sums`; lane 0 of the first warp gets the result there. All threads of all
+// blocks call it once all blocks run, and not twice in a row with the same `all`.
 template <int kSums>
 __device__ void sum_over_cluster(double (&sums)[kSums], double (&all)[kMostClusterBlocks][kSums], int size) {
   const int rank = cluster_rank();
@@ -147,7 +147,7 @@ __device__ void sum_over_cluster(double (&sums)[kSums], double (&all)[kMostClust
   }
 }
 
-// Host.
+// Host: throws Error (unsupported) unless a block can have this much shared memory.
 inline void require_fit(const Spread& spread, int64_t bytes) {
   if (bytes <= kMostBlockShared) return;
   throw unsupported_error(
@@ -156,7 +156,7 @@ inline void require_fit(const Spread& spread, int64_t bytes) {
       spread.cut.rows, spread.cut.channels, bytes, spread.size, kMostBlockShared);
 }
 
-// Each block asks for its part of an example that lies in one piece.
+// Each block prefetches its part of an example, which lies in one piece.
 template <class T>
 __device__ void prefetch_example(const Strided<const T>& tensor, int64_t example, int64_t bytes, int rank,
                                  int size) {
@@ -168,14 +168,14 @@ __device__ void prefetch_example(const Strided<const T>& tensor, int64_t example
   }
 }
 
-// Host: bytes of an example, or 0 if it cannot be prefetched.
+// Host: [bytes] of an example, or 0 if it cannot be prefetched.
 inline int64_t bytes_in_one_piece(const ConstTensorView& view) {
   const int64_t bytes = view.shape[1] * view.shape[2] * static_cast<int64_t>(size_of(view.dtype));
   const bool dense = view.strides[2] == 1 && view.strides[1] == view.shape[2];
   return dense && bytes % 16 == 0 && is_aligned_across(view, 0, 1, 16) ? bytes : 0;
 }
 
-// Host: clusters of which each works on several examples, one after the other.
+// Host: how many clusters to launch. Each works on several examples, one after the other.
 template <class... Parameters>
 int64_t at_once(int64_t examples, const ClusterLaunch& launch, void (*kernel)(Parameters...)) {
   return std::min<int64_t>(examples, std::max(1, resident_clusters(launch, kernel)));

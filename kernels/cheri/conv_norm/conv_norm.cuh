@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CUDA kernels of conv_norm and its gradient share: how the work is cut, the convolution, the statistics.
+// What the CUDA kernels of conv_norm and its gradient share: how the work is cut, the convolution,
+// the statistics.
 //
-// The rows b, b+d, b+2d, ... of an example form a chain: taps reach to the next rows of the same chain and to no other.
-// A thread owns a vector of neighbouring channels and marches along a strip of a chain with the taps in registers, so
-// that it loads every row of its strip once, and only one row (of the gradient two) at either end for somebody else,
-// whatever d is. Threads side by side own neighbouring channels, then neighbouring chains: what a block loads at a time
-// lies together.
+// The rows b, b+d, b+2d, ... of an example form a chain. Taps reach to the next rows of the same
+// chain only. A thread owns a vector of neighbouring channels and marches along a strip of a chain
+// with the taps in registers. So it loads every row of its strip once, and at each end one row of
+// another strip (two rows for the gradient), for any d. Neighbouring threads own neighbouring
+// channels, then neighbouring chains, so what a block loads at a time lies together.
 //
-// Statistics are sums of conv - reference and of its square, in double from the first addition on. The reference is the
-// example's own conv[n,0,0]. A value of the example is at most sqrt(L*C) standard deviations from the mean, so that
-// sum((conv - mean)^2) = sum((conv - reference)^2) - (mean - reference) * sum(conv - reference) loses at most a factor
-// L*C of double's 2^-53, in the worst case of a reference that alone makes the variance, and mean/std does not matter
-// at all.
+// Statistics are sums of conv - reference and of its square, in double from the first addition. The
+// reference is the example's own conv[n,0,0]. A value of an example is at most sqrt(L*C) standard
+// deviations from the mean. So
+// sum((conv - mean)^2) = sum((conv - reference)^2) - (mean - reference) * sum(conv - reference)
+// loses at most a factor L*C of double's 2^-53, in the worst case that the reference alone makes
+// the variance. mean/std does not matter.
 #pragma once
 
 #include <algorithm>
@@ -27,22 +29,24 @@ namespace assay::cheri {
 
 inline constexpr int kMostColumns = 64;
 
-// Host: how a problem is cut into strips. It decides the order of sums, and depends on the size of an example alone.
+// Host: how a problem is cut into strips. The cut decides the order of sums and depends on the size
+// of an example alone.
 struct Cut {
   int64_t examples, rows, channels;
-  int64_t dilation;  // at most `rows`: the rows next to each other in a chain
+  int64_t dilation;  // at most `rows`; from a row to the next of its chain
   int lanes;         // channels of a vector
   int columns;       // vectors side by side in a block
-  int lines;         // strips that a block works on at a time, each in `columns` vectors
+  int lines;         // strips that a block works on at a time, each `columns` wide
   int chunk;         // rows of a strip; fewer at the end of a chain
-  int64_t full;      // rows of each chain, and the first `rest` chains have one more
+  int64_t full;      // rows of each chain; the first `rest` chains have one more
   int64_t rest;
   int64_t strips;  // of an example in each vector
   int64_t tiles;   // of `columns` vectors
   int64_t groups;  // of `lines` strips
 
   constexpr int threads() const { return (columns * lines + kWarp - 1) / kWarp * kWarp; }
-  constexpr int64_t units() const { return tiles * groups; }  // of an example: what a block does at a time
+  // Of an example; a block does one at a time.
+  constexpr int64_t units() const { return tiles * groups; }
   std::string to_string() const {
     return fmt::format(
         "N={} L={} C={} dilation={} in {} tiles of {} vectors of {} channels, {} strips of {} rows, {} at a "
@@ -51,7 +55,8 @@ struct Cut {
   }
 };
 
-// `threads` at most in a block, `longest` rows at most in a strip. L and C are not 0.
+// Cuts a problem with at most `threads` threads in a block and `longest` rows in a strip. L and C
+// are not 0.
 inline Cut cut(const Extents& shape, int64_t dilation, int lanes, int threads, int64_t longest) {
   const auto parts = [](int64_t whole, int64_t part) { return (whole + part - 1) / part; };
   Cut cut{};
@@ -87,7 +92,8 @@ struct Strided {
         channel(view.strides[view.shape.rank() - 1]) {}
 };
 
-// Host: whether the channels are packed and every row begins at a multiple of `bytes`, which divides its length.
+// Host: whether the channels are packed, `bytes` divides the length of a row, and every row begins
+// at a multiple of `bytes`.
 inline bool has_vectors(const ConstTensorView& view, int64_t bytes) {
   const auto size = static_cast<int64_t>(size_of(view.dtype));
   return view.strides[2] == 1 && view.shape[2] * size % bytes == 0 && is_aligned_across(view, 0, 2, bytes);
@@ -104,10 +110,11 @@ inline std::string key_of(const Extents& shape, int64_t dilation, std::vector<Co
   return tuning_key(call);
 }
 
-// The calling thread's part of a tile: a vector of channels, some of which may lie beyond the last one.
+// The calling thread's part of a tile: a vector of channels. Some of them may lie beyond the last
+// channel.
 struct Lane {
-  int line;         // which of the strips; beyond cut.lines if the thread has no work
-  int64_t channel;  // the first
+  int line;         // number of the strip; not below cut.lines without work
+  int64_t channel;  // the first channel
   int valid;        // channels of the vector that exist
 };
 
@@ -118,17 +125,17 @@ __device__ inline Lane lane_of_thread(const Cut& cut, int64_t tile) {
   return {line, channel, static_cast<int>(max(int64_t{0}, min(cut.channels - channel, int64_t{cut.lanes})))};
 }
 
-// Rows of a chain, counted from the first one of the strip.
+// Rows of a chain, counted from the first row of the strip.
 struct Strip {
   int64_t first;  // l of row 0
-  int before;     // rows of the chain before row 0, or 2 if there are more
+  int before;     // rows of the chain before row 0, at most 2
   int count;      // rows of the strip; 0 if the thread has no work
-  int after;      // rows of the chain behind the strip, or 2 if there are more
+  int after;      // rows of the chain after the strip, at most 2
 
   __device__ bool holds(int row) const { return row >= -before && row < count + after; }
 };
 
-// a / b for numbers that are not negative; in 32 bits where they fit, since 64 bits take several times as long.
+// a / b for a, b >= 0, in 32 bits if they fit, since 64 bits take several times as long.
 __device__ inline int64_t quotient(int64_t a, int64_t b) {
   if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
   return a / b;
@@ -147,7 +154,8 @@ __device__ inline Strip strip_of(const Cut& cut, const Lane& lane, int64_t group
           static_cast<int>(min(left - count, int64_t{2}))};
 }
 
-// The vectors of a strip in memory, whole or, where kPiece is an element, one channel after the other.
+// The vectors of a strip in memory. If kPiece is an element, they are moved one channel after the
+// other, else whole.
 template <int kPiece, class T, int kLanes>
 struct Rows {
   T* first;
@@ -162,7 +170,7 @@ struct Rows {
         channel(tensor.channel),
         pieces(kPiece == kLanes * int{sizeof(T)} ? 1 : lane.valid) {}
 
-  // Goes down the rows, loading or storing each of them, or passing over it.
+  // Moves down the rows and loads, stores or skips each.
   struct Cursor {
     T* at;
     int64_t step, channel;
@@ -179,7 +187,7 @@ struct Rows {
   __device__ Cursor from(int row) const { return {first + row * step, step, channel, pieces}; }
 };
 
-// In place of rows that a march does not need.
+// Takes the place of rows that a march does not need.
 struct NoRows {
   struct Cursor {
     template <class Bits>
@@ -209,7 +217,7 @@ struct Weights {
   }
 };
 
-// One value of the convolution; all kernels of an op compute it with the same operations.
+// One value of the convolution. All kernels of an op compute it with the same operations.
 __device__ inline float convolve(float left, float middle, float right, bool has_left, bool has_right,
                                  float w0, float w1, float w2) {
   float sum = __fmul_rn(middle, w1);
@@ -244,8 +252,9 @@ __device__ float reference_of(const Cut& cut, const Strided<const T>& x, const S
   return convolve(0, at(first), right, false, has_right, 0, at(w.data + w.row), at(w.data + 2 * w.row));
 }
 
-// Calls visit(inside, row, left, middle, right, beside) for each row of the strip with the vectors of x and of `other`.
-// kAhead rows are on their way at a time. Where `inside` is a true_type, the row has neighbours on both sides.
+// Calls visit(inside, row, left, middle, right, beside) for each row of the strip. `left`, `middle`
+// and `right` are vectors of x, `beside` is the vector of `other`. kAhead rows are in flight at a
+// time. If `inside` is a true_type, the row has neighbours on both sides.
 template <int kAhead, class T, int kLanes, class Source, class Other, class Visit>
 __device__ void march(const Strip& strip, const Source& x, const Other& other, Visit&& visit) {
   if (strip.count == 0) return;
@@ -256,8 +265,8 @@ __device__ void march(const Strip& strip, const Source& x, const Other& other, V
   x_next.next();
   x_next.load(window[1]);
   x_next.next();
-  const int inner_end =
-      strip.after > 0 ? strip.count : strip.count - 1;  // the rows before it have one behind them
+  // The rows before it have a next row.
+  const int inner_end = strip.after > 0 ? strip.count : strip.count - 1;
   const auto batch = [&](int row, auto inside) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
@@ -283,16 +292,12 @@ __device__ void march(const Strip& strip, const Source& x, const Other& other, V
   }
 }
 
-// Sums over values of an example.
-enum Sum : int {
-  kDeviations,
-  kSquares,
-  kGradients,
-  kProducts
-};  // of conv - reference, (conv - reference)^2, dy, dy * (conv - reference)
+// Sums over an example, in this order: of conv - reference, of its square, of dy, of
+// dy * (conv - reference).
+enum Sum : int { kDeviations, kSquares, kGradients, kProducts };
 
-// y = (conv - mean) * rstd. With `scale`, a power of 2, huge values give neither a difference beyond float nor a
-// subnormal rstd; the mean is kept in two floats, since mean/std may be anything.
+// y = (conv - mean) * rstd. `scale` is a power of 2. It keeps huge values from a difference beyond
+// float and from a subnormal rstd. The mean is kept in two floats, since mean/std may be anything.
 struct Norm {
   float scale, shift, rest, rstd;
 
@@ -319,9 +324,10 @@ struct Moments {
   }
 };
 
-// Enqueues what fills `norms` (N), on the device and aligned to 16 bytes, with the Norm of each example, for paths that
-// normalise the values of convolve() by themselves. The kernel enqueued next may be launched as a dependent
-// (dependent_launch.cuh); it finds the norms after its wait.
+// Enqueues kernels that fill `norms` (N) with the Norm of each example. `norms` is on the device,
+// aligned to 16 bytes. It is for paths that normalise the values of convolve() themselves. The
+// kernel enqueued next may be launched as a dependent (dependent_launch.cuh) and finds the norms
+// after its wait.
 void enqueue_norms(const ConstTensorView& x, const ConstTensorView& w, const Run& run, void* norms);
 
 }  // namespace assay::cheri

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU path of cheri_conv_norm. An example is read twice, for its statistics and then to be normalised; the
-// convolution is computed both times, by the same operations, so that nothing lies between the passes but what the
-// caches still hold of x. Large outputs are written past the caches.
+// The CPU path of cheri_conv_norm. It reads an example twice: for its statistics, and to normalise
+// it. It computes the convolution both times, by the same operations, so only what the caches still
+// hold of x connects the passes. Large outputs are written past the caches.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -45,7 +45,7 @@ bool is_aligned(const T* at) {
   return reinterpret_cast<uintptr_t>(at) % (kLanes * sizeof(T)) == 0;
 }
 
-// The elements [begin, end) of y of example n.
+// Computes the elements [begin, end) of y of example n.
 template <class T>
 void apply(const ConvNormJob& job, const Source<T>& source, int64_t n, const Norm& norm, int64_t begin,
            int64_t end) {
@@ -64,7 +64,7 @@ void apply(const ConvNormJob& job, const Source<T>& source, int64_t n, const Nor
   }
 }
 
-// Chunk after chunk of all examples.
+// Chunks are counted through all examples.
 void moments_of_chunks(const ConvNormJob& job, int64_t begin, int64_t end, Moments* moments) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
     const Examples<const T> x(job.x);
@@ -113,7 +113,7 @@ HWY_EXPORT(moments_of_chunks);
 HWY_EXPORT(apply_chunks);
 HWY_EXPORT(whole_examples);
 
-// Small ones share a task.
+// Small examples share a task.
 int64_t grain_of(int64_t elements) {
   return std::max<int64_t>(kChunk / std::max<int64_t>(elements, 1), 1);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolution of an example, vector by vector, for the CPU paths of the Cheri ops: its statistics, and its values.
+// The convolution of an example, vector by vector, for the CPU paths of the Cheri ops: its values
+// and their statistics.
 //
-// Included once per instruction set, after kernels/core/simd-inl.h, which brings that about.
+// Included once per instruction set, after kernels/core/simd-inl.h, which arranges that.
 #if defined(ASSAY_KERNELS_CHERI_CPU_CONV_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_KERNELS_CHERI_CPU_CONV_INL_H
 #undef ASSAY_KERNELS_CHERI_CPU_CONV_INL_H
@@ -41,7 +42,7 @@ struct Source {
         period(geometry.period) {}
 };
 
-// The one order of the three terms.
+// The three terms are always added in this order.
 template <bool kLeft, bool kRight, class T>
 HWY_INLINE V32 convolve(const Source<T>& source, int64_t at, const float* taps) {
   const F32 f32;
@@ -72,7 +73,8 @@ struct Neighbours {
   float right[kLanes] = {};
 };
 
-// The same where not all lanes exist, or not all have the same neighbours. Other lanes hold anything.
+// The same if only `count` lanes exist or lanes differ in their neighbours. Other lanes hold
+// arbitrary values.
 template <class T>
 HWY_NOINLINE V32 convolve_part(const Source<T>& source, int64_t at, int64_t count, const float* taps) {
   const F32 f32;
@@ -89,8 +91,8 @@ HWY_NOINLINE V32 convolve_part(const Source<T>& source, int64_t at, int64_t coun
                         hn::MulAdd(load(right), hn::LoadU(f32, taps + 2 * source.pitch), sum), sum);
 }
 
-// What is read soon: a page from what is read now, where the hardware does not look by itself. Behind the last example
-// there may be nothing, which a prefetch does not mind.
+// What is read soon: a page ahead of what is read now, where the hardware does not look ahead.
+// Nothing may lie behind the last example; a prefetch may ask for that.
 template <class T>
 HWY_INLINE const T* ahead_of(const T* now) {
   constexpr int64_t kPage = 4096;  // [bytes]
@@ -100,7 +102,7 @@ HWY_INLINE const T* ahead_of(const T* now) {
 template <bool kLeft, bool kRight, class T, class Use>
 HWY_INLINE int64_t for_vectors(const Source<T>& source, int64_t at, int64_t end, const float* taps,
                                Use& use) {
-  Use local = use;  // whose vectors stay in registers
+  Use local = use;  // a copy whose vectors stay in registers
   const T* latest = source.x + (kRight ? source.shift : 0);
   for (; at < end; at += kLanes, taps += kLanes) {
     prefetch<kLanes>(ahead_of(latest + at));
@@ -110,8 +112,8 @@ HWY_INLINE int64_t for_vectors(const Source<T>& source, int64_t at, int64_t end,
   return at;
 }
 
-// use.whole(at, values) for each vector of the convolution within [begin, end), and use.part(at, values, count) where it
-// has less elements.
+// Calls use.whole(at, values) for each vector of the convolution within [begin, end), and
+// use.part(at, values, count) for a vector with fewer elements.
 template <class T, class Use>
 void for_convolution(const Source<T>& source, int64_t begin, int64_t end, Use& use) {
   const auto whole = [](int64_t elements) { return elements / kLanes * kLanes; };
@@ -177,7 +179,7 @@ HWY_INLINE double sum_of(const Wide& v) {
   return hn::GetLane(hn::SumOfLanes(F64(), kParts == 1 ? v.part[0] : hn::Add(v.part[0], v.part[kParts - 1])));
 }
 
-// Sums of deviations from a value, and of their squares.
+// The sums of deviations from a value and of their squares.
 struct Deviations {
   explicit Deviations(double value) : about(hn::Set(F64(), value)), sum(zero_f64()), squares(zero_f64()) {}
 
@@ -192,7 +194,7 @@ struct Deviations {
       squares.part[i] = hn::MulAdd(deviation.part[i], deviation.part[i], squares.part[i]);
     }
   }
-  // Lanes that do not count deviate by nothing.
+  // Replaces lanes that do not count by the value itself, whose deviation is 0.
   HWY_INLINE V32 instead(V32 values, int64_t count) const {
     const V32 same = hn::Set(F32(), static_cast<float>(hn::GetLane(about)));
     return hn::IfThenElse(hn::FirstN(F32(), static_cast<size_t>(count)), values, same);
@@ -210,7 +212,7 @@ double convolution_at(const Source<T>& source, int64_t at) {
   return static_cast<double>(hn::GetLane(convolve_part(source, at, 1, source.taps + at % source.period)));
 }
 
-// Statistics of the convolution within chunk number `chunk`.
+// The statistics of the convolution within chunk number `chunk`.
 template <class T>
 Moments chunk_moments(const Source<T>& source, int64_t chunk) {
   Moments moments;

@@ -76,7 +76,7 @@ ConstTensorView pack_examples(const ConstTensorView& view, void* memory) {
   if (packed_bytes(view) == 0) return view;
   const ConstTensorView packed{memory, view.dtype, view.shape, dense_strides(view.shape)};
   const int64_t positions = view.shape[1], channels = view.shape[2];
-  // Rows that share the lines of a transposed tensor.
+  // Rows that share the cache lines of a transposed tensor.
   constexpr int64_t kRows = 64;
   const int64_t blocks = (positions + kRows - 1) / kRows;
   visit_storage(view.dtype, [&]<class T>(std::type_identity<T>) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CPU paths of the Cheri ops share apart from vectors: how an example lies in memory, the statistics of runs of
-// it and how they are merged, and what an example is normalised with. Nothing here depends on the instruction set.
+// What the CPU paths of the Cheri ops share apart from vectors: how an example lies in memory,
+// statistics of runs of it and how they are merged, and how an example is normalised. None of this
+// depends on the instruction set.
 //
-// An example is a run of L*C elements, position after position. A tensor whose examples do not lie so is packed first.
+// An example is a run of L*C elements, position after position. A tensor with another layout is
+// packed first.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +20,12 @@ namespace assay::cheri {
 // Lanes of the widest vector.
 inline constexpr int64_t kMostLanes = 16;
 
-// Elements whose deviations are summed about one of them; a sum about a value of the run loses at most a factor of
-// their number, which f64 has to spare.
+// [elements] Deviations within a run are summed about one of its elements. Such a sum loses at most
+// a factor kRun of precision, which f64 has to spare.
 inline constexpr int64_t kRun = 4096;
 
-// Elements whose statistics one thread takes. Where chunks begin decides the order of all sums over an example.
+// [elements] One thread computes the statistics of a chunk. Chunks decide the order of all sums
+// over an example.
 inline constexpr int64_t kChunk = 16 * kRun;
 
 struct Geometry {
@@ -35,7 +38,8 @@ struct Geometry {
         chunks((size + kChunk - 1) / kChunk),
         period(period_of(channels, size)) {}
 
-  // A multiple of C, so that the taps repeat, and of all lanes unless it would be longer than an example or long.
+  // The period is a multiple of C, so that the taps repeat. It is also a multiple of all lanes,
+  // unless it would then be longer than an example or too long.
   static int64_t period_of(int64_t channels, int64_t size) {
     constexpr int64_t kLeast = 256, kLong = 2048;
     if (channels > kLong || size == 0) return channels;
@@ -52,27 +56,28 @@ struct Geometry {
   int64_t positions;
   int64_t channels;
   int64_t size;    // elements of an example
-  int64_t shift;   // elements between an element and its neighbours; `size` if there are none
+  int64_t shift;   // elements to the neighbours of an element; `size` without any
   int64_t chunks;  // of an example
   int64_t period;  // of the taps, in elements
 };
 
-// Statistics of a run of values. What computes them is compiled once, for one instruction set: where it is inlined, a
-// product and a sum may become one operation, and the bits would depend on who calls it.
+// Statistics of a run of values. Their functions are compiled once, for one instruction set. If
+// they were inlined, a product and a sum might become one operation, and the bits would depend on
+// the caller.
 struct Moments {
   double count = 0;
   double mean = 0;
   double squares = 0;  // sum of the squared deviations from the mean
 
-  // `sum` and `sum_squares` are those of the deviations from `about`.
+  // `sum` and `sum_squares` are sums of the deviations from `about` and of their squares.
   static Moments of(int64_t count, double about, double sum, double sum_squares);
-  // The statistics of both runs [Chan, Golub, LeVeque 1979].
+  // Becomes the statistics of both runs [Chan, Golub, LeVeque 1979].
   void add(const Moments& other);
 };
 
-// Statistics of a run of values and of what is multiplied by them.
+// Statistics of a run of the convolution and of dy.
 struct GradMoments {
-  // `sum_product` is that of dy times the deviations from `about`.
+  // `sum_product` is the sum of dy times the deviations from `about`.
   static GradMoments of(const Moments& conv, double about, double sum_dy, double sum_product,
                         float largest_dy);
   void add(const GradMoments& other);
@@ -83,15 +88,15 @@ struct GradMoments {
   float largest_dy = 0;
 };
 
-// A power of two that brings values of this size near 1 where sums of two of them, or their last bits, would leave the
-// range of f32.
+// A power of two that brings values of this size near 1, if sums of two of them or their last bits
+// would leave the range of f32.
 inline float scale_of(double size) {
   if (size > 0x1p90) return 0x1p-32f;
   return size < 0x1p-80 ? 0x1p64f : 1.0f;
 }
 
-// A number as the sum of two of f32. `low` of an infinity or a NaN is NaN, and so is all that a mean like that is
-// subtracted from: one element makes its whole example NaN.
+// A number as the sum of two f32. `low` of an infinity or a NaN is NaN, and so is every value from
+// which such a mean is subtracted: one element makes its whole example NaN.
 struct Split {
   explicit Split(double value)
       : high(static_cast<float>(value)), low(static_cast<float>(value - static_cast<double>(high))) {}
@@ -100,8 +105,8 @@ struct Split {
   float low = 0;
 };
 
-// y = ((conv * scale - mean.high) - mean.low) * rstd: the first difference is exact where it cancels, and so the mean
-// adds no error, however large it is.
+// y = ((conv * scale - mean.high) - mean.low) * rstd. The first difference is exact if it cancels,
+// so a mean of any size adds no error.
 struct Norm {
   Norm() = default;
   explicit Norm(const Moments& moments);
@@ -123,7 +128,7 @@ struct GradNorm {
   float rstd = 0;   // divided by scale
 };
 
-// Where the elements of a tensor (N, L, C) lie.
+// The places of the elements of a tensor (N, L, C).
 template <class T>
 struct Examples {
   template <class View>
@@ -138,11 +143,12 @@ struct Examples {
   T* data;
   int64_t channels;
   int64_t stride_n, stride_l, stride_c;
-  bool is_dense;  // each example for itself
+  bool is_dense;  // each example by itself
 
   T* operator[](int64_t n) const { return data + n * stride_n; }
 
-  // fn(element here, position in the run) for the elements [begin, end) of an example.
+  // Calls fn(place in the tensor, position in [begin, end)) for the elements [begin, end) of an
+  // example.
   template <class Fn>
   void for_each(int64_t begin, int64_t end, Fn&& fn) const {
     for (int64_t at = begin; at < end;) {
@@ -164,14 +170,14 @@ struct Examples {
   }
 };
 
-// Bytes in which pack_examples() can put a tensor: none if nothing is to be packed.
+// [bytes] The memory that pack_examples() needs; 0 if nothing is to be packed.
 int64_t packed_bytes(const ConstTensorView& view);
 
-// The tensor itself if its examples lie densely, else a copy in `memory`.
+// The tensor itself if its examples are dense, else a copy in `memory`.
 ConstTensorView pack_examples(const ConstTensorView& view, void* memory);
 
-// Taps as f32, side by side and repeated: tap k of element i of an example stands at k * pitch + i % period, and so do
-// those of the elements after it, as many as a vector has.
+// Taps as f32, side by side and repeated. Tap k of element i of an example is at k * pitch + i %
+// period. The taps of the elements after it follow, as many as a vector has.
 struct Taps {
   static int64_t pitch(const Geometry& geometry) { return geometry.period + kMostLanes; }
   static int64_t bytes(const Geometry& geometry) { return 3 * pitch(geometry) * int64_t{sizeof(float)}; }

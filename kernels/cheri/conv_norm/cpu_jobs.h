@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the threads of a CPU path are told.
+// The jobs of the threads of a CPU path.
 #pragma once
 
 #include "kernels/cheri/conv_norm/cpu_example.h"
@@ -15,18 +15,18 @@ struct ConvNormJob {
   bool stream;  // past the caches
 };
 
-// The gradient by w is summed in parts: for each block of examples one for each part of their rows, where a row is a
-// period of the taps, so that a place in it belongs to one channel.
+// dw is summed in parts. There is a part for each block of examples and each range of their rows. A
+// row here is a period of the taps, so a place in it belongs to one channel.
 struct GradParts {
   explicit GradParts(const Geometry& geometry);
 
   int64_t rows;          // of an example
-  int64_t rows_of_part;  // at most; a multiple of kSumGroup
+  int64_t rows_of_part;  // most rows of a part, a multiple of kSumGroup
   int64_t per_example;   // parts
-  int64_t examples;      // in a block; small ones share it, so that the parts take little memory
+  int64_t examples;      // in a block; small ones share it, so that parts take little memory
   int64_t blocks;        // of examples
   int64_t size;          // of a part: a sum for each tap of each place in a row
-  int64_t window;        // elements of dconv that are held at a time
+  int64_t window;        // elements of dconv held at a time
   int64_t count() const { return blocks * per_example; }
 };
 
@@ -41,8 +41,8 @@ struct GradJob {
   bool stream;   // past the caches
 };
 
-// What every example is normalised with. `moments` has room for those of all chunks, `norms` for one of each example.
-// Reads x and the taps of the job.
+// Computes the norm of every example from x and the taps of the job. `moments` has room for all
+// chunks, `norms` for all examples.
 void norms_of_examples(const ConvNormJob& job, Moments* moments, Norm* norms);
 
 struct BlockJob {
@@ -53,12 +53,12 @@ struct BlockJob {
   const Norm* norms;
   const float* w1;  // packed
   const float* w2;  // packed
-  int32_t shift;    // hidden values are computed times 2^shift, which changes nothing but underflow
+  int32_t shift;    // hidden values are scaled by 2^shift, which changes underflow only
   TensorView out;
 };
 
-// A weight (outputs, inputs) as f32 in panels of `width` outputs: those of a panel side by side, input after input; the
-// last panel is filled up with zeros.
+// A weight (outputs, inputs) as f32, in panels of `width` outputs. The outputs of a panel lie side
+// by side, input after input. Zeros fill up the last panel.
 struct Panels {
   Panels(int64_t outputs_, int64_t inputs_, int64_t width_)
       : outputs(outputs_), inputs(inputs_), width(width_), count((outputs + width - 1) / width) {}

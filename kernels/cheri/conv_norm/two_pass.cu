@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv_norm in two passes over x: the first one sums up each part of an example, the second one, which starts with the
-// parts that the first one has left in the L2 cache, finishes the sums and normalises. The convolution is computed
-// twice, which is cheaper than moving it.
+// conv_norm in two passes over x. The first pass sums up each part of an example. The second pass
+// finishes the sums and normalises; it starts with the parts that the first one has left in the L2
+// cache. The convolution is computed twice, which is cheaper than moving it.
 #include "kernels/cheri/conv_norm/conv_norm.cuh"
 #include "kernels/cheri/tunables.h"
 #include "kernels/core/specialise.h"
@@ -10,11 +10,12 @@
 namespace assay::cheri {
 namespace {
 
-constexpr int kThreads = 256;  // of a block of the second pass at most
-// Of the first pass: many small blocks, of which some wait for memory while others compute.
+constexpr int kThreads = 256;  // most threads of a block of the second pass
+// Threads of a block of the first pass. Many small blocks: some wait for memory while others
+// compute.
 constexpr int kSumThreads = 128;
-constexpr int kSumRows = 8;           // of a strip at most
-constexpr int64_t kMostParts = 1024;  // of an example: each block of the second pass adds all of them up
+constexpr int kSumRows = 8;           // most rows of a strip
+constexpr int64_t kMostParts = 1024;  // of an example; each block of the second pass adds up all
 constexpr int64_t kMostBlocks = INT32_MAX;
 
 // A part is the work of one block of the first pass: some groups of strips in one tile.
@@ -39,7 +40,7 @@ struct Arguments {
   Parts parts;   // of the first pass
 };
 
-// 16 bytes that are not worth their place in the L1 cache.
+// Loads 16 bytes that are not worth a place in the L1 cache.
 template <class T, int kLanes>
 __device__ void load_past_l1(Bits<T, kLanes>& bits, const T* from) {
   static_assert(Bits<T, kLanes>::kBytes == 16, "one instruction loads them");
@@ -48,8 +49,8 @@ __device__ void load_past_l1(Bits<T, kLanes>& bits, const T* from) {
                : "l"(from));
 }
 
-// The taps of a vector of channels, each loaded at once where they lie together: a block of the first pass is short
-// enough to feel the difference.
+// The taps of a vector of channels, loaded at once if they lie together. A block of the first pass
+// is so short that this matters.
 template <class T, int kLanes>
 struct Taps {
   float values[3][kLanes];
@@ -73,7 +74,7 @@ struct Taps {
   }
 };
 
-// A strip and the row at either end of it, all on their way at once.
+// A strip and the row at each end of it, with all loads in flight at once.
 template <int kPiece, class T, int kLanes>
 struct StripRows {
   Strip strip;
@@ -108,7 +109,8 @@ struct StripRows {
         sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
       }
     };
-    // Without branches between its rows, a strip of full length lets the compiler mix their instructions.
+    // A strip of full length has no branches between its rows, so the compiler can mix their
+    // instructions.
     if (strip.count == kSumRows) {
 #pragma unroll
       for (int row = 0; row < kSumRows; ++row)
@@ -150,7 +152,7 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 4 ? 6 : 5) sums_kern
   }
 }
 
-// Finishes the sums of an example in each block.
+// Each block finishes the sums of an example.
 template <class T>
 __global__ void __launch_bounds__(kWarp) norms_kernel(const Arguments<T> a, Norm* norms) {
   let_next_kernel_start();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of conv_norm, one example to a cluster of blocks. They read x and dy, exchange the sums over the
-// example, and go through x and dy once more: what they hold of it in shared memory is not read again, the rest comes
-// from the L2 cache, where the few examples under way fit. A second kernel adds up the shares of dw.
+// The gradient of conv_norm, one example to a cluster of blocks. The blocks read x and dy, exchange
+// the sums over the example, and go through x and dy once more. What shared memory holds is not
+// read again. The rest comes from the L2 cache, where the few examples in flight fit. A second
+// kernel adds up the shares of dw.
 #include "kernels/cheri/conv_norm/cluster.cuh"
 #include "kernels/cheri/gradient/gradient.cuh"
 #include "kernels/cheri/tunables.h"
@@ -10,9 +11,9 @@
 namespace assay::cheri {
 namespace {
 
-enum Hold : int { kNothing, kX, kXAndDy };  // in shared memory
+enum Hold : int { kNothing, kX, kXAndDy };  // what shared memory holds
 
-constexpr int kRowsBesideX = 4, kRowsBesideDy = 2;  // of a strip, that its thread needs, too
+constexpr int kRowsBesideX = 4, kRowsBesideDy = 2;  // rows that a thread needs beside a strip
 
 template <class T>
 struct Arguments {
@@ -22,12 +23,12 @@ struct Arguments {
   Cut cut;
   int size, rounds;
   int64_t ahead_x,
-      ahead_dy;  // [bytes] of the cluster's next example that are brought to the L2 cache in advance
+      ahead_dy;  // [bytes] Prefetched to the L2 cache, of the cluster's next example.
 };
 
 template <class T, int kPiece, Hold kHold>
 __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const Arguments<T> a) {
-  constexpr int kAhead = kHold == kXAndDy ? 2 : 4;  // rows: shared memory answers sooner
+  constexpr int kAhead = kHold == kXAndDy ? 2 : 4;  // rows; shared memory answers sooner
   using Held = Slots<T, kGradLanes>;
   constexpr bool kMasked = kPiece < kGradLanes * int{sizeof(T)};
   extern __shared__ uint4 held[];
@@ -43,7 +44,8 @@ __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const 
   void* const held_dy =
       reinterpret_cast<typename Held::Slot*>(held) + a.rounds * x_slots * static_cast<int>(blockDim.x);
 
-  // Calls visit(place, rows of x, rows of dy, slots of x, slots of dy) for each of the block's units.
+  // Calls visit(place, rows of x, rows of dy, slots of x, slots of dy) for each of the block's
+  // units.
   const auto for_each = [&](auto&& visit) {
     for_each_unit(a.cut, a.size, a.rounds, rank, first, [&](int round, const Place& place) {
       visit(place, Rows<kPiece, const T, kGradLanes>(a.x, example, place.lane, place.strip, a.cut.dilation),
@@ -51,7 +53,7 @@ __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const 
             Held(held, round, x_slots, 2), Held(held_dy, round, dy_slots, 1));
     });
   };
-  // Calls visit(place, x, dy) with where to read the rows from.
+  // Calls visit(place, x, dy) with the sources of the rows.
   const auto for_each_from_sources = [&](auto&& visit) {
     for_each([&](const Place& place, const auto& x, const auto& dy, const Held& held_x, const Held& held_dy) {
       if constexpr (kHold == kNothing) {
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const 
       add_to_sums<kAhead, kMasked, T>(sums, place.strip, place.lane, w, reference, x, dy);
     });
     sum_over_block(sums, shared);
-    if (example < clusters) cluster_wait();  // for the start of all blocks, once
+    if (example < clusters) cluster_wait();  // once: all blocks have started
     sum_over_cluster(sums, all[turn], a.size);
     if (threadIdx.x == 0) {
       grad_of_example =

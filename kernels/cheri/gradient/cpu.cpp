@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU path of cheri_conv_norm_grad. One pass over x and dy takes all statistics of an example; the next computes
-// dconv into working memory, and, behind it by a dilation, dx and dw from that. Each element of x meets three of dconv,
-// which serve its dx and its terms of dw alike. Large outputs are written past the caches.
+// The CPU path of cheri_conv_norm_grad. The first pass over x and dy computes all statistics of an
+// example. The second pass computes dconv into working memory and, a dilation behind it, dx and dw
+// from dconv. An element of x meets three elements of dconv, which serve its dx and its terms of
+// dw. Large outputs are written past the caches.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -25,8 +26,9 @@ namespace assay::cheri {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Part number `part` of example n, from its end to its beginning. `dconv_of(begin, end)` is where dconv of the example
-// would begin; that of [begin, end) must be there.
+// Computes part number `part` of example n, from its end to its beginning. `dconv_of(begin, end)`
+// is the address where dconv of the example would begin. dconv of [begin, end) must be present
+// there.
 template <class T, class DconvOf>
 void grad_part_of_rows(const GradJob& job, const Source<T>& source, int64_t n, int64_t part,
                        DconvOf&& dconv_of) {
@@ -45,7 +47,7 @@ void grad_part_of_rows(const GradJob& job, const Source<T>& source, int64_t n, i
   }
 }
 
-// dconv of the part of an example that is worked at, which moves from the end to the beginning.
+// dconv of a window of an example. The window moves from the end to the beginning.
 template <class T>
 class Window {
  public:
@@ -79,11 +81,12 @@ class Window {
   const GradNorm& norm_;
   float* memory_;
   int64_t capacity_;
-  int64_t first_;  // the element that lies at the beginning of the memory
-  int64_t ready_;  // the first element that is there
+  int64_t first_;  // the element at the beginning of the memory
+  int64_t ready_;  // the first element that is computed
 };
 
-// The blocks [begin, end) of examples. The second pass over an example goes backwards: the caches hold its end.
+// Computes the blocks [begin, end) of examples. The second pass over an example goes backwards,
+// since the caches hold its end.
 void whole_blocks(const GradJob& job, int64_t begin, int64_t end, float* memory) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
     const Examples<const T> x(job.x), dy(job.dy);
@@ -104,7 +107,7 @@ void whole_blocks(const GradJob& job, int64_t begin, int64_t end, float* memory)
   hwy::FlushStream();
 }
 
-// The chunks [begin, end) of example n.
+// Computes the statistics of the chunks [begin, end) of example n.
 void grad_moments_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_t end, GradMoments* moments) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
     const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps);
@@ -141,7 +144,7 @@ HWY_AFTER_NAMESPACE();
 namespace assay::cheri {
 
 GradParts::GradParts(const Geometry& geometry) {
-  constexpr int64_t kRowsPerSum = 64;  // a part takes a tenth of the memory of its rows then
+  constexpr int64_t kRowsPerSum = 64;  // so a part takes a tenth of the memory of its rows
   const int64_t period = std::max<int64_t>(geometry.period, 1);
   rows = (geometry.size + period - 1) / period;
   rows_of_part = (std::max(kChunk / period, kRowsPerSum) + kSumGroup - 1) / kSumGroup * kSumGroup;
@@ -149,7 +152,7 @@ GradParts::GradParts(const Geometry& geometry) {
   examples = std::max<int64_t>(kRowsPerSum / std::max<int64_t>(rows, 1), 1);
   blocks = (geometry.examples + examples - 1) / examples;
   size = 3 * geometry.period;
-  // What a group of rows reaches, and as much again a few times, so that little is moved.
+  // The window holds a few times what a group of rows reaches, so that little is moved.
   constexpr int64_t kTimes = 4;
   const int64_t reach = geometry.shift < geometry.size ? geometry.shift : 0;
   const int64_t group = std::min(kSumGroup, rows) * period;
@@ -168,7 +171,7 @@ int64_t dconv_bytes(int64_t elements) {
   return (elements + kMostLanes) * int64_t{sizeof(float)};
 }
 
-// Task after task takes whole examples.
+// Each task takes whole examples.
 void run_whole(const GradJob& job, const Run& run) {
   const int64_t elements = job.parts.examples * job.geometry.size;
   parallel_for(job.parts.blocks, kChunk / elements, [&](int64_t begin, int64_t end) {
@@ -177,7 +180,7 @@ void run_whole(const GradJob& job, const Run& run) {
   });
 }
 
-// Example after example, all threads at each.
+// All threads work on one example after the other.
 void run_split(const GradJob& job, const Run& run) {
   const Geometry& geometry = job.geometry;
   const auto dconv = run.context.workspace().lease(dconv_bytes(geometry.size), run.stream);
@@ -199,7 +202,7 @@ void run_split(const GradJob& job, const Run& run) {
   }
 }
 
-// Adds all parts, and in them all places of a channel, in their order.
+// Adds up all parts, and within a part all places of a channel, in order.
 void sum_parts(const GradJob& job, const TensorView& dw) {
   const int64_t channels = job.geometry.channels, period = job.geometry.period, size = job.parts.size;
   const int64_t count = job.parts.count();

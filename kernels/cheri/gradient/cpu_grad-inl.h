@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of the convolution, vector by vector, for the CPU path of cheri_conv_norm_grad: statistics of dy beside
-// those of the convolution, dconv, and from it dx and the sums of dw.
+// The gradient of the convolution, vector by vector, for the CPU path of cheri_conv_norm_grad:
+// statistics of the convolution and of dy, dconv, and from it dx and the sums of dw.
 //
-// Included once per instruction set, after kernels/core/simd-inl.h, which brings that about.
+// Included once per instruction set, after kernels/core/simd-inl.h, which arranges that.
 #if defined(ASSAY_KERNELS_CHERI_CPU_GRAD_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ASSAY_KERNELS_CHERI_CPU_GRAD_INL_H
 #undef ASSAY_KERNELS_CHERI_CPU_GRAD_INL_H
@@ -23,7 +23,7 @@ namespace assay::cheri {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Deviations of the convolution, and dy with them.
+// Sums over deviations of the convolution and over dy.
 template <class T>
 struct GradSums {
   GradSums(double about, const T* example) : conv(about), dy(example) {
@@ -73,7 +73,7 @@ GradMoments chunk_grad_moments(const Source<T>& source, const T* dy, int64_t chu
   return moments;
 }
 
-// Computes dconv, as far as a vector beyond the last element.
+// Computes dconv, in whole vectors that may reach beyond the last element.
 template <class T>
 struct WriteDconv {
   WriteDconv(const GradNorm& grad, const T* dy_example, float* dconv_example)
@@ -103,7 +103,7 @@ struct WriteDconv {
   float* dconv;
 };
 
-// Where dx goes: to its place, or through a buffer if the example does not lie densely.
+// Writes dx: to its place, or through a buffer if the example is not dense.
 template <class T>
 struct Target {
   Examples<T> dx;
@@ -130,7 +130,8 @@ struct Target {
   }
 };
 
-// Sums of dconv * x of kVectors * kLanes places of a row: by the tap before, at and after the element of dconv.
+// Sums of dconv * x for kVectors * kLanes places of a row. There are three: x is a tap before, at
+// or after the element of dconv.
 template <int kVectors>
 struct TapSums {
   V32 sum[3][kVectors];
@@ -141,7 +142,7 @@ struct TapSums {
   }
 };
 
-// The vectors at `at`, at + stride, ..., before `end`, which all have the same neighbours.
+// Adds the vectors at `at`, at + stride, ..., before `end`. All have the same neighbours.
 template <bool kLeft, bool kRight, int kVectors, class T>
 HWY_INLINE void grad_rows(const Source<T>& source, const float* dconv, const Target<T>& target, int64_t at,
                           int64_t end, int64_t stride, const float* taps, TapSums<kVectors>& all) {
@@ -174,7 +175,7 @@ HWY_INLINE void grad_rows(const Source<T>& source, const float* dconv, const Tar
   all = sums;
 }
 
-// The same for one vector, of which `count` elements exist, with any neighbours.
+// The same for one vector with `count` elements and any neighbours.
 template <class T>
 HWY_NOINLINE void grad_part(const Source<T>& source, const float* dconv, const Target<T>& target, int64_t at,
                             int64_t count, const float* taps, V32* before, V32* centre, V32* after) {
@@ -212,8 +213,8 @@ HWY_INLINE void add_to(V32 v, double* to) {
   }
 }
 
-// kVectors vectors from place `column` on of the rows [begin, end), at most kSumGroup of them. `sums` is where those of
-// a part begin.
+// Adds kVectors vectors, from place `column` on, of the rows [begin, end), at most kSumGroup rows.
+// The sums of a part begin at `sums`.
 template <int kVectors, class T>
 void grad_columns(const Source<T>& source, const float* dconv, const Target<T>& target, int64_t begin,
                   int64_t end, int64_t column, double* sums) {
@@ -239,7 +240,7 @@ void grad_columns(const Source<T>& source, const float* dconv, const Target<T>& 
       ++r;
       continue;
     }
-    // Rows that a vector has before it leaves the example or one of its edges.
+    // Rows until a vector leaves the example or an edge of it.
     const auto until = [&](int64_t elements) { return (elements - kWidth) / row + 1; };
     int64_t rows = std::min(end - r, until(source.size - at));
     if (!has_left) rows = std::min(rows, until(source.shift - at));
@@ -271,11 +272,11 @@ void grad_columns(const Source<T>& source, const float* dconv, const Target<T>& 
   }
 }
 
-// The rows [begin, end), at most kSumGroup of them.
+// Adds the rows [begin, end), at most kSumGroup of them.
 template <class T>
 void grad_group(const Source<T>& source, const float* dconv, const Target<T>& target, int64_t begin,
                 int64_t end, double* sums) {
-  // As many vectors as there are registers for three sums and three taps each.
+  // The registers hold three sums and three taps for so many vectors.
   constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 1;
   int64_t column = 0;
   for (; column + kVectors * kLanes <= source.period; column += kVectors * kLanes) {
@@ -286,7 +287,7 @@ void grad_group(const Source<T>& source, const float* dconv, const Target<T>& ta
   }
 }
 
-// dconv of [begin, end).
+// Computes dconv of [begin, end).
 template <class T>
 void compute_dconv(const Source<T>& source, const T* dy, const GradNorm& norm, int64_t begin, int64_t end,
                    float* dconv) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CUDA kernels of conv_norm's gradient share: its values from the sums over an example, the march that
-// computes dx and a strip's share of dw, and the sum of all shares.
+// What the CUDA kernels of conv_norm's gradient share: the gradient from the sums over an example,
+// the march that computes dx and a strip's share of dw, and the sum of all shares.
 //
-// sum(dy * y) is rstd * (sum(dy * (conv - reference)) - (mean - reference) * sum(dy)), in double: see conv_norm.cuh.
+// sum(dy * y) = rstd * (sum(dy * (conv - reference)) - (mean - reference) * sum(dy)), in double
+// (conv_norm.cuh).
 #pragma once
 
 #include "kernels/cheri/conv_norm/conv_norm.cuh"
@@ -10,11 +11,12 @@
 
 namespace assay::cheri {
 
-// Channels of a vector: two strips' worth of rows, of dconv and of dw's sums have to fit in registers.
+// Channels of a vector: registers have to hold the rows of two strips, of dconv, and the sums of
+// dw.
 inline constexpr int kGradLanes = 4;
 
-// dconv = rstd * (dy - mean(dy) - y * mean(dy * y)); the mean of dy is kept in two floats, since mean/std may be
-// anything.
+// dconv = rstd * (dy - mean(dy) - y * mean(dy * y)). The mean of dy is kept in two floats, since
+// mean/std may be anything.
 struct NormGrad {
   Norm norm;
   float mean, rest, slope;
@@ -55,8 +57,8 @@ __device__ void add_to_sums(double (&sums)[4], const Strip& strip, const Lane& l
   march<kAhead, T, kGradLanes>(strip, x, dy, add);
 }
 
-// Stores dx of a strip and adds the strip's terms of dw, at most kSumGroup of each, to `dw`. Rows -1 to count are
-// computed: dx of a row needs dconv of both its neighbours.
+// Stores dx of a strip and adds the strip's terms of dw, at most kSumGroup for each sum, to `dw`.
+// dconv is computed for rows -1 to count, since dx of a row needs dconv of both neighbours.
 template <int kAhead, class T, class SourceX, class SourceDy, class Target>
 __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const Weights<kGradLanes>& w,
                            const NormGrad& grad, const SourceX& x, const SourceDy& dy, const Target& dx) {
@@ -71,7 +73,8 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
   if (strip.before > 0) x_next.load(window[1]);
   x_next.next();
 
-  // Where `inside` is a true_type, all rows are of the strip, from row 1 on, and have neighbours on both sides.
+  // If `inside` is a true_type, all rows belong to the strip, from row 1 on, and have neighbours on
+  // both sides.
   const auto batch = [&](int begin, auto size, auto inside) {
 #pragma unroll
     for (int i = 0; i < size; ++i) {
@@ -131,8 +134,8 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
   for (; row <= strip.count; row += Few{}) batch(row, Few{}, std::false_type{});
 }
 
-// The sums of a block's strips for each tap and channel of its tile, in double, over the lines in their order, group
-// after group. All threads call each of the functions. Lines without work bring zeros.
+// The sums over a block's strips for each tap and channel of its tile, in double, over the lines in
+// their order, group after group. All threads call each function. Lines without work add zeros.
 template <int kThreads>
 struct TileSums {
   static constexpr int kMostOutputs = kMostColumns * 3 * kGradLanes;
@@ -167,7 +170,7 @@ struct TileSums {
     __syncthreads();
   }
 
-  // To a row of (3,C).
+  // Stores the sums to a row of (3,C).
   __device__ void store(const Cut& cut, int64_t tile, double* to) const {
     const int width = cut.columns * kGradLanes;
     for (int output = static_cast<int>(threadIdx.x); output < 3 * width;
@@ -179,16 +182,16 @@ struct TileSums {
   }
 };
 
-// Sums of columns of a matrix, for a block a few columns wide: rows r, r + 128, ... by each thread, then over the
-// threads of a column in two steps.
+// Column sums of a matrix. A block sums a few columns: each thread adds rows r, r + 128, ..., then
+// the threads of a column add their sums in two steps.
 inline constexpr int kSumColumns = 8, kSumLines = 128, kSumLinesOfStep = 8;
 
 template <class T>
 struct ColumnSums {
   const double* from;  // (rows, columns)
   int64_t rows, columns;
-  int64_t rows_of_sum;   // each sum goes over so many rows
-  double* sums;          // (sums, columns), or null: there is one sum, and it is the result
+  int64_t rows_of_sum;   // rows that one sum adds up
+  double* sums;          // (sums, columns), or null if the one sum is the result
   T* out;                // (3, columns / 3)
   int64_t tap, channel;  // [elements] strides of `out`
 };
@@ -239,17 +242,18 @@ __global__ void __launch_bounds__(kSumColumns* kSumLines) column_sums_kernel(con
   }
 }
 
-// Host: rows that one block adds up; more rows are summed in several steps.
+// Host: the most rows that one block adds up. More rows are summed in several steps.
 inline constexpr int64_t kMostRows = 2048, kRowsOfSum = 512;
 
-// Host: rows of the sums between the steps, all steps together.
+// Host: rows of the sums between steps, in all steps together.
 inline int64_t rows_between(int64_t rows) {
   int64_t all = 0;
   while (rows > kMostRows) all += rows = (rows + kRowsOfSum - 1) / kRowsOfSum;
   return all;
 }
 
-// Host: dw = the sum of `rows` rows of (3,C) at `shares`, behind which there is room for rows_between(rows) more.
+// Host: dw = the sum of `rows` rows of (3,C) at `shares`. Behind them there is room for
+// rows_between(rows) more.
 template <class T>
 void enqueue_column_sums(bool can_depend, double* shares, int64_t rows, const TensorView& dw,
                          cudaStream_t stream) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of conv_norm in two passes over x and dy: the first one sums up each part of an example, the second one,
-// which starts with the parts that the first one has left in the L2 cache, finishes the sums, stores dx and sums up
-// shares of dw, which a third kernel adds. The convolution is computed twice, which is cheaper than moving it.
+// The gradient of conv_norm in two passes over x and dy. The first pass sums up each part of an
+// example. The second pass finishes the sums, stores dx and sums up shares of dw; it starts with
+// the parts that the first one has left in the L2 cache. A third kernel adds up the shares. The
+// convolution is computed twice, which is cheaper than moving it.
 #include "kernels/cheri/gradient/gradient.cuh"
 #include "kernels/cheri/tunables.h"
 #include "kernels/core/specialise.h"
@@ -9,13 +10,13 @@
 namespace assay::cheri {
 namespace {
 
-constexpr int kThreads = 256;          // of a block at most
-constexpr int64_t kLongestStrip = 14;  // [rows]; with one at either end they make whole batches of loads
-constexpr int64_t kMostParts = 1024;   // of an example: each block of the second pass adds all of them up
-constexpr int64_t kManyJobs = 2048;    // blocks of the second pass, of which each makes a share of dw
+constexpr int kThreads = 256;          // most threads of a block
+constexpr int64_t kLongestStrip = 14;  // [rows] with one more at each end: whole batches of loads
+constexpr int64_t kMostParts = 1024;   // of an example; each block of the second pass adds up all
+constexpr int64_t kManyJobs = 2048;    // blocks of the second pass; each makes a share of dw
 constexpr int64_t kMostBlocks = INT32_MAX;
 
-// Some groups of strips in one tile, the work of one block.
+// A part is the work of one block: some groups of strips in one tile.
 struct Parts {
   int64_t groups;  // of a part
   int64_t slices;  // parts of a tile

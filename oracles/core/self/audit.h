@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit of an oracle: its op's formula in exact arithmetic, written again from the contract. The tests hold every
-// oracle against it (properties/self/oracle_test.cpp).
+// The audit of an oracle: its op's formula in exact arithmetic, written once more from the
+// contract. The tests compare every oracle with it (properties/self/oracle_test.cpp).
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ class Dense {
   Extents shape_;
 };
 
-// Adds the exact value of one element of an output, as products or as a number of many bits. The inputs are in the order
-// of the op's table.
+// Adds the exact value of one element of an output to `sum`, as products or as a Real. The inputs
+// are in the order of the op's table.
 using Terms = void (*)(const std::vector<Dense>& inputs, const Dims& dims, const Extents& at, ExactSum& sum);
 
 struct Audit {
@@ -44,7 +44,7 @@ struct Audit {
   std::vector<Terms> outputs;  // in the order of the op's table
 };
 
-// Those of all ops. Defined in a generated source of the tests.
+// The audits of all ops, defined in a generated source of the tests.
 std::vector<Audit> all_audits();
 
 }  // namespace assay::test

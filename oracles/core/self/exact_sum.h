@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sum of products without any rounding, by MPFR, or any other number of 640 bits: what the oracles are audited against.
+// A number of 640 bits, by MPFR: a sum of products without any rounding, or any other value. The
+// oracles are audited against it.
 #pragma once
 
 #include <mpfr.h>
@@ -12,8 +13,8 @@ namespace assay::test {
 
 class ExactSum {
  public:
-  // Products of f32 values lie between 2^-298 and 2^256, so 640 bits hold every sum of less than 2^80 of
-  // them.
+  // Products of f32 values lie between 2^-298 and 2^256, so 640 bits hold every sum of less than
+  // 2^80 of them.
   ExactSum() {
     mpfr_inits2(640, sum_, product_, difference_, nullptr);
     mpfr_set_zero(sum_, 1);

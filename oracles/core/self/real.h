@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real numbers of 640 bits, by MPFR: for audits of formulas that are no sums of products.
+// Real numbers of 640 bits, by MPFR, for audits of formulas that are not sums of products.
 #pragma once
 
 #include <mpfr.h>

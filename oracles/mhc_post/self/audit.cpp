@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mhc_post as one row of a matrix product: the streams with x below them, weighed by column i of comb with post below it.
+// mhc_post as one row of a matrix product: the streams with x below them, weighed by column i of
+// comb with post below it.
 #include "oracles/core/self/audit.h"
 
 namespace assay::mhc_post {

@@ -2,10 +2,12 @@
 // A scaled vector added to another: out[i] = a * x[i] + y[i].
 //
 // shapes   a (1); x, y, out (N); N >= 0
-// strides  any, in elements, >= 0; inputs may repeat elements (stride 0); the output must not
-// dtypes   f32 or bf16, the same for all tensors of a call; arithmetic in f32, one rounding to the dtype at
-// the end aliasing out must not overlap an input empty    N = 0: returns without touching memory errors
-// throws Error (usage) that names the tensor and its values
+// strides  any, in elements, >= 0; inputs may repeat elements (stride 0), out may not
+// dtypes   f32 or bf16, the same for all tensors of a call; arithmetic in f32, one rounding to the
+//          dtype at the end
+// aliasing out must not overlap an input
+// empty    N = 0: returns without touching memory
+// errors   throws Error (usage) that names the tensor and its values
 #pragma once
 
 #include <vector>
@@ -24,7 +26,7 @@ struct Tensors {
 
 void axpy_cpu(const Tensors& tensors);
 
-// The op axpy with its paths.
+// The op axpy, with its paths.
 const std::vector<Op>& ops();
 
 }  // namespace assay::axpy
