@@ -9,11 +9,13 @@
 // libtbb is built without ThreadSanitizer, which therefore cannot see its synchronisation. This
 // file holds all of TBB's templates and is not instrumented under ThreadSanitizer either. Two calls
 // state what parallel_for guarantees instead: the bodies see what was written before it, and after
-// it the caller sees what they wrote. The bodies are instrumented.
+// it the caller sees what they wrote. The bodies are instrumented. What libtbb itself calls, memcmp
+// or operator delete, is ThreadSanitizer's own code and would be taken for a race: it is left out.
 #if ASSAY_TSAN
 extern "C" {
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
+const char* __tsan_default_suppressions() { return "called_from_lib:libtbb.so\n"; }
 }
 #else
 static void __tsan_acquire(void*) {}
