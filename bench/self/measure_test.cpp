@@ -16,6 +16,7 @@
 #include "properties/core/judge.h"
 #include "properties/core/random.h"
 #include "properties/core/registry.h"
+#include "properties/self/marks.h"
 
 namespace assay {
 namespace {
@@ -150,6 +151,7 @@ TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
 
 // The rate is that of a fast processor, and not higher than any processor reaches.
 TEST(Ceilings, MultipliesInRegisters) {
+  NOT_UNDER_THREAD_SANITIZER("what it slows down fifty times has no rate; StreamingCopy has the threads");
   const auto device = open_cpu();
   const Ceilings ceilings = measure_ceilings(*device);
   const double rate = ceilings.product_flops_per_s.at(Factor::kStored);

@@ -15,7 +15,9 @@
 extern "C" {
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
-const char* __tsan_default_suppressions() { return "called_from_lib:libtbb.so\n"; }
+const char* __tsan_default_suppressions() {
+  return "called_from_lib:libtbb.so\n";
+}
 }
 #else
 static void __tsan_acquire(void*) {}

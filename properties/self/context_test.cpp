@@ -12,9 +12,9 @@
 namespace assay {
 namespace {
 
-using test::BadDevice;
 using test::cpu;
 using test::error_of;
+using test::SimulatedDevice;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -47,7 +47,7 @@ TEST(Workspace, BlocksGoBackToTheirStream) {
 
 // A replay may come at any time between two calls.
 TEST(Workspace, NothingIsKeptWhereAGraphWrites) {
-  BadDevice device(false, false);
+  SimulatedDevice device(false, false);
   Workspace workspace(device);
   const void* const block = workspace.lease(64, nullptr).data();
   EXPECT_EQ(workspace.lease_to_keep(64, nullptr).data(), block);
@@ -59,14 +59,14 @@ TEST(Workspace, NothingIsKeptWhereAGraphWrites) {
 }
 
 TEST(Workspace, DoesNotAllocateWhileAGraphIsCaptured) {
-  BadDevice device(true, false);
+  SimulatedDevice device(true, false);
   Workspace workspace(device);
   EXPECT_THAT(error_of([&] { workspace.lease(64, nullptr); }),
               AllOf(HasSubstr("64 bytes"), HasSubstr("once")));
 }
 
 TEST(Workspace, ANewStreamWithAnOldHandleGetsItsOwnBlocks) {
-  BadDevice device(false, false);
+  SimulatedDevice device(false, false);
   Workspace workspace(device);
   const void* const old = workspace.lease(64, nullptr).data();
   EXPECT_EQ(workspace.lease(64, nullptr).data(), old);
@@ -176,7 +176,7 @@ TEST(DerivedTensors, AreBoundedInNumber) {
 }
 
 TEST(DerivedTensors, WhileAGraphIsCapturedTheyAreMadeInMemoryOfTheCallBefore) {
-  BadDevice device(false, false);
+  SimulatedDevice device(false, false);
   Numbered number(device);
   const int weight = 0;
   const uint64_t version = new_version();
@@ -188,7 +188,7 @@ TEST(DerivedTensors, WhileAGraphIsCapturedTheyAreMadeInMemoryOfTheCallBefore) {
 // Two layers have the same shape. The graph of the first is replayed between two calls of the
 // second.
 TEST(DerivedTensors, AReplayLeavesWhatIsKeptForOthersAlone) {
-  BadDevice device(false, false);
+  SimulatedDevice device(false, false);
   Numbered number(device);
   const int weights[4] = {};
   const uint64_t versions[] = {new_version(), new_version(), new_version(), new_version()};

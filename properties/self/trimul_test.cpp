@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks: threads
 // The oracle of trimul for recipes with factors of 8 and 11 bits, compared with a plain loop that
 // rounds where they say. Also what its stages add to the error.
 #include "oracles/trimul/trimul.h"
@@ -54,7 +53,6 @@ TEST(TriMulOracle, BoundsPathsWithFactorsOf16Bits) {
 
 // In formats with the range of f32, where nothing is scaled.
 TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
-  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Recipe& recipe :
        {recipe_of(Factor::kBF16, DType::kBF16), recipe_of(Factor::kTF32, DType::kF32)}) {
     const auto expect_bounded = [&](const Change& change) {
@@ -73,7 +71,6 @@ TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
 
 // xn is nearly its bias, so all edges round it alike. The weights are numbers of the format.
 TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
-  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   const Recipe recipe = recipe_of(Factor::kTF32, DType::kF32);
   Case which = problem_of(140, 1);
   which.dims = {{"b", 1}, {"n", 140}, {"c", 16}, {"h", 4}, {"mask", 0}};
@@ -94,7 +91,6 @@ TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
 
 // Edges of padding are equal, but they have no errors.
 TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
-  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Recipe& recipe :
        {recipe_of(Factor::kStored, DType::kF32), recipe_of(Factor::kBF16, DType::kBF16)}) {
     const Case which = problem_of(16, 0);
@@ -117,7 +113,6 @@ TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
 
 // f16 scales each batch by its own mask.
 TEST(TriMulOracle, BoundsDoNotDependOnMasksOfOtherBatches) {
-  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   Case which = problem_of(8, 0);
   which.dims = {{"b", 2}, {"n", 8}, {"c", 32}, {"h", 32}, {"mask", 1}};
   const auto second_batch = [&](float factor) {
@@ -161,8 +156,8 @@ TEST(TriMulOracle, BoundsCornersOfLargeProblems) {
 
 // Weights lie 0.49 of a unit above a number of the format. All edges have the same signs.
 TEST(TriMulOracle, BoundsAlikeWeightsOfLargeProblems) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   SLOW;
-  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   for (const Factor factor : {Factor::kBF16, Factor::kF16, Factor::kTF32}) {
     const double unit = factor == Factor::kBF16 ? 0x1p-7 : 0x1p-10;
     const auto change = [unit](Input input, int64_t e, float& value) {
@@ -236,8 +231,8 @@ void expect_shares_to_add_up() {
   EXPECT_LE(shared_variance, variance * 2) << recipe.to_string();
 }
 TEST(TriMulOracle, SharesOfItsStagesAddUp) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   SLOW;
-  NOT_UNDER_THREAD_SANITIZER("one oracle in several threads is enough, and BoundsOfLargeProblems has it");
   expect_shares_to_add_up<Factor::kStored, DType::kF32>();
   expect_shares_to_add_up<Factor::kF16, DType::kF16>();
   expect_shares_to_add_up<Factor::kTF32, DType::kF32>();
@@ -315,6 +310,7 @@ void expect_large_trusted() {
   EXPECT_EQ(verdict.kind, VerdictKind::kPass) << verdict.reason;
 }
 TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   SLOW;
   expect_large_trusted<Factor::kF16, DType::kF16>();
   expect_large_trusted<Factor::kBF16, DType::kBF16>();
@@ -325,6 +321,7 @@ TEST(TriMulOracle, BoundsOfLargeProblemsMeanSomething) {
 // If gates are uncertain, following the errors of weights through the sum over k may say less than
 // not following them.
 TEST(TriMulOracle, BoundsOfHeavyTailsMeanSomething) {
+  NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (const uint64_t seed : {7, 14}) {
     Case which = problem_of(32, seed);
     which.dims = {{"b", 1}, {"n", 32}, {"c", 128}, {"h", 128}, {"mask", seed % 2 == 0 ? 0 : 1}};

@@ -13,8 +13,8 @@ namespace assay {
 namespace {
 
 using test::Adder;
-using test::cpu;
 using test::kKnown;
+using test::simulated;
 using test::speeds;
 using test::temporary;
 
@@ -27,7 +27,7 @@ struct Model {
 };
 
 struct Tested {
-  std::unique_ptr<Tuner> tuner = std::make_unique<Tuner>(cpu());
+  std::unique_ptr<Tuner> tuner = std::make_unique<Tuner>(simulated());
   Adder adder;
 };
 
@@ -79,7 +79,7 @@ struct Reloaded final : Command {
   void run(const Model&, Tested& tested) const override {
     const auto file = temporary("model.json");
     tested.tuner->save(file);
-    tested.tuner = std::make_unique<Tuner>(cpu());
+    tested.tuner = std::make_unique<Tuner>(simulated());
     RC_ASSERT(tested.tuner->load(file, kKnown).empty());
     std::filesystem::remove(file);
   }

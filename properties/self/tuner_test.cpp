@@ -19,10 +19,10 @@ namespace assay {
 namespace {
 
 using test::Adder;
-using test::BadDevice;
-using test::cpu;
 using test::error_of;
 using test::kKnown;
+using test::simulated;
+using test::SimulatedDevice;
 using test::temporary;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST(Tuner, ChoosesTheFastestAndKeepsIt) {
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   tuner.run(adder.launch());
   EXPECT_EQ(adder.ran.back(), "wait=0");
@@ -47,7 +47,7 @@ TEST(Tuner, ChoosesTheFastestAndKeepsIt) {
 }
 
 TEST(Tuner, TrialsLeaveNoTrace) {
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   tuner.run(adder.launch());
   EXPECT_EQ(adder.written, 1);
@@ -60,7 +60,7 @@ TEST(Tuner, TrialsLeaveNoTrace) {
 }
 
 TEST(Tuner, PrunesWithReasons) {
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   Launch launch = adder.launch();
   launch.unfit = [](const Config& config) -> std::optional<std::string> {
@@ -77,7 +77,7 @@ TEST(Tuner, PrunesWithReasons) {
 // A key that lacks something costs time only, since a choice that does not fit the call is not
 // used.
 TEST(Tuner, TunesAgainWhereItsChoiceDoesNotFit) {
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   Launch launch = adder.launch();
   tuner.run(launch);
@@ -91,7 +91,7 @@ TEST(Tuner, TunesAgainWhereItsChoiceDoesNotFit) {
 }
 
 TEST(Tuner, UsesWhatIsForced) {
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   tuner.force("test_speeds", Config{{"wait", 2}});
   tuner.run(adder.launch());
@@ -106,7 +106,7 @@ TEST(Tuner, UsesWhatIsForced) {
 }
 
 TEST(Tuner, DoesNotTuneWhileAGraphIsCaptured) {
-  BadDevice device(true, false);
+  SimulatedDevice device(true, false);
   Tuner tuner(device);
   Adder adder;
   EXPECT_THAT(
@@ -119,7 +119,7 @@ TEST(Tuner, DoesNotTuneWhileAGraphIsCaptured) {
 }
 
 TEST(Tuner, WithoutMemoryForTrialsRunsTheFirstThatFits) {
-  BadDevice device(false, true);
+  SimulatedDevice device(false, true);
   Tuner tuner(device);
   Adder adder;
   tuner.run(adder.launch());
@@ -128,7 +128,7 @@ TEST(Tuner, WithoutMemoryForTrialsRunsTheFirstThatFits) {
   // It was not timed, so it is not saved for others.
   const auto file = temporary("untimed.json");
   tuner.save(file);
-  Tuner other(cpu());
+  Tuner other(simulated());
   EXPECT_THAT(other.load(file, kKnown), IsEmpty());
   EXPECT_EQ(other.choices(), 0);
   std::filesystem::remove(file);
@@ -136,7 +136,7 @@ TEST(Tuner, WithoutMemoryForTrialsRunsTheFirstThatFits) {
 
 // A capture after a call finds a choice, even if that call could not run trials.
 TEST(Tuner, ACallWithoutMemoryForTrialsMayBeCaptured) {
-  BadDevice device(false, true);
+  SimulatedDevice device(false, true);
   Tuner tuner(device);
   Adder adder;
   tuner.run(adder.launch());
@@ -146,7 +146,7 @@ TEST(Tuner, ACallWithoutMemoryForTrialsMayBeCaptured) {
 }
 
 TEST(Tuner, ThreadsShareOneChoice) {
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   std::vector<Adder> adders(8);
   std::vector<std::thread> threads;
   for (Adder& adder : adders) threads.emplace_back([&] { tuner.run(adder.launch()); });
@@ -167,7 +167,7 @@ TEST(Tuner, MayBeCalledFromParallelWork) {
   const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kThreads);
   static thread_local bool is_tuning = false;
   std::atomic<int> nested = 0;
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   tbb::task_arena(kThreads).execute([&] {
     parallel_for(200, 1, [&](int64_t begin, int64_t) {
       if (is_tuning) {
@@ -193,12 +193,12 @@ TEST(Tuner, MayBeCalledFromParallelWork) {
 
 TEST(TunerFile, CarriesChoices) {
   const auto file = temporary("choices.json");
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   tuner.run(adder.launch("a"));
   tuner.run(adder.launch("b"));
   tuner.save(file);
-  Tuner other(cpu());
+  Tuner other(simulated());
   EXPECT_THAT(other.load(file, kKnown), IsEmpty());
   adder.ran.clear();
   other.run(adder.launch("a"));
@@ -211,7 +211,7 @@ TEST(TunerFile, CarriesChoices) {
 // Replaces a text in a saved file, and returns what loading the file leaves out.
 std::vector<std::string> loaded_after(std::string_view text, std::string_view replacement, int64_t trials) {
   const auto file = temporary("changed.json");
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   tuner.run(adder.launch());
   tuner.save(file);
@@ -221,7 +221,7 @@ std::vector<std::string> loaded_after(std::string_view text, std::string_view re
   EXPECT_NE(at, std::string::npos) << content;
   content.replace(at, text.size(), replacement);
   std::ofstream(file) << content;
-  Tuner other(cpu());
+  Tuner other(simulated());
   const auto left_out = other.load(file, kKnown);
   other.run(adder.launch());
   EXPECT_EQ(other.trials(), trials) << replacement;
@@ -247,7 +247,7 @@ std::string content_of(const std::filesystem::path& file) {
 
 TEST(TunerFile, IsTakenAsAWholeOrNotAtAll) {
   const auto file = temporary("cut.json");
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   tuner.run(adder.launch("a"));
   tuner.run(adder.launch("b"));
@@ -255,7 +255,7 @@ TEST(TunerFile, IsTakenAsAWholeOrNotAtAll) {
   const std::string content = content_of(file);
   const auto expect_nothing_taken = [&](const std::string& changed) {
     std::ofstream(file) << changed;
-    Tuner other(cpu());
+    Tuner other(simulated());
     EXPECT_THAT(other.load(file, kKnown), ElementsAre(HasSubstr(file.string()))) << changed;
     EXPECT_EQ(other.choices(), 0) << changed;
   };
@@ -272,7 +272,7 @@ TEST(TunerFile, MayBeSavedByManyAtOnce) {
   const auto folder = temporary("folder");
   std::filesystem::create_directory(folder);
   const auto file = folder / "choices.json";
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   Adder adder;
   tuner.run(adder.launch());
   std::vector<std::thread> threads;
@@ -282,7 +282,7 @@ TEST(TunerFile, MayBeSavedByManyAtOnce) {
       for (int k = 0; k < 50; ++k) {
         try {
           tuner.save(file);
-          Tuner other(cpu());
+          Tuner other(simulated());
           if (!other.load(file, kKnown).empty() || other.choices() != 1) ++failures;
         } catch (const Error&) {
           ++failures;
@@ -301,21 +301,21 @@ TEST(TunerFile, IsRefusedWhereItIsNoFileOfChoices) {
   for (std::string_view content : {"", "{", "[]", "null", "\xff", "{\"schema\": 1}",
                                    "{\"schema\": \"assay.run/1\"}", "{\"schema\": \"assay.choices/1\"}"}) {
     std::ofstream(file) << content;
-    Tuner tuner(cpu());
+    Tuner tuner(simulated());
     Adder adder;
     EXPECT_THAT(tuner.load(file, kKnown), ElementsAre(HasSubstr(fmt::format("all of '{}'", file.string()))))
         << content;
     tuner.run(adder.launch());
     EXPECT_EQ(tuner.trials(), 3) << content;
     tuner.save(file);
-    EXPECT_THAT(Tuner(cpu()).load(file, kKnown), IsEmpty()) << content;
+    EXPECT_THAT(Tuner(simulated()).load(file, kKnown), IsEmpty()) << content;
   }
   std::filesystem::remove(file);
 }
 
 TEST(TunerFile, ErrorsNameTheFile) {
   const auto file = temporary("missing.json");
-  Tuner tuner(cpu());
+  Tuner tuner(simulated());
   EXPECT_THAT(error_of([&] { tuner.load(file, kKnown); }), HasSubstr(file.string()));
   const auto folder = temporary("folder.json");
   std::filesystem::create_directory(folder);
