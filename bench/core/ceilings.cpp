@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/core/ceilings.h"
 
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -12,6 +10,7 @@
 #include "bench/core/cpu_copy.h"
 #include "bench/core/cpu_products.h"
 #include "bench/core/cuda_copy.h"
+#include "bench/core/keep.h"
 #include "bench/core/measure.h"
 #include "kernels/core/build.h"
 #include "kernels/core/context.h"
@@ -42,9 +41,7 @@ Candidates candidates_for(Device& device) {
                     static_cast<size_t>(end - begin));
       });
     };
-    const auto read = [](void*, const void* from, int64_t bytes) {
-      benchmark::DoNotOptimize(streaming_read(from, bytes));
-    };
+    const auto read = [](void*, const void* from, int64_t bytes) { keep(streaming_read(from, bytes)); };
     return {{{"streaming stores", streaming_copy}, {"memcpy", parallel_memcpy}}, {"read", read}};
   }
   if constexpr (kHasCuda) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/core/cpu_products.h"
 
-#include <benchmark/benchmark.h>
-
 #include <atomic>
 #include <thread>
 
+#include "bench/core/keep.h"
 #include "kernels/core/parallel.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -45,7 +44,7 @@ int64_t multiply_rounds() {
   }
   const auto sum = [](auto a, auto b, auto c) { return hn::Add(hn::Add(a, b), c); };
   const auto all = hn::Add(sum(s0, s1, s2), sum(sum(s3, s4, s5), sum(s6, s7, s8), sum(s9, s10, s11)));
-  benchmark::DoNotOptimize(hn::GetLane(all));
+  keep(hn::GetLane(all));
   return kRounds * 12 * 2 * static_cast<int64_t>(hn::Lanes(d));
 }
 

@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/core/measure.h"
 
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
 namespace assay {
 namespace {
-
-// The timed function collects the samples itself, so Google Benchmark prints nothing.
-class SilentReporter final : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>&) override {}
-};
 
 double time_once(Problem& problem, Cache cache) {
   if (cache == Cache::kCold) problem.device().flush_cache();
@@ -86,20 +77,7 @@ Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {
 
   time_once(problem, Cache::kWarm);  // first touch of the outputs, code pages, clocks
   const int64_t samples = sample_count(problem, cache);
-  benchmark::ClearRegisteredBenchmarks();
-  benchmark::RegisterBenchmark(which.to_string().c_str(),
-                               [&](benchmark::State& state) {
-                                 for (auto _ : state) {
-                                   const double seconds = time_once(problem, cache);
-                                   state.SetIterationTime(seconds);
-                                   perf.samples_ns.push_back(seconds * 1e9);
-                                 }
-                               })
-      ->UseManualTime()
-      ->Iterations(samples);
-  SilentReporter reporter;
-  benchmark::RunSpecifiedBenchmarks(&reporter);
-  benchmark::ClearRegisteredBenchmarks();
+  for (int64_t i = 0; i < samples; ++i) perf.samples_ns.push_back(time_once(problem, cache) * 1e9);
 
   const MedianInterval interval = median_interval(perf.samples_ns);
   perf.median_ns = interval.median;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing with Google Benchmark and manual time: one sample per call, cold and warm caches apart,
-// medians with intervals.
+// Timing: one sample per call, cold and warm caches apart, medians with intervals.
 #pragma once
 
 #include <cstdint>

@@ -81,7 +81,7 @@ endfunction()
 # Copies the shared libraries that Debian has no static version of beside the program, which then looks there first.
 function(_assay_bundle_libraries program)
   set_target_properties(${program} PROPERTIES BUILD_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON)
-  foreach(library fmt::fmt benchmark::benchmark hwy::hwy TBB::tbb)
+  foreach(library fmt::fmt hwy::hwy TBB::tbb)
     add_custom_command(TARGET ${program} POST_BUILD COMMAND ${CMAKE_COMMAND} -E copy_if_different
       $<TARGET_FILE:${library}> $<TARGET_FILE_DIR:${program}>/$<TARGET_SONAME_FILE_NAME:${library}>)
   endforeach()
