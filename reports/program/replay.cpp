@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "properties/core/history.h"
 #include "properties/core/judge.h"
 #include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
@@ -90,12 +91,9 @@ int run_exec(const Registry& registry, const Options& options) {
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
   const auto device = open_device_for(*subject.path, options.device);
   Problem problem(*subject.op, *subject.path, which, *device);
-  if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", *wrong);
+  if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);
   problem.run();
-  TensorFile file;
-  file.metadata = {{"case", which.to_string()}};
-  add_outputs(file, problem);
-  write_safetensors(options.out, file);
+  write_safetensors(options.out, file_of(which, named(subject.op->outputs, which, problem.outputs())));
   return kExitPassed;
 }
 
