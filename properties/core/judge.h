@@ -45,4 +45,8 @@ Verdict judge(const Subject& subject, const Case& which, Device& device, const J
 // and the outputs hold no result.
 Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& options = {});
 
+// Rules 8 to 10 alone, on outputs that somebody else computed from the inputs that the problem
+// holds. No path runs. `shares` is that of JudgeOptions.
+Verdict judge_outputs(const Subject& subject, Problem& problem, TensorBytes outputs, bool shares = false);
+
 }  // namespace assay

@@ -89,8 +89,10 @@ void Session::save_capsule(const CaseRecord& failure) const {
 void Session::add(CaseRecord record) {
   if (is_failure(record.verdict.kind)) {
     progress("");
-    fmt::print(stderr, "{}: {}\n  assay replay '{}'\n", name_of(record.verdict.kind), record.verdict.reason,
-               record.which.to_string());
+    fmt::print(stderr, "{}: {}\n", name_of(record.verdict.kind), record.verdict.reason);
+    // No path made the outputs that `judge` was given.
+    if (options_.command != Command::kJudge)
+      fmt::print(stderr, "  assay replay '{}'\n", record.which.to_string());
     if (!options_.out.empty()) save_capsule(record);
   }
   record.verdict.evidence.reset();  // which is large

@@ -119,6 +119,12 @@ TEST_F(ProgramOnBadPaths, AFailureByHistoryIsKeptAsItHappened) {
   EXPECT_EQ(capsule.file.metadata.at("reason"), reason);
   EXPECT_EQ(capsule.file.metadata.at("differs"), "1 of 12 elements of out and out.second_run");
   EXPECT_TRUE(capsule.file.tensors.contains("out.second_run"));
+
+  const auto judge_capsule = [&] {
+    return assay({"judge", line.c_str(), "--in", path.c_str(), "--got", path.c_str(), "--json"});
+  };
+  EXPECT_EQ(judge_capsule(), kExitNumericalFailure);
+  EXPECT_EQ(parse_record(output_, "stdout").cases.at(0).verdict.reason, reason);
   EXPECT_EQ(assay({"replay", path.c_str()}), kExitPassed) << output_;  // calls 5 and 6
   EXPECT_EQ(calls, 6);
 }
@@ -188,6 +194,23 @@ TEST_F(ProgramOnBadPaths, ACapsuleSaysWhyItHoldsNoTensors) {
   EXPECT_THAT(errors_,
               HasSubstr("holds no tensors: the tensors take 9 bytes; at most 8 are kept; its case is "
                         "dynamic_conv/cpu/f32/b=1/t=4/d=3/w=2"));
+}
+
+// Neither needs the path's device, since neither runs the path.
+TEST_F(ProgramOnBadPaths, DrawAndJudgeNeedNoDevice) {
+  const auto run = [](const Call&) { throw Error("the path ran"); };
+  add_path("cuda", run).device = DeviceKind::kCuda;
+  add_path("right", registry().op("dynamic_conv").path("cpu").run);
+  const std::string on_cpu = "dynamic_conv/right/f32/b=1/t=4/d=3/w=2";
+  const std::string on_gpu = "dynamic_conv/cuda/f32/b=1/t=4/d=3/w=2";
+  std::filesystem::create_directories(out_);
+  const std::string in = out_ / "in.safetensors", got = out_ / "got.safetensors";
+  EXPECT_EQ(assay({"draw", on_gpu.c_str(), "--out", in.c_str()}), kExitPassed) << errors_;
+  EXPECT_EQ(assay({"exec", on_cpu.c_str(), "--in", in.c_str(), "--out", got.c_str()}), kExitPassed)
+      << errors_;
+  EXPECT_EQ(assay({"judge", on_gpu.c_str(), "--in", in.c_str(), "--got", got.c_str()}), kExitPassed)
+      << errors_;
+  EXPECT_THAT(output_, HasSubstr("pass: all 12 elements"));
 }
 
 TEST_F(ProgramOnBadPaths, OnlyAnAbsentDeviceIsCalledThat) {
