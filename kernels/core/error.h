@@ -4,22 +4,31 @@
 
 #include <fmt/format.h>
 
+#include <concepts>
 #include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace assay {
 
-// A format string that remembers where it was written.
+// A format string for these arguments that remembers where it was written. One that does not fit
+// them does not compile.
+template <class... Args>
 struct LocatedFormat {
-  std::string_view text;
+  fmt::format_string<Args...> text;
   std::source_location where;
 
   template <class Text>
-  LocatedFormat(const Text& text_, std::source_location where_ = std::source_location::current())
+  requires std::convertible_to<const Text&, std::string_view>
+  consteval LocatedFormat(const Text& text_, std::source_location where_ = std::source_location::current())
       : text(text_), where(where_) {}
 };
+
+// The same as a parameter: the arguments that follow it say what Args are.
+template <class... Args>
+using FormatOf = LocatedFormat<std::type_identity_t<Args>...>;
 
 class Error : public std::runtime_error {
  public:
@@ -32,13 +41,14 @@ class Error : public std::runtime_error {
   };
 
   template <class... Args>
-  explicit Error(LocatedFormat format, const Args&... args) : Error(Kind::kInternal, format, args...) {}
+  explicit Error(FormatOf<Args...> format, const Args&... args) : Error(Kind::kInternal, format, args...) {}
 
   template <class... Args>
-  Error(Kind kind, LocatedFormat format, const Args&... args)
-      : std::runtime_error(fmt::vformat(format.text, fmt::make_format_args(args...))),
-        kind_(kind),
-        where_(format.where) {}
+  Error(Kind kind, FormatOf<Args...> format, const Args&... args)
+      : Error(kind, fmt::vformat(format.text, fmt::make_format_args(args...)), format.where) {}
+
+  Error(Kind kind, const std::string& message, std::source_location where)
+      : std::runtime_error(message), kind_(kind), where_(where) {}
 
   Kind kind() const noexcept { return kind_; }
   const std::source_location& where() const noexcept { return where_; }
@@ -49,15 +59,15 @@ class Error : public std::runtime_error {
 };
 
 template <class... Args>
-Error usage_error(LocatedFormat format, const Args&... args) {
+Error usage_error(FormatOf<Args...> format, const Args&... args) {
   return Error(Error::Kind::kUsage, format, args...);
 }
 template <class... Args>
-Error unsupported_error(LocatedFormat format, const Args&... args) {
+Error unsupported_error(FormatOf<Args...> format, const Args&... args) {
   return Error(Error::Kind::kUnsupported, format, args...);
 }
 template <class... Args>
-Error device_error(LocatedFormat format, const Args&... args) {
+Error device_error(FormatOf<Args...> format, const Args&... args) {
   return Error(Error::Kind::kDevice, format, args...);
 }
 

@@ -25,7 +25,8 @@ constexpr int64_t kMostBatches = 65535;
 void cublas_check(cublasStatus_t status, std::string_view operation,
                   std::source_location where = std::source_location::current()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw device_error({"cuda: {} failed: {}", where}, operation, cublasLtGetStatusString(status));
+  throw Error(Error::Kind::kDevice,
+              fmt::format("cuda: {} failed: {}", operation, cublasLtGetStatusString(status)), where);
 }
 
 struct Destroy {

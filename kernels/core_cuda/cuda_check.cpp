@@ -10,8 +10,10 @@ namespace assay {
 void cuda_check(cudaError_t result, std::string_view operation, std::source_location where) {
   if (result == cudaSuccess) return;
   cudaGetLastError();
-  throw device_error({"cuda: {} failed: {} ({})", where}, operation, cudaGetErrorName(result),
-                     cudaGetErrorString(result));
+  throw Error(Error::Kind::kDevice,
+              fmt::format("cuda: {} failed: {} ({})", operation, cudaGetErrorName(result),
+                          cudaGetErrorString(result)),
+              where);
 }
 
 void cuda_check_noexcept(cudaError_t result, std::string_view operation) noexcept {

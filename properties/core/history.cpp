@@ -112,7 +112,7 @@ class History {
   }
 
   // Returns what the step's call computed wrongly.
-  std::optional<std::string> perform(const Step& step) {
+  std::optional<WrongStep> perform(const Step& step) {
     ++number_;
     Tuner& tuner = problem_.context()->tuner();
     switch (step.kind) {
@@ -196,7 +196,7 @@ class History {
     }
   }
 
-  std::optional<std::string> call_on_other_tensors(const std::function<void()>& fill) {
+  std::optional<WrongStep> call_on_other_tensors(const std::function<void()>& fill) {
     allocate([&] { problem_.swap_inputs(); });
     fill();
     auto wrong = call_directly(problem_.device().stream());
@@ -205,12 +205,12 @@ class History {
     return wrong;
   }
 
-  std::optional<std::string> call_on_other_data() {
+  std::optional<WrongStep> call_on_other_data() {
     draw_other_data();
     return call(problem_);
   }
 
-  std::optional<std::string> call_other_problem(const Step& step) {
+  std::optional<WrongStep> call_other_problem(const Step& step) {
     Case other = problem_.which();
     other.dtype = step.dtype;
     other.dims = step.dims;
@@ -232,13 +232,13 @@ class History {
     return compare(*before);
   }
 
-  std::optional<std::string> call_directly(void* stream) {
+  std::optional<WrongStep> call_directly(void* stream) {
     problem_.poison_outputs(Poison::kNan);
     problem_.run_directly(stream);
     return compare(problem_);
   }
 
-  std::optional<std::string> call(Problem& problem) {
+  std::optional<WrongStep> call(Problem& problem) {
     problem.poison_outputs(Poison::kNan);
     problem.run();
     return compare(problem);
@@ -246,16 +246,27 @@ class History {
 
   // Compares with an untuned call in a new context. The call of the first step is not compared: it
   // is such a call itself, apart from tuning.
-  std::optional<std::string> compare(Problem& problem) {
+  std::optional<WrongStep> compare(Problem& problem) {
     if (!problem.path().deterministic || number_ == 1) return std::nullopt;
-    const TensorBytes got = problem.outputs();
-    auto difference = first_difference(problem, got, outputs_of_untuned_call(problem));
+    TensorBytes got = problem.outputs();
+    TensorBytes untuned = outputs_of_untuned_call(problem);
     for (size_t i = 0; i < got.size(); ++i) {
       problem.output_tensors()[i].scatter(got[i]);
       problem.output_tensors()[i].upload();
     }
+    const auto difference = first_difference(problem, got, untuned);
     if (!difference) return std::nullopt;
-    return fmt::format("the call of step {} of the state gave another result: {}", number_, *difference);
+    WrongStep wrong{
+        fmt::format("the call of step {} of the state gave another result: {}", number_, *difference),
+        evidence_for(problem)};
+    if (!wrong.evidence.left_out.empty()) return wrong;
+    const Op& op = problem.op();
+    const Case& which = problem.which();
+    wrong.evidence.add(named(op.inputs, which, problem.inputs(), kOfStep));
+    wrong.evidence.add(named(op.outputs, which, std::move(got), kOfStep));
+    wrong.evidence.add_differing(
+        named(op.outputs, which, std::move(untuned), fmt::format("{}{}", kOfStep, kUntunedCall)));
+    return wrong;
   }
 
   Problem& problem_;
@@ -286,11 +297,11 @@ std::optional<std::string> inapplicable(const State& state, const Path& path) {
   return std::nullopt;
 }
 
-std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs) {
+std::optional<WrongStep> prepare(Problem& problem, const TensorBytes* inputs) {
   History history(problem, inputs);
   const std::vector<Step>& steps = problem.which().state.steps;
   problem.poison_outputs(Poison::kNan);
-  std::optional<std::string> wrong;
+  std::optional<WrongStep> wrong;
   for (size_t i = 0; i < steps.size() && !wrong; ++i) wrong = history.perform(steps[i]);
   history.set_inputs();
   if (!problem.which().state.ends_with(StepKind::kSecondCall)) problem.poison_outputs(Poison::kNan);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "properties/core/evidence.h"
 #include "properties/core/problem.h"
 #include "properties/core/specimen.h"
 
@@ -26,12 +27,18 @@ class StepIsImpossible : public Error {
       : Error(device_error("step {} of the state: {}", step, why)) {}
 };
 
+// A step whose call gave another result than an untuned call in a new context.
+struct WrongStep {
+  std::string reason;
+  Evidence evidence;  // the tensors of its call
+};
+
 // Brings a problem into its case's state. Inputs then hold the given values, else those drawn from
 // the case. Outputs hold poison; if the last step is second_call, they hold its results. Each
 // step's call after the first is compared with the same call, untuned, in a new context, if the
 // path is deterministic. Returns the first difference, if there is one. Throws what the path
 // throws, and StepIsImpossible.
-[[nodiscard]] std::optional<std::string> prepare(Problem& problem, const TensorBytes* inputs = nullptr);
+[[nodiscard]] std::optional<WrongStep> prepare(Problem& problem, const TensorBytes* inputs = nullptr);
 
 // The outputs of a direct call on the same inputs, in a new context, with the first configuration
 // that fits. Overwrites the problem's outputs.

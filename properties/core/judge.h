@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judge turns a case into a verdict. It keeps nothing between cases, so any process may judge
-// any case.
+// any case. The verdict of a failure holds the tensors that were judged (evidence.h).
 //
 // These rules are checked in the order 1 2 3 4 7 6 5 8 9 10. The first broken one gives the reason.
 //   1. The path serves the case, or says why not.
@@ -24,24 +24,13 @@
 //      can explain (Expected::noise).
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "kernels/core/device.h"
 #include "properties/core/case.h"
-#include "properties/core/history.h"
+#include "properties/core/evidence.h"
 #include "properties/core/problem.h"
 #include "properties/core/verdict.h"
 
 namespace assay {
-
-// Outputs of more than kCompareAll elements are compared on a sample. It has index lines along each
-// axis, of at most about 4096 evenly spaced elements. Their other indices lie at the edges of the
-// tensor's box, one step inside and one tile inside. It also has kRandomSample random elements, or
-// random rows of as many (Oracle::shares_rows). The sample depends on the shape and the seed only.
-inline constexpr int64_t kCompareAll = int64_t{4} << 20;
-inline constexpr int64_t kRandomSample = int64_t{1} << 20;
-inline constexpr int64_t kTileEdge = 64;
 
 struct JudgeOptions {
   const TensorBytes* inputs = nullptr;  // instead of those drawn from the case
@@ -56,7 +45,8 @@ Verdict judge(const Subject& subject, const Case& which, Device& device, const J
 // and the outputs hold no result.
 Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& options = {});
 
-// The row-major positions that are compared, ascending.
-std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);
+// Rules 8 to 10 alone, on outputs that somebody else computed from the inputs that the problem
+// holds. No path runs. `shares` is that of JudgeOptions.
+Verdict judge_outputs(const Subject& subject, Problem& problem, TensorBytes outputs, bool shares = false);
 
 }  // namespace assay

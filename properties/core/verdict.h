@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,10 +42,13 @@ struct OutputNumerics {
   std::vector<Share> shares = {};     // if asked for: JudgeOptions::shares
 };
 
+struct Evidence;
+
 struct Verdict {
   VerdictKind kind = VerdictKind::kPass;
   std::string reason;  // one sentence with values; for a pass, what was compared
   std::vector<OutputNumerics> outputs;
+  std::shared_ptr<const Evidence> evidence = {};  // of a failure
 };
 
 }  // namespace assay

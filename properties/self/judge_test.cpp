@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "properties/core/compare_outputs.h"
 #include "properties/self/spoiled.h"
 
 namespace assay {
@@ -17,6 +18,7 @@ using test::cpu;
 using test::expect;
 using test::input;
 using test::judge_path;
+using test::loose_oracle;
 using test::output;
 using test::small_case;
 using test::spoiled;
@@ -158,19 +160,6 @@ TEST(JudgeElements, WrongElementsFailAndAreNamed) {
          HasSubstr("out[0, 3, 2] = nan"));
   expect(judge_path(spoiled([](const Call& call) { output(call)[17] = INFINITY; })), VerdictKind::kFail,
          HasSubstr("inf"));
-}
-
-// The oracle of dynamic_conv with every bound widened by a factor.
-Oracle loose_oracle(double factor) {
-  Oracle oracle = registry().oracle("dynamic_conv");
-  oracle.solve = [solve = oracle.solve, factor](const Question& question, int output) -> Answer {
-    return [answer = solve(question, output), factor](std::span<const int64_t> elements,
-                                                      std::span<Expected> expected) {
-      answer(elements, expected);
-      for (Expected& e : expected) e.bound *= factor;
-    };
-  };
-  return oracle;
 }
 
 // If anything is right, garbage is not wrong, but it is no pass either.

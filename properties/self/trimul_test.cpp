@@ -13,6 +13,7 @@
 #include "kernels/core/build.h"
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/compare.h"
+#include "properties/core/compare_outputs.h"
 #include "properties/core/fuzz.h"
 #include "properties/core/judge.h"
 #include "properties/core/problem.h"

@@ -6,38 +6,8 @@
 #include <algorithm>
 #include <span>
 
-#include "properties/core/judge.h"
-
 namespace assay {
 namespace {
-
-void add_tensors(TensorFile& file, const std::vector<TensorInfo>& infos, const Case& which,
-                 TensorBytes bytes) {
-  for (size_t i = 0; i < infos.size(); ++i) {
-    file.tensors[std::string(infos[i].name)] = {.dtype = infos[i].dtype.value_or(which.dtype),
-                                                .shape = shape_of(infos[i], which.dims),
-                                                .bytes = std::move(bytes[i])};
-  }
-}
-
-// They are drawn on the CPU, since a crash may have left the path's device unusable.
-TensorBytes drawn_inputs(const Subject& subject, const Case& which) {
-  const auto cpu = open_cpu();
-  Problem problem(*subject.op, *subject.path, which, *cpu);
-  problem.draw_inputs(which.seed);
-  return problem.inputs();
-}
-
-// A path that throws leaves no outputs. The verdict has judged it for that.
-void add_outputs_if_any(TensorFile& file, const Subject& subject, const Case& which, Device& device) {
-  try {
-    Problem problem(*subject.op, *subject.path, which, device);
-    if (prepare(problem)) return;  // no judged call was made
-    problem.run();
-    add_outputs(file, problem);
-  } catch (const std::exception&) {
-  }
-}
 
 // The shape without axes of size 1 at its end: the same elements in the same order.
 Extents without_trailing_ones(const Extents& shape) {
@@ -59,34 +29,74 @@ std::vector<std::byte> elements_of(const StoredTensor& tensor, DType dtype) {
   });
 }
 
+std::string_view without_suffixes(std::string_view name) {
+  const auto ends = [&](std::string_view suffix) { return name.ends_with(suffix); };
+  const auto suffix = std::ranges::find_if(kEvidenceSuffixes, ends);
+  return suffix == kEvidenceSuffixes.end() ? name
+                                           : without_suffixes(name.substr(0, name.size() - suffix->size()));
+}
+
 // An unknown name may be the misspelt name of a tensor that may be absent.
-void require_known_names(const TensorFile& file, const Op& op) {
-  std::vector<std::string_view> taken;
-  for (const TensorInfo& info : op.inputs) taken.push_back(info.name);
-  std::vector<std::string_view> known = taken;
-  for (const TensorInfo& info : op.outputs) known.push_back(info.name);
+void require_known_names(const TensorFile& file, const Op& op, std::string_view has) {
+  const auto is_known = [&](std::string_view name) {
+    return std::ranges::count(op.inputs, name, &TensorInfo::name) != 0 ||
+           std::ranges::count(op.outputs, name, &TensorInfo::name) != 0;
+  };
   for (const auto& [name, tensor] : file.tensors) {
-    if (std::ranges::find(known, name) != known.end()) continue;
-    throw usage_error("'{}' is no tensor of {}, which takes {}", name, op.name, fmt::join(taken, ", "));
+    if (is_known(name) || is_known(without_suffixes(name))) continue;
+    throw usage_error("'{}' is no tensor of {}, which {}", name, op.name, has);
   }
+}
+
+std::string names_of(const std::vector<TensorInfo>& infos) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& info : infos) names.push_back(info.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+TensorBytes tensors_from(const TensorFile& file, const std::vector<TensorInfo>& infos, const Op& op,
+                         const Case& which) {
+  TensorBytes tensors;
+  for (const TensorInfo& info : infos) {
+    const Extents expected = shape_of(info, which.dims);
+    const auto found = file.tensors.find(std::string(info.name));
+    if (found == file.tensors.end() && element_count(expected) == 0) {
+      tensors.emplace_back();
+      continue;
+    }
+    if (found == file.tensors.end()) throw usage_error("the tensor {} of {} is missing", info.name, op.name);
+    const StoredTensor& tensor = found->second;
+    const DType dtype = info.dtype.value_or(which.dtype);
+    const ConstTensorView view{tensor.bytes.data(), tensor.dtype.value_or(dtype), tensor.shape,
+                               dense_strides(tensor.shape)};
+    const bool same_elements = without_trailing_ones(tensor.shape) == without_trailing_ones(expected);
+    if (!same_elements) require_shape(info.name, view, expected);
+    require_dtype(info.name, view, dtype);
+    tensors.push_back(elements_of(tensor, dtype));
+  }
+  return tensors;
 }
 
 }  // namespace
 
-void write_capsule(const std::filesystem::path& directory, size_t number, const Subject& subject,
-                   const Case& which, const Verdict& verdict, Device& device) {
-  const int64_t bytes = tensor_bytes(*subject.op, which.dims, which.dtype);
-  if (bytes > kLargestCapsule) {
-    throw usage_error("the tensors take {} bytes; a capsule holds {}", bytes, kLargestCapsule);
-  }
-  TensorFile file;
-  file.metadata = {{"case", which.to_string()},
-                   {"verdict", std::string(name_of(verdict.kind))},
-                   {"reason", verdict.reason}};
-  add_tensors(file, subject.op->inputs, which, drawn_inputs(subject, which));
-  const bool returns = verdict.kind != VerdictKind::kCrashed && verdict.kind != VerdictKind::kTimeout;
-  if (returns) add_outputs_if_any(file, subject, which, device);
+void write_capsule(const std::filesystem::path& directory, size_t number, const Case& which,
+                   const Verdict& verdict) {
+  const Evidence& evidence = *verdict.evidence;
+  TensorFile file = file_of(which, evidence.tensors);
+  file.metadata["verdict"] = name_of(verdict.kind);
+  file.metadata["reason"] = verdict.reason;
+  if (!evidence.differs.empty()) file.metadata["differs"] = evidence.differs;
+  if (!evidence.left_out.empty()) file.metadata["left_out"] = evidence.left_out;
   write_safetensors(directory / fmt::format("{:03}-{}-{}.safetensors", number, which.op, which.path), file);
+}
+
+TensorFile file_of(const Case& which, std::vector<NamedTensor> tensors) {
+  TensorFile file{.tensors = {}, .metadata = {{"case", which.to_string()}}};
+  for (NamedTensor& tensor : tensors) {
+    file.tensors[std::move(tensor.name)] = {
+        .dtype = tensor.dtype, .shape = tensor.shape, .bytes = std::move(tensor.bytes)};
+  }
+  return file;
 }
 
 bool is_capsule(const std::string& subject) {
@@ -98,35 +108,23 @@ Capsule read_capsule(const std::filesystem::path& path) {
   const auto line = capsule.file.metadata.find("case");
   if (line == capsule.file.metadata.end())
     throw usage_error("{} is no capsule: its metadata name no case", path.string());
+  const auto left_out = capsule.file.metadata.find("left_out");
+  if (capsule.file.tensors.empty() && left_out != capsule.file.metadata.end()) {
+    throw usage_error("{} holds no tensors: {}; its case is {}", path.string(), left_out->second,
+                      line->second);
+  }
   capsule.which = parse_case(line->second);
   return capsule;
 }
 
 TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which) {
-  require_known_names(file, op);
-  TensorBytes inputs;
-  for (const TensorInfo& info : op.inputs) {
-    const Extents expected = shape_of(info, which.dims);
-    const auto found = file.tensors.find(std::string(info.name));
-    if (found == file.tensors.end() && element_count(expected) == 0) {
-      inputs.emplace_back();
-      continue;
-    }
-    if (found == file.tensors.end()) throw usage_error("the tensor {} of {} is missing", info.name, op.name);
-    const StoredTensor& tensor = found->second;
-    const DType dtype = info.dtype.value_or(which.dtype);
-    const ConstTensorView view{tensor.bytes.data(), tensor.dtype.value_or(dtype), tensor.shape,
-                               dense_strides(tensor.shape)};
-    const bool same_elements = without_trailing_ones(tensor.shape) == without_trailing_ones(expected);
-    if (!same_elements) require_shape(info.name, view, expected);
-    require_dtype(info.name, view, dtype);
-    inputs.push_back(elements_of(tensor, dtype));
-  }
-  return inputs;
+  require_known_names(file, op, fmt::format("takes {}", names_of(op.inputs)));
+  return tensors_from(file, op.inputs, op, which);
 }
 
-void add_outputs(TensorFile& file, const Problem& problem) {
-  add_tensors(file, problem.op().outputs, problem.which(), problem.outputs());
+TensorBytes outputs_from(const TensorFile& file, const Op& op, const Case& which) {
+  require_known_names(file, op, fmt::format("gives {}", names_of(op.outputs)));
+  return tensors_from(file, op.outputs, op, which);
 }
 
 }  // namespace assay

@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failure on disk: a .safetensors file with the tensors of a case and what the path made of them.
-// Its metadata holds the case line, the verdict and its reason.
+// Tensors of a case on disk: .safetensors files that the program writes and reads. The file of a
+// failure is a capsule. It holds the very tensors that were judged (properties/core/evidence.h).
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
-#include "kernels/core/device.h"
-#include "properties/core/problem.h"
+#include "properties/core/evidence.h"
 #include "properties/core/verdict.h"
 #include "reports/store/safetensors.h"
 
 namespace assay {
 
-// Writes DIRECTORY/<n>-<op>-<path>.safetensors. To get the outputs, the path runs once more on the
-// inputs. They are left out if it throws. A path that crashed does not run again. Throws Error if
-// the file cannot be written or the tensors are larger than kLargestCapsule.
-inline constexpr int64_t kLargestCapsule = int64_t{256} << 20;  // [bytes]
-void write_capsule(const std::filesystem::path& directory, size_t number, const Subject& subject,
-                   const Case& which, const Verdict& verdict, Device& device);
+// Writes DIRECTORY/<n>-<op>-<path>.safetensors: the evidence of a failure. The metadata hold the
+// case line, the verdict, its reason, which tensors differ, and why tensors are left out. Throws
+// Error if the file cannot be written.
+void write_capsule(const std::filesystem::path& directory, size_t number, const Case& which,
+                   const Verdict& verdict);
+
+// The tensors as a file, with the case line in its metadata.
+TensorFile file_of(const Case& which, std::vector<NamedTensor> tensors);
 
 struct Capsule {
   Case which;
   TensorFile file;
 };
 bool is_capsule(const std::string& subject);  // whether it names a file rather than a case
+// Throws Error (usage) unless the file names a case and holds tensors.
 Capsule read_capsule(const std::filesystem::path& path);
 
-// The inputs of an op from a file, checked against the case. A shape in the file may have more or
-// fewer axes of size 1 at its end. Booleans count as the numbers 0 and 1. The op's outputs may be
-// present and are not read. Tensors without elements may be missing. Throws Error (usage) that
-// names the tensor; an unknown tensor is an error, too.
+// The inputs, or the outputs, of an op from a file, checked against the case. A shape in the file
+// may have more or fewer axes of size 1 at its end. Booleans count as the numbers 0 and 1. All
+// other tensors of a capsule may be present and are not read. Tensors without elements may be
+// missing. Throws Error (usage) that names the tensor; an unknown tensor is an error, too.
 TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which);
-// The outputs of a problem under the op's names.
-void add_outputs(TensorFile& file, const Problem& problem);
+TensorBytes outputs_from(const TensorFile& file, const Op& op, const Case& which);
 
 }  // namespace assay

@@ -16,6 +16,8 @@ int run_doctor(const Options& options);
 int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& options);
 int run_specimens(const Registry& registry, const Options& options);  // verify --specimens
 int run_replay(const Registry& registry, const Options& options);
+int run_draw(const Registry& registry, const Options& options);
+int run_judge(const Registry& registry, const Options& options);
 int run_exec(const Registry& registry, const Options& options);
 int run_report(const Options& options);
 int run_compare(const Options& options);  // compare, gate

@@ -128,16 +128,26 @@ class CommandLine {
     add_device(replay);
     add_out(replay, "Directory for the record, the reports and, of a failure, the capsule");
     add_json(replay);
-    replay
-        .add_flag("--shares", options_.shares,
-                  "Also say what each stage of the op adds to the bound, where its oracle knows")
-        ->envname("ASSAY_SHARES");
+    add_shares(replay);
+
+    auto& draw = add(Command::kDraw, "draw", "Write the inputs of one case to a .safetensors file");
+    add_case(draw);
+    draw.add_option("--out", options_.out, "File for the inputs")->required()->envname("ASSAY_OUT");
+
+    auto& judge = add(Command::kJudge, "judge",
+                      "Judge outputs that somebody else computed, in a .safetensors file; runs no path");
+    add_case(judge);
+    add_in(judge, "File with the inputs as `list` names them (default: those that `draw` writes)");
+    judge.add_option("--got", options_.got, "File with the outputs as `list` names them")
+        ->required()
+        ->envname("ASSAY_GOT");
+    add_out(judge, "Directory for the record, the reports and, of a failure, the capsule");
+    add_json(judge);
+    add_shares(judge);
 
     auto& exec = add(Command::kExec, "exec", "Run one case on tensors from a .safetensors file");
-    exec.add_option("CASE", options_.subject, "A case line: op/path/dtype/dim=size/...")->required();
-    exec.add_option("--in", options_.in, "File with the inputs as `list` names them; booleans are 0 and 1")
-        ->required()
-        ->envname("ASSAY_IN");
+    add_case(exec);
+    add_in(exec, "File with the inputs as `list` names them; booleans are 0 and 1")->required();
     exec.add_option("--out", options_.out, "File for the outputs")->required()->envname("ASSAY_OUT");
     add_device(exec);
 
@@ -197,6 +207,17 @@ class CommandLine {
     sub.add_option("--dtype", raw_.dtype, "Only this storage dtype: f32, f16 or bf16")
         ->envname("ASSAY_DTYPE");
     add_device(sub);
+  }
+  void add_case(CLI::App& sub) {
+    sub.add_option("CASE", options_.subject, "A case line: op/path/dtype/dim=size/...")->required();
+  }
+  CLI::Option* add_in(CLI::App& sub, const char* what) {
+    return sub.add_option("--in", options_.in, what)->envname("ASSAY_IN");
+  }
+  void add_shares(CLI::App& sub) {
+    sub.add_flag("--shares", options_.shares,
+                 "Also say what each stage of the op adds to the bound, where its oracle knows")
+        ->envname("ASSAY_SHARES");
   }
   void add_device(CLI::App& sub) {
     sub.add_option("--device", options_.device, "all, cpu, cuda or cuda:k (default all)")

@@ -21,6 +21,8 @@ enum class Command : uint8_t {
   kRun,
   kReplay,
   kExec,
+  kDraw,
+  kJudge,
   kReport,
   kCompare,
   kGate
@@ -45,8 +47,9 @@ struct Options {
   bool all = false;      // also print what did not change
   bool certain = false;  // unclear times fail
   Limits limits;
-  std::string out;      // directory; for exec a file
-  std::string in;       // file of tensors
+  std::string out;      // directory; for exec and draw a file
+  std::string in;       // file of inputs
+  std::string got;      // file of outputs
   std::string subject;  // a case line, a capsule or a record, by command
   std::string after;    // a record, or a folder of them, to compare with the subject
   std::vector<std::string> command_line;

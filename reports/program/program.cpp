@@ -35,6 +35,10 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
       return run_paths(registry, sweeps, options);
     case Command::kReplay:
       return run_replay(registry, options);
+    case Command::kDraw:
+      return run_draw(registry, options);
+    case Command::kJudge:
+      return run_judge(registry, options);
     case Command::kExec:
       return run_exec(registry, options);
     case Command::kReport:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// replay and exec: one case.
+// replay, judge, draw and exec: one case.
 #include <algorithm>
 #include <optional>
 #include <string>
 
+#include "properties/core/history.h"
 #include "properties/core/judge.h"
 #include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
@@ -46,56 +47,139 @@ std::optional<std::string> without_shares(const Subject& subject, const Verdict&
                     : std::optional<std::string>("no finite element has a bound to divide by stages");
 }
 
+// What a command says on one case.
+struct Selected {
+  Subject subject;
+  Case which;
+};
+
+Selected select(const Registry& registry, const Case& given) {
+  const Subject subject = registry.subject(given.op, given.path);
+  return {.subject = subject, .which = in_order(*subject.op, given)};
+}
+
+// The same for a command that needs a path that serves the case.
+Selected select_served(const Registry& registry, const Options& options) {
+  Selected selected = select(registry, parse_case(options.subject));
+  const auto& [subject, which] = selected;
+  if (const auto refused = precheck(subject, which)) {
+    throw unsupported_error("{}/{} does not serve this case: {}", which.op, which.path, refused->reason);
+  }
+  return selected;
+}
+
+// The session in which a verdict is recorded, if one is asked for.
+std::optional<Session> session_for(const Options& options) {
+  std::optional<Session> session;
+  if (options.json || !options.out.empty()) session.emplace(options);
+  return session;
+}
+
+// Breaks a long line after its semicolons.
+std::string in_lines(std::string text, size_t indent) {
+  constexpr size_t kLongest = 100;  // [columns]
+  if (text.size() <= kLongest) return text;
+  for (size_t at = 0; (at = text.find("; ", at)) != std::string::npos; at += indent)
+    text.replace(at, 2, ";\n" + std::string(indent, ' '));
+  return text;
+}
+
+// Prints and records a verdict. Returns the exit code.
+int conclude(const Selected& selected, const Device& device, Verdict verdict, const Options& options,
+             std::optional<Session>& session) {
+  const auto& [subject, which] = selected;
+  if (options.shares && !options.quiet) {
+    if (const auto why = without_shares(subject, verdict)) fmt::print(stderr, "assay: {}\n", *why);
+  }
+  const VerdictKind kind = verdict.kind;
+  if (!session || !(options.json || options.quiet)) {
+    const std::string_view name = name_of(kind);
+    fmt::print("{}\n", in_lines(fmt::format("{}: {}", name, verdict.reason), name.size() + 2));
+    print_numerics(verdict);
+    fmt::print("  {}\n", which.to_string());
+  }
+  if (session) {
+    session->add_device(device);
+    session->add(subject, device, {.which = which, .verdict = std::move(verdict), .shrunk_from = {}});
+    return session->finish();
+  }
+  if (is_failure(kind)) return kExitNumericalFailure;
+  return kind == VerdictKind::kPass ? kExitPassed : kExitNothingSelected;
+}
+
+// A case in the memory of this machine. Throws Error (usage) if it does not fit.
+Problem problem_on(Device& cpu, const Selected& selected) {
+  try {
+    return Problem(*selected.subject.op, *selected.subject.path, selected.which, cpu);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    throw usage_error("{}: {}", selected.which.to_string(), error.what());
+  }
+}
+
+Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<TensorFile>& in,
+                    const TensorFile& got, const Options& options) {
+  const auto& [subject, which] = selected;
+  if (auto refused = precheck(subject, which)) return *std::move(refused);
+  TensorBytes outputs = outputs_from(got, *subject.op, which);
+  const std::optional<TensorBytes> inputs =
+      in ? std::optional(inputs_from(*in, *subject.op, which)) : std::nullopt;
+  Problem problem = problem_on(cpu, selected);
+  if (inputs) {
+    problem.set_inputs(*inputs);
+  } else {
+    problem.draw_inputs(which.seed);
+  }
+  return judge_outputs(subject, problem, std::move(outputs), options.shares);
+}
+
 }  // namespace
 
 int run_replay(const Registry& registry, const Options& options) {
   const std::optional<Capsule> capsule =
       is_capsule(options.subject) ? std::optional(read_capsule(options.subject)) : std::nullopt;
-  const Case given = capsule ? capsule->which : parse_case(options.subject);
-  const Subject subject = registry.subject(given.op, given.path);
-  const Case which = in_order(*subject.op, given);
+  const Selected selected = select(registry, capsule ? capsule->which : parse_case(options.subject));
+  const auto& [subject, which] = selected;
   const auto device = open_device_for(*subject.path, options.device);
   std::optional<TensorBytes> inputs;
   if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
-  std::optional<Session> session;  // where the verdict is recorded
-  if (options.json || !options.out.empty()) session.emplace(options);
-  const Judged judged{.which = which,
-                      .verdict = judge(subject, which, *device,
-                                       {.inputs = inputs ? &*inputs : nullptr, .shares = options.shares}),
-                      .shrunk_from = {}};
-  if (options.shares && !options.quiet) {
-    if (const auto why = without_shares(subject, judged.verdict)) fmt::print(stderr, "assay: {}\n", *why);
-  }
-  if (!session || !(options.json || options.quiet)) {
-    fmt::print("{}: {}\n", name_of(judged.verdict.kind), judged.verdict.reason);
-    print_numerics(judged.verdict);
-    fmt::print("  {}\n", which.to_string());
-  }
-  if (session) {
-    session->add_device(*device);
-    session->add(subject, *device, judged);
-    return session->finish();
-  }
-  if (is_failure(judged.verdict.kind)) return kExitNumericalFailure;
-  return judged.verdict.kind == VerdictKind::kPass ? kExitPassed : kExitNothingSelected;
+  auto session = session_for(options);
+  Verdict verdict =
+      judge(subject, which, *device, {.inputs = inputs ? &*inputs : nullptr, .shares = options.shares});
+  return conclude(selected, *device, std::move(verdict), options, session);
+}
+
+int run_judge(const Registry& registry, const Options& options) {
+  const Selected selected = select(registry, parse_case(options.subject));
+  const State& state = selected.which.state;
+  if (!state.steps.empty())
+    throw usage_error("state={}: nothing comes before outputs that are there already", state.to_string());
+  const TensorFile got = read_safetensors(options.got);
+  const std::optional<TensorFile> in =
+      options.in.empty() ? std::nullopt : std::optional(read_safetensors(options.in));
+  auto session = session_for(options);
+  const auto cpu = open_cpu();
+  return conclude(selected, *cpu, judge_given(selected, *cpu, in, got, options), options, session);
+}
+
+int run_draw(const Registry& registry, const Options& options) {
+  const Selected selected = select_served(registry, options);
+  const auto& [subject, which] = selected;
+  const auto cpu = open_cpu();
+  Problem problem = problem_on(*cpu, selected);
+  problem.draw_inputs(which.seed);
+  write_safetensors(options.out, file_of(which, named(subject.op->inputs, which, problem.inputs())));
+  return kExitPassed;
 }
 
 int run_exec(const Registry& registry, const Options& options) {
-  const Case given = parse_case(options.subject);
-  const Subject subject = registry.subject(given.op, given.path);
-  const Case which = in_order(*subject.op, given);
-  if (const auto refused = precheck(subject, which)) {
-    throw unsupported_error("{}/{} does not serve this case: {}", which.op, which.path, refused->reason);
-  }
+  const auto [subject, which] = select_served(registry, options);
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
   const auto device = open_device_for(*subject.path, options.device);
   Problem problem(*subject.op, *subject.path, which, *device);
-  if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", *wrong);
+  if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);
   problem.run();
-  TensorFile file;
-  file.metadata = {{"case", which.to_string()}};
-  add_outputs(file, problem);
-  write_safetensors(options.out, file);
+  write_safetensors(options.out, file_of(which, named(subject.op->outputs, which, problem.outputs())));
   return kExitPassed;
 }
 

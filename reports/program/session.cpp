@@ -62,7 +62,7 @@ void Session::set_ceilings(const Device& device, const Ceilings& ceilings) {
   }
 }
 
-void Session::add(const Subject& subject, Device& device, const Judged& judged) {
+void Session::add(const Subject& subject, const Device& device, const Judged& judged) {
   add({.which = judged.which,
        .device = device.info().name(),
        .recipe = subject.path->recipe(judged.which.dims, judged.which.dtype).to_string(),
@@ -73,15 +73,14 @@ void Session::add(const Subject& subject, Device& device, const Judged& judged) 
        .no_perf = is_failure(judged.verdict.kind)
                       ? fmt::format("the verdict is {}", name_of(judged.verdict.kind))
                       : "not timed"});
-  if (is_failure(judged.verdict.kind) && !options_.out.empty()) save_capsule(subject, device, judged);
 }
 
 // A capsule is a convenience. The verdict and the run are valid without it.
-void Session::save_capsule(const Subject& subject, Device& device, const Judged& judged) {
+void Session::save_capsule(const CaseRecord& failure) const {
   try {
     const auto capsules = std::filesystem::path(options_.out) / "capsules";
     make_output_directory(capsules);
-    write_capsule(capsules, record_.cases.size(), subject, judged.which, judged.verdict, device);
+    write_capsule(capsules, record_.cases.size() + 1, failure.which, failure.verdict);
   } catch (const std::exception& error) {
     fmt::print(stderr, "no capsule: {}\n", error.what());
   }
@@ -90,9 +89,13 @@ void Session::save_capsule(const Subject& subject, Device& device, const Judged&
 void Session::add(CaseRecord record) {
   if (is_failure(record.verdict.kind)) {
     progress("");
-    fmt::print(stderr, "{}: {}\n  assay replay '{}'\n", name_of(record.verdict.kind), record.verdict.reason,
-               record.which.to_string());
+    fmt::print(stderr, "{}: {}\n", name_of(record.verdict.kind), record.verdict.reason);
+    // No path made the outputs that `judge` was given.
+    if (options_.command != Command::kJudge)
+      fmt::print(stderr, "  assay replay '{}'\n", record.which.to_string());
+    if (!options_.out.empty()) save_capsule(record);
   }
+  record.verdict.evidence.reset();  // which is large
   record_.cases.push_back(std::move(record));
 }
 

@@ -25,8 +25,8 @@ class Session {
   void add_device(const Device& device);
   void set_ceilings(const Device& device, const Ceilings& ceilings);
   // Adds a judged case. A failure is printed at once and, if there is an output directory, saved as
-  // a capsule.
-  void add(const Subject& subject, Device& device, const Judged& judged);
+  // a capsule. The record does not keep its evidence.
+  void add(const Subject& subject, const Device& device, const Judged& judged);
   void add(CaseRecord record);
   void add_not_run(const Op& op, const Path& path, std::string reason);
 
@@ -43,7 +43,7 @@ class Session {
   const Record& record() const { return record_; }
 
  private:
-  void save_capsule(const Subject& subject, Device& device, const Judged& judged);
+  void save_capsule(const CaseRecord& failure) const;
 
   const Options& options_;
   Record record_;

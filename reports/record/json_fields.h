@@ -44,9 +44,9 @@ class JsonFields {
   }
 
   template <class... Args>
-  Error error(std::string_view key, LocatedFormat format, const Args&... args) const {
-    return usage_error({"{}: {} {}", format.where}, source_, path_of(key),
-                       fmt::vformat(format.text, fmt::make_format_args(args...)));
+  Error error(std::string_view key, FormatOf<Args...> format, const Args&... args) const {
+    const std::string what = fmt::vformat(format.text, fmt::make_format_args(args...));
+    return Error(Error::Kind::kUsage, fmt::format("{}: {} {}", source_, path_of(key), what), format.where);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <new>
 
+#include "properties/core/judge.h"
 #include "reports/program/capsule.h"
 #include "reports/record/record.h"
 #include "reports/store/files.h"
@@ -45,7 +46,7 @@ class ProgramOnBadPaths : public testing::Test {
     testing::internal::CaptureStderr();
     const int code = run_program(static_cast<int>(arguments.size()), arguments.data(), all, {});
     errors_ = testing::internal::GetCapturedStderr();
-    testing::internal::GetCapturedStdout();
+    output_ = testing::internal::GetCapturedStdout();
     return code;
   }
 
@@ -60,8 +61,12 @@ class ProgramOnBadPaths : public testing::Test {
         << errors_;
     EXPECT_EQ(record().cases.at(0).verdict.kind, kind);
     EXPECT_EQ(record().cases.at(1).which.path, "right");
+    return read_capsule(only_capsule());
+  }
+
+  std::string only_capsule() const {
     const std::filesystem::directory_iterator capsules(out_ / "capsules");
-    return read_capsule(capsules->path());
+    return capsules->path().string();
   }
 
   std::vector<Op> ops_ = [] {
@@ -70,6 +75,7 @@ class ProgramOnBadPaths : public testing::Test {
     return std::vector{op};
   }();
   std::filesystem::path out_;
+  std::string output_;
   std::string errors_;
 };
 
@@ -93,22 +99,71 @@ TEST_F(ProgramOnBadPaths, APathThatCrashesIsNotRunAgain) {
   EXPECT_FALSE(capsule.file.tensors.contains("out"));
 }
 
+// The path is wrong in its third call only, so no other run shows what the capsule has to hold.
+TEST_F(ProgramOnBadPaths, AFailureByHistoryIsKeptAsItHappened) {
+  int calls = 0;
+  const auto third_is_wrong = [&calls,
+                               right = registry().op("dynamic_conv").path("cpu").run](const Call& call) {
+    right(call);
+    if (++calls == 3) call.outputs[0].as<float>()[5] = 1e6f;
+  };
+  add_path("moody", third_is_wrong).deterministic = false;
+  const std::string line = "dynamic_conv/moody/f32/b=1/t=4/d=3/w=2/seed=7";
+  EXPECT_EQ(assay({"replay", line.c_str()}), kExitPassed) << output_;  // calls 1 and 2
+  EXPECT_EQ(assay({"replay", line.c_str(), "--out", out_.c_str()}), kExitNumericalFailure);
+  const std::string reason = record().cases.at(0).verdict.reason;
+  EXPECT_THAT(reason,
+              HasSubstr("1 of 12 compared elements of out are wrong; the worst is out[0, 1, 2] = 1000000"));
+  const std::string path = only_capsule();
+  const Capsule capsule = read_capsule(path);
+  EXPECT_EQ(capsule.file.metadata.at("reason"), reason);
+  EXPECT_EQ(capsule.file.metadata.at("differs"), "1 of 12 elements of out and out.second_run");
+  EXPECT_TRUE(capsule.file.tensors.contains("out.second_run"));
+
+  const auto judge_capsule = [&] {
+    return assay({"judge", line.c_str(), "--in", path.c_str(), "--got", path.c_str(), "--json"});
+  };
+  EXPECT_EQ(judge_capsule(), kExitNumericalFailure);
+  EXPECT_EQ(parse_record(output_, "stdout").cases.at(0).verdict.reason, reason);
+  EXPECT_EQ(assay({"replay", path.c_str()}), kExitPassed) << output_;  // calls 5 and 6
+  EXPECT_EQ(calls, 6);
+}
+
+TEST_F(ProgramOnBadPaths, TheCapsuleOfAShrunkFailureHoldsTheShrunkCase) {
+  add_path("wrong", [right = registry().op("dynamic_conv").path("cpu").run](const Call& call) {
+    right(call);
+    if (call.dtype == DType::kF32 && element_count(call.outputs[0].shape) > 0)
+      *call.outputs[0].as<float>() += 1;
+  });
+  EXPECT_EQ(assay({"verify", "--cases", "20", "--dtype", "f32", "--out", out_.c_str()}),
+            kExitNumericalFailure);
+  const std::vector<CaseRecord> cases = record().cases;
+  const auto is_shrunk = [](const CaseRecord& item) { return item.shrunk_from.has_value(); };
+  const auto found = std::ranges::find_if(cases, is_shrunk);
+  ASSERT_NE(found, cases.end());
+  const CaseRecord& failure = *found;
+  const Capsule capsule = read_capsule(
+      out_ / "capsules" / fmt::format("{:03}-dynamic_conv-wrong.safetensors", found - cases.begin() + 1));
+  EXPECT_EQ(capsule.which, failure.which);
+  EXPECT_EQ(capsule.file.metadata.at("reason"), failure.verdict.reason);
+  EXPECT_EQ(capsule.file.tensors.at("out").shape, shape_of(ops_[0].outputs[0], failure.which.dims));
+}
+
 // This holds for every op and for tensors with dtypes of their own.
 TEST_F(ProgramOnBadPaths, ACapsuleHoldsEveryTensorAsTheOpDeclaresIt) {
   const auto cpu = open_cpu();
-  std::filesystem::create_directories(out_ / "capsules");
+  std::filesystem::create_directories(out_);
   size_t number = 0;
   for (const Op* op : registry().ops()) {
-    const Path& path = op->paths.front();
-    const Subject subject{op, &path, &registry().oracle(op->name)};
+    Path path = op->paths.front();
+    path.run = [](const Call&) {};
     for (DType dtype : path.dtypes) {
       Case which{.op = std::string(op->name), .path = std::string(path.name), .dtype = dtype, .dims = {}};
       for (const DimInfo& dim : op->dims)
         which.dims.set(std::string(dim.key), std::clamp<int64_t>(3, dim.min, dim.max));
-      write_capsule(out_ / "capsules", ++number, subject, which,
-                    {.kind = VerdictKind::kFail, .reason = "", .outputs = {}}, *cpu);
-      const Capsule capsule = read_capsule(
-          out_ / "capsules" / fmt::format("{:03}-{}-{}.safetensors", number, op->name, path.name));
+      write_capsule(out_, ++number, which, judge({op, &path, &registry().oracle(op->name)}, which, *cpu));
+      const Capsule capsule =
+          read_capsule(out_ / fmt::format("{:03}-{}-{}.safetensors", number, op->name, path.name));
       EXPECT_EQ(capsule.which, which);
       for (const auto* infos : {&op->inputs, &op->outputs}) {
         for (const TensorInfo& info : *infos) {
@@ -120,8 +175,42 @@ TEST_F(ProgramOnBadPaths, ACapsuleHoldsEveryTensorAsTheOpDeclaresIt) {
       Problem problem(*op, path, which, *cpu);
       problem.draw_inputs(which.seed);
       EXPECT_EQ(inputs_from(capsule.file, *op, which), problem.inputs()) << which.to_string();
+      problem.poison_outputs(Poison::kNan);
+      EXPECT_EQ(outputs_from(capsule.file, *op, which), problem.outputs()) << which.to_string();
     }
   }
+}
+
+TEST_F(ProgramOnBadPaths, ACapsuleSaysWhyItHoldsNoTensors) {
+  const auto evidence = std::make_shared<Evidence>();
+  evidence->left_out = "the tensors take 9 bytes; at most 8 are kept";
+  const Case which = parse_case("dynamic_conv/cpu/f32/b=1/t=4/d=3/w=2");
+  std::filesystem::create_directories(out_);
+  write_capsule(out_, 1, which,
+                {.kind = VerdictKind::kFail, .reason = "wrong", .outputs = {}, .evidence = evidence});
+  const std::string path = out_ / "001-dynamic_conv-cpu.safetensors";
+  EXPECT_EQ(read_safetensors(path).metadata.at("reason"), "wrong");
+  EXPECT_EQ(assay({"replay", path.c_str()}), kExitUsage);
+  EXPECT_THAT(errors_,
+              HasSubstr("holds no tensors: the tensors take 9 bytes; at most 8 are kept; its case is "
+                        "dynamic_conv/cpu/f32/b=1/t=4/d=3/w=2"));
+}
+
+// Neither needs the path's device, since neither runs the path.
+TEST_F(ProgramOnBadPaths, DrawAndJudgeNeedNoDevice) {
+  const auto run = [](const Call&) { throw Error("the path ran"); };
+  add_path("cuda", run).device = DeviceKind::kCuda;
+  add_path("right", registry().op("dynamic_conv").path("cpu").run);
+  const std::string on_cpu = "dynamic_conv/right/f32/b=1/t=4/d=3/w=2";
+  const std::string on_gpu = "dynamic_conv/cuda/f32/b=1/t=4/d=3/w=2";
+  std::filesystem::create_directories(out_);
+  const std::string in = out_ / "in.safetensors", got = out_ / "got.safetensors";
+  EXPECT_EQ(assay({"draw", on_gpu.c_str(), "--out", in.c_str()}), kExitPassed) << errors_;
+  EXPECT_EQ(assay({"exec", on_cpu.c_str(), "--in", in.c_str(), "--out", got.c_str()}), kExitPassed)
+      << errors_;
+  EXPECT_EQ(assay({"judge", on_gpu.c_str(), "--in", in.c_str(), "--got", got.c_str()}), kExitPassed)
+      << errors_;
+  EXPECT_THAT(output_, HasSubstr("pass: all 12 elements"));
 }
 
 TEST_F(ProgramOnBadPaths, OnlyAnAbsentDeviceIsCalledThat) {

@@ -61,8 +61,8 @@ static auto all_fields(const std::vector<Item>& items) {
 
 static auto fields(const CaseRecord& item) {
   const auto& [which, device, recipe, verdict, shrunk_from, perf, perf_warm, no_perf] = item;
-  const auto& [kind, reason, outputs] = verdict;
-  return std::tuple(which.to_string(), device, recipe, kind, reason, all_fields(outputs),
+  const auto& [kind, reason, outputs, evidence] = verdict;
+  return std::tuple(which.to_string(), device, recipe, kind, reason, all_fields(outputs), evidence == nullptr,
                     shrunk_from ? shrunk_from->to_string() : "", fields(perf), fields(perf_warm), no_perf);
 }
 

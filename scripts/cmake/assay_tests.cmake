@@ -170,3 +170,8 @@ assay_add_build_test(check.headers.planted assay_planted_header FAILS_WITH "need
 add_executable(assay_planted_oracle scripts/tests/planted/oracle_calls_kernel.cpp)
 target_link_libraries(assay_planted_oracle PRIVATE assay_dynamic_conv_oracle assay_options)
 assay_add_build_test(check.oracle_link.planted assay_planted_oracle FAILS_WITH "undefined reference to .*forward_cpu")
+
+# A message that lacks a value does not compile.
+add_library(assay_planted_error OBJECT scripts/tests/planted/error_without_argument.cpp)
+target_link_libraries(assay_planted_error PRIVATE assay_core assay_options)
+assay_add_build_test(check.error_format.planted assay_planted_error FAILS_WITH "error_without_argument.cpp:.*argument not found")

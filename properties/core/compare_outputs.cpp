@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/compare_outputs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/core/parallel.h"
+#include "properties/core/certificate.h"
+#include "properties/core/history.h"
+#include "properties/core/random.h"
+#include "properties/core/regime.h"
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kSampleStream = 2000;
+
+struct Answered {
+  std::vector<int64_t> elements;
+  std::vector<Expected> expected;
+  Comparison comparison;
+};
+
+// Calls visit(number of the range, its first element, its length) for ranges of kGrain elements, in
+// parallel.
+constexpr int64_t kGrain = 2048;
+template <class Visit>
+void for_ranges(size_t count, const Visit& visit) {
+  const auto all = static_cast<int64_t>(count);
+  parallel_for(all, kGrain, [&](int64_t begin, int64_t end) {
+    for (; begin < end; begin += kGrain) {
+      const auto first = static_cast<size_t>(begin);
+      visit(static_cast<size_t>(begin / kGrain), first,
+            static_cast<size_t>(std::min(end, begin + kGrain)) - first);
+    }
+  });
+}
+
+std::vector<Expected> expected_of(const Solve& solve, const Question& question, size_t output,
+                                  std::span<const int64_t> elements) {
+  std::vector<Expected> expected(elements.size());
+  if (elements.empty()) return expected;
+  const Answer answer = solve(question, static_cast<int>(output));
+  for_ranges(elements.size(), [&](size_t, size_t first, size_t count) {
+    answer(elements.subspan(first, count), std::span(expected).subspan(first, count));
+  });
+  return expected;
+}
+
+Answered compare(const Oracle& oracle, const Question& question, size_t output, std::vector<int64_t> elements,
+                 DType dtype, std::span<const std::byte> got) {
+  Answered answered{.elements = std::move(elements), .expected = {}, .comparison = {}};
+  answered.expected = expected_of(oracle.solve, question, output, answered.elements);
+  // Parts are merged in order, so sums do not depend on the number of threads.
+  std::vector<Comparison> parts((answered.elements.size() + kGrain - 1) / kGrain);
+  for_ranges(answered.elements.size(), [&](size_t range, size_t first, size_t count) {
+    for (size_t i = first; i < first + count; ++i) {
+      const int64_t element = answered.elements[i];
+      parts[range].add(answered.expected[i], read_element(got, dtype, element), element, dtype);
+    }
+  });
+  for (const Comparison& part : parts) answered.comparison.merge(part);
+  return answered;
+}
+
+std::string pass_reason(const std::vector<OutputNumerics>& outputs) {
+  int64_t compared = 0;
+  int64_t open = 0;
+  int64_t all = 0;
+  double worst = 0;
+  for (const OutputNumerics& output : outputs) {
+    compared += output.comparison.count;
+    open += output.comparison.open;
+    all += output.elements;
+    worst = std::max(worst, output.comparison.max_error_over_bound);
+  }
+  const std::string left_out = open == 0 ? "" : fmt::format("; {} of them may be anything", open);
+  return compared == all
+             ? fmt::format("all {} elements within {:.3g} of their bounds{}", all, worst, left_out)
+             : fmt::format("{} sampled of {} elements within {:.3g} of their bounds{}", compared, all, worst,
+                           left_out);
+}
+
+// Rules 8 and 9 for one output.
+std::optional<std::string> find_numerical_error(const OutputNumerics& output, const Extents& shape) {
+  const Comparison& c = output.comparison;
+  if (c.wrong > 0) {
+    return fmt::format(
+        "{} of {} compared elements of {} are wrong; the worst is {} = {:.9g}, expected {:.9g} +- {:.3g}",
+        c.wrong, c.count, output.name, element_name(output.name, c.worst->element, shape), c.worst->got,
+        c.worst->want, c.worst->bound);
+  }
+  if (output.allowed_rms && c.rms() > *output.allowed_rms) {
+    return fmt::format("the rms error of {} is {:.3g}; the recipe predicts {:.3g} and allows {:.3g}",
+                       output.name, c.rms(), c.predicted_rms(), *output.allowed_rms);
+  }
+  return std::nullopt;
+}
+
+std::vector<Share> shares_of(const Oracle& oracle, const Question& question, size_t output,
+                             const Answered& answered) {
+  std::vector<int64_t> finite;
+  for (size_t i = 0; i < answered.elements.size(); ++i) {
+    const Expected& expected = answered.expected[i];
+    if (!expected.is_open && std::isfinite(expected.value)) finite.push_back(answered.elements[i]);
+  }
+  std::vector<Share> shares;
+  if (finite.empty()) return shares;
+  const auto count = static_cast<double>(finite.size());
+  for (const auto& [stage, solve] : oracle.stages) {
+    double bound = 0, variance = 0;
+    for (const Expected& alone : expected_of(solve, question, output, finite)) {
+      bound += alone.bound;
+      variance += alone.variance;
+    }
+    shares.push_back({std::string(stage), bound / count, std::sqrt(variance / count)});
+  }
+  return shares;
+}
+
+// The certificate for one output: a wrong answer that the comparison would accept, if there is one.
+std::optional<std::string> find_accepted_fault(const Subject& subject, const Question& question,
+                                               size_t output, DType dtype, const Extents& shape,
+                                               const Answered& answered, const TensorBytes& previous) {
+  std::vector<double> held;
+  if (!previous.empty()) {
+    for (int64_t element : answered.elements) held.push_back(read_element(previous[output], dtype, element));
+  }
+  return accepted_fault({.oracle = *subject.oracle,
+                         .question = question,
+                         .output = static_cast<int>(output),
+                         .shape = shape,
+                         .dtype = dtype,
+                         .elements = answered.elements,
+                         .expected = answered.expected,
+                         .previous = held});
+}
+
+// Compares one output and adds its numerics to the verdict. The first fault gives the reason.
+void compare_output(const Subject& subject, const Problem& problem, const Outputs& outputs, size_t output,
+                    bool shares, Verdict& verdict) {
+  const Case& which = problem.which();
+  const TensorInfo& info = subject.op->outputs[output];
+  const Extents shape = shape_of(info, which.dims);
+  const DType dtype = info.dtype.value_or(which.dtype);
+  const Question question = problem.question();
+  const Answered answered =
+      compare(*subject.oracle, question, output,
+              compared_elements(shape, which.seed, subject.oracle->shares_rows), dtype, outputs.got[output]);
+  OutputNumerics numerics{.name = std::string(info.name),
+                          .comparison = answered.comparison,
+                          .allowed_rms = {},
+                          .elements = element_count(shape)};
+  if (is_continuous(which.data) && which.layout != Layout::kBroadcast) {
+    numerics.allowed_rms = largest_allowed_rms(numerics.comparison);
+  }
+  if (shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);
+  verdict.outputs.push_back(numerics);
+  if (auto error = find_numerical_error(numerics, shape)) {
+    if (verdict.kind == VerdictKind::kFail) return;
+    verdict.kind = VerdictKind::kFail;
+    verdict.reason = *std::move(error);
+    return;
+  }
+  const auto accepted =
+      find_accepted_fault(subject, question, output, dtype, shape, answered, outputs.previous);
+  if (accepted && verdict.kind == VerdictKind::kPass) {
+    verdict.kind = VerdictKind::kMistrusted;
+    verdict.reason = fmt::format("the comparison of {} would also accept: {}", info.name, *accepted);
+  }
+}
+
+Verdict skipped(std::string reason) {
+  return {.kind = VerdictKind::kSkipped, .reason = std::move(reason), .outputs = {}};
+}
+
+}  // namespace
+
+Verdict compare_outputs(const Subject& subject, const Problem& problem, const Outputs& outputs, bool shares) {
+  Verdict result;
+  for (size_t i = 0; i < subject.op->outputs.size(); ++i)
+    compare_output(subject, problem, outputs, i, shares, result);
+  if (result.kind != VerdictKind::kPass) return result;
+  const bool is_empty =
+      std::ranges::all_of(result.outputs, [](const auto& output) { return output.elements == 0; });
+  if (is_empty) return skipped("empty: there is nothing to compare");
+  const bool is_open = std::ranges::all_of(
+      result.outputs, [](const auto& output) { return output.comparison.open == output.comparison.count; });
+  if (is_open) return skipped("open: infinities or NaNs in the inputs let right paths differ everywhere");
+  result.reason = pass_reason(result.outputs);
+  return result;
+}
+
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows) {
+  const int64_t count = element_count(shape);
+  std::vector<int64_t> elements;
+  if (count <= kCompareAll) {
+    elements.resize(static_cast<size_t>(count));
+    for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
+    return elements;
+  }
+  // Index lines along each axis. The other indices take every combination of these places.
+  const int rank = shape.rank();
+  const Extents strides = dense_strides(shape);
+  constexpr int64_t kLongestLine = 4096;
+  const auto places = [&](int axis) {
+    std::vector<int64_t> at{
+        0, 1, kTileEdge - 1, kTileEdge, shape[axis] - 1 - kTileEdge, shape[axis] - 2, shape[axis] - 1};
+    std::erase_if(at, [&](int64_t i) { return i < 0 || i >= shape[axis]; });
+    return at;
+  };
+  for (int axis = 0; axis < rank; ++axis) {
+    std::vector<int64_t> starts{0};
+    for (int other = 0; other < rank; ++other) {
+      if (other == axis) continue;
+      std::vector<int64_t> further;
+      for (int64_t start : starts) {
+        for (int64_t place : places(other)) further.push_back(start + place * strides[other]);
+      }
+      starts = std::move(further);
+    }
+    const int64_t step = std::max<int64_t>(1, shape[axis] / kLongestLine);
+    for (int64_t start : starts) {
+      for (int64_t i = 0; i < shape[axis]; i += step) elements.push_back(start + i * strides[axis]);
+    }
+  }
+  const CounterRandom random(seed, kSampleStream);
+  const int64_t run = whole_rows ? std::min(shape[rank - 1], kRandomSample) : 1;
+  for (int64_t i = 0; i < kRandomSample / run; ++i) {
+    const auto at = random.bits(static_cast<uint64_t>(i)) % static_cast<uint64_t>(count / run);
+    for (int64_t e = 0; e < run; ++e) elements.push_back(static_cast<int64_t>(at) * run + e);
+  }
+  std::ranges::sort(elements);
+  const auto repeated = std::ranges::unique(elements);
+  elements.erase(repeated.begin(), repeated.end());
+  return elements;
+}
+
+}  // namespace assay

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of the judge on outputs alone (8 to 10 in judge.h): every element, the rms law, the
+// certificate.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "properties/core/problem.h"
+#include "properties/core/verdict.h"
+
+namespace assay {
+
+// Outputs of more than kCompareAll elements are compared on a sample. It has index lines along each
+// axis, of at most about 4096 evenly spaced elements. Their other indices lie at the edges of the
+// tensor's box, one step inside and one tile inside. It also has kRandomSample random elements, or
+// random rows of as many (Oracle::shares_rows). The sample depends on the shape and the seed only.
+inline constexpr int64_t kCompareAll = int64_t{4} << 20;
+inline constexpr int64_t kRandomSample = int64_t{1} << 20;
+inline constexpr int64_t kTileEdge = 64;
+
+struct Outputs {
+  const TensorBytes& got;
+  const TensorBytes& previous;  // what they held before the call; empty if that was poison
+};
+
+// Compares outputs with what the oracle expects for the inputs that the problem holds. `shares` is
+// JudgeOptions::shares.
+Verdict compare_outputs(const Subject& subject, const Problem& problem, const Outputs& outputs, bool shares);
+
+// The row-major positions that are compared, ascending.
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);
+
+}  // namespace assay
