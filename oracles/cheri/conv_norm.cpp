@@ -8,12 +8,12 @@ namespace assay::cheri::oracle {
 Solve conv_norm(Fault fault) {
   return [fault](const Question& question, int) -> Answer {
     require_f32_recipe(question.recipe);
-    const Taps taps(question, question.inputs[1], fault);
-    auto statistics = all_statistics(question.inputs[0], taps, fault);
+    const Taps taps(question, question.inputs[kW], fault);
+    auto statistics = all_statistics(question.inputs[kX], taps, fault);
     if (statistics == nullptr) return nullptr;
     return [&question, taps, statistics = std::move(statistics)](std::span<const int64_t> elements,
                                                                  std::span<Expected> expected) {
-      const Elements x(question.inputs[0]);
+      const Elements x(question.inputs[kX]);
       for (size_t i = 0; i < elements.size(); ++i) {
         const int64_t c = elements[i] % taps.channels;
         const int64_t l = elements[i] / taps.channels % taps.length;

@@ -92,7 +92,7 @@ ConvValue SumOfThree::result() const {
 }
 
 Taps::Taps(const Question& question, const ConstTensorView& w, Fault fault)
-    : length(question.dims["l"]), channels(question.dims["c"]), dilation(question.dims["dilation"]) {
+    : length(question.dims[kL]), channels(question.dims[kC]), dilation(question.dims[kDilation]) {
   weights = Elements(w).matrix();
   // One or two normalised values are 0 or +-1, nearly whatever the convolution is.
   if (count() <= 2) return;

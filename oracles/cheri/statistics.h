@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cheri/cheri.h"
 #include "kernels/core/parallel.h"
 #include "oracles/core/bound.h"
 #include "oracles/core/oracle.h"

@@ -27,9 +27,9 @@ class Faulty {
   Faulty(const Question& question, Fault fault)
       : question_(question),
         fault_(fault),
-        nodes_(question.dims["n"]),
-        channels_(question.dims["c"]),
-        hidden_(question.dims["h"]),
+        nodes_(question.dims[kN]),
+        channels_(question.dims[kC]),
+        hidden_(question.dims[kH]),
         norm_weight_(vector_of(question.inputs[kNormWeight])),
         norm_bias_(vector_of(question.inputs[kNormBias])),
         out_norm_weight_(vector_of(question.inputs[kToOutNormWeight])),
@@ -40,8 +40,8 @@ class Faulty {
         right_gate_(question.inputs[kRightGate]),
         out_gate_(question.inputs[kOutGate]),
         to_out_(question.inputs[kToOut]),
-        lefts_(static_cast<size_t>(question.dims["b"] * nodes_)),
-        rights_(static_cast<size_t>(question.dims["b"] * nodes_)) {
+        lefts_(static_cast<size_t>(question.dims[kB] * nodes_)),
+        rights_(static_cast<size_t>(question.dims[kB] * nodes_)) {
     if (fault_ == Fault::kProjectionsAndGatesSwapped) {
       std::swap(left_, left_gate_);
       std::swap(right_, right_gate_);
@@ -79,7 +79,7 @@ class Faulty {
   // Masks that are alike change little but the scale of hidden, which its norm takes away.
   bool mask_matters() const {
     double least = HUGE_VAL, most = 0;
-    for (int64_t b = 0; b < question_.dims["b"]; ++b) {
+    for (int64_t b = 0; b < question_.dims[kB]; ++b) {
       for_mask(question_, b, [&](double m) {
         least = std::min(least, std::abs(m));
         most = std::max(most, std::abs(m));

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/trimul/trimul.h"
 #include "oracles/core/oracle.h"
 #include "oracles/trimul/trimul.h"
 
@@ -226,7 +227,7 @@ double mask_of(const Question& question, int64_t b, int64_t i, int64_t k);
 // Of one batch.
 template <class Visit>
 void for_mask(const Question& question, int64_t b, const Visit& visit_one) {
-  const int64_t nodes = question.dims["n"];
+  const int64_t nodes = question.dims[kN];
   for (int64_t i = 0; i < nodes; ++i) {
     for (int64_t k = 0; k < nodes; ++k) visit_one(mask_of(question, b, i, k));
   }

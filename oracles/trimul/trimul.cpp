@@ -82,9 +82,9 @@ class TriMul {
   TriMul(const Question& question, std::optional<Stage> only)
       : units_(question.recipe, only),
         sides_(question, units_),
-        nodes_(question.dims["n"]),
-        channels_(question.dims["c"]),
-        hidden_(question.dims["h"]),
+        nodes_(question.dims[kN]),
+        channels_(question.dims[kC]),
+        hidden_(question.dims[kH]),
         out_norm_weight_(vector_of(question.inputs[kToOutNormWeight])),
         out_norm_bias_(vector_of(question.inputs[kToOutNormBias])),
         out_gate_(question.inputs[kOutGate], units_.factor_bits, vector_of(question.inputs[kNormWeight]),
