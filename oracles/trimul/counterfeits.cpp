@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/trimul/trimul.h"
+#include "oracles/core/read.h"
 #include "oracles/trimul/stages.h"
 
 namespace assay::trimul::oracle {
@@ -30,10 +31,10 @@ class Faulty {
         nodes_(question.dims[kN]),
         channels_(question.dims[kC]),
         hidden_(question.dims[kH]),
-        norm_weight_(vector_of(question.inputs[kNormWeight])),
-        norm_bias_(vector_of(question.inputs[kNormBias])),
-        out_norm_weight_(vector_of(question.inputs[kToOutNormWeight])),
-        out_norm_bias_(vector_of(question.inputs[kToOutNormBias])),
+        norm_weight_(Reader(question.inputs[kNormWeight]).all()),
+        norm_bias_(Reader(question.inputs[kNormBias]).all()),
+        out_norm_weight_(Reader(question.inputs[kToOutNormWeight]).all()),
+        out_norm_bias_(Reader(question.inputs[kToOutNormBias]).all()),
         left_(question.inputs[kLeftProj]),
         left_gate_(question.inputs[kLeftGate]),
         right_(question.inputs[kRightProj]),

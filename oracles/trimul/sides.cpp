@@ -8,6 +8,7 @@
 #include "kernels/core/host_memory.h"
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
+#include "oracles/core/read.h"
 #include "oracles/trimul/alike.h"
 #include "oracles/trimul/lanes.h"
 #include "oracles/trimul/met_weights.h"
@@ -22,8 +23,8 @@ Sides::Sides(const Question& question, const Units& units)
       channels_(question.dims[kC]),
       hidden_(question.dims[kH]),
       columns_((static_cast<size_t>(channels_) + kLanes - 1) / kLanes * kLanes),
-      norm_weight_(vector_of(question.inputs[kNormWeight])),
-      norm_bias_(vector_of(question.inputs[kNormBias])),
+      norm_weight_(Reader(question.inputs[kNormWeight]).all()),
+      norm_bias_(Reader(question.inputs[kNormBias]).all()),
       left_(question.inputs[kLeftProj], units.factor_bits, norm_weight_, norm_bias_),
       left_gate_(question.inputs[kLeftGate], units.factor_bits, norm_weight_, norm_bias_),
       right_(question.inputs[kRightProj], units.factor_bits, norm_weight_, norm_bias_),

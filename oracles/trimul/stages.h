@@ -216,8 +216,7 @@ inline double mean_roundings(double n) {
   return norm_additions(n) + (has_bits(n, 1) ? 1 : 3);
 }
 
-std::vector<double> vector_of(const ConstTensorView& view);  // of one dimension
-double largest_of(const std::vector<double>& values);        // magnitude
+double largest_of(const std::vector<double>& values);  // magnitude
 double norm_of(const std::vector<double>& values);
 
 // x of one edge, and its mask: 1 if there is none.
