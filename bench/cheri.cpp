@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The problems that the Cheri ops are timed on.
+#include "kernels/cheri/cheri.h"
+
 #include "bench/core/measure.h"
 
 namespace assay::cheri {
@@ -42,8 +44,8 @@ std::vector<Sweep> sweeps() {
   std::vector<Sweep> all;
   const auto add = [&](std::string_view op, DeviceKind device, std::span<const Size> sizes) {
     for (const Size& size : sizes) {
-      Dims dims{{"n", size.n}, {"l", size.l}, {"c", size.c}, {"dilation", size.dilation}};
-      if (op == "cheri_block") dims.set("hidden", kExpansion * size.c);
+      Dims dims{{kN, size.n}, {kL, size.l}, {kC, size.c}, {kDilation, size.dilation}};
+      if (op == "cheri_block") dims.set(kHidden.key, kExpansion * size.c);
       all.push_back({.op = op, .device = device, .dtype = size.dtype, .dims = dims});
     }
   };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The problems that dynamic_conv and its gradient are timed on.
+#include "kernels/dynamic_conv/dynamic_conv.h"
+
 #include "bench/core/measure.h"
 
 namespace assay::dynamic_conv {
@@ -43,7 +45,7 @@ std::vector<Sweep> sweeps() {
       all.push_back({.op = op,
                      .device = device,
                      .dtype = size.dtype,
-                     .dims = {{"b", size.b}, {"t", size.t}, {"d", size.d}, {"w", size.w}}});
+                     .dims = {{kB, size.b}, {kT, size.t}, {kD, size.d}, {kW, size.w}}});
     }
   };
   for (const Size& size : kCpuSizes) add(DeviceKind::kCpu, size);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The problems that mhc_post is timed on.
+#include "kernels/mhc_post/mhc_post.h"
+
 #include "bench/core/measure.h"
 
 namespace assay::mhc_post {
@@ -49,7 +51,7 @@ std::vector<Sweep> sweeps() {
     all.push_back({.op = "mhc_post",
                    .device = device,
                    .dtype = size.dtype,
-                   .dims = {{"n", size.n}, {"hc", size.hc}, {"h", size.h}}});
+                   .dims = {{kN, size.n}, {kHc, size.hc}, {kH, size.h}}});
   };
   for (const Size& size : kCpuSizes) add(DeviceKind::kCpu, size);
   for (const Size& size : kCudaSizes) add(DeviceKind::kCuda, size);

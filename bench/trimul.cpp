@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The problems that trimul is timed on.
+#include "kernels/trimul/trimul.h"
+
 #include "bench/core/measure.h"
 
 namespace assay::trimul {
@@ -29,7 +31,7 @@ std::vector<Sweep> sweeps() {
   std::vector<Sweep> all;
   const auto add = [&](DeviceKind device, std::span<const Size> sizes) {
     for (const Size& size : sizes) {
-      const Dims dims{{"b", size.b}, {"n", size.n}, {"c", size.c}, {"h", kHidden}, {"mask", size.mask}};
+      const Dims dims{{kB, size.b}, {kN, size.n}, {kC, size.c}, {kH, kHidden}, {kM, size.mask}};
       all.push_back({.op = "trimul", .device = device, .dtype = DType::kF32, .dims = dims});
     }
   };

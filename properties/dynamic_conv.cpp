@@ -20,7 +20,7 @@ bool is_padding(const Extents& tap, int64_t taps) {
 
 Violation causality(const Trial& trial) {
   const Values inputs = draw(trial);
-  const int64_t now = trial.choice(trial.size("t"));
+  const int64_t now = trial.choice(trial.size(kT));
   const Values other_future =
       mixed(inputs, draw(trial, 2), [&](size_t, const Extents& i) { return i[1] > now; });
   return differs(trial, compute(trial, other_future), compute(trial, inputs),
@@ -33,53 +33,51 @@ Violation causality_of_gradients(const Trial& trial) {
   const Values inputs = draw(trial);
   const Values others = draw(trial, 2);
   const Values want = compute(trial, inputs);
-  const size_t x = trial.input("x");
-  const int64_t now = trial.choice(trial.size("t"));
-  const Values other_past =
-      mixed(inputs, others, [&](size_t tensor, const Extents& i) { return tensor != x && i[1] < now; });
-  const Values other_future =
-      mixed(inputs, others, [&](size_t tensor, const Extents& i) { return tensor == x && i[1] >= now; });
+  const int64_t now = trial.choice(trial.size(kT));
+  const Values other_past = mixed(
+      inputs, others, [&](size_t tensor, const Extents& i) { return tensor != grad::kX && i[1] < now; });
+  const Values other_future = mixed(
+      inputs, others, [&](size_t tensor, const Extents& i) { return tensor == grad::kX && i[1] >= now; });
   if (auto violation = differs(trial, compute(trial, other_past), want, [&](size_t, const Extents& i) {
         return i[1] >= now ? std::optional(i) : std::nullopt;
       })) {
     return violation;
   }
   return differs(trial, compute(trial, other_future), want, [&](size_t output, const Extents& i) {
-    return output == 0 || i[1] < now ? std::optional(i) : std::nullopt;
+    return output == grad::kDx || i[1] < now ? std::optional(i) : std::nullopt;
   });
 }
 
 // One step of zeros before the sequence moves the result by one step and changes no bit of it.
 Violation delay(const Trial& trial) {
   const Values inputs = draw(trial);
-  const size_t k = trial.input("k");
   Dims later = trial.which.dims;
-  later.set("t", trial.size("t") + 1);
+  later.set(kT.key, trial.size(kT) + 1);
   const Values delayed = build(trial.op.inputs, later, [&](size_t tensor, Extents index) {
-    if (--index[1] < 0) return tensor == k ? 1.0 : 0.0;
+    if (--index[1] < 0) return tensor == kK ? 1.0 : 0.0;
     return inputs.at(tensor, index);
   });
   return differs(trial, compute(trial, delayed), compute(trial, inputs),
                  [](size_t, Extents index) { return --index[1] < 0 ? std::nullopt : std::optional(index); });
 }
 
-Violation padding_is_left_out(const Trial& trial) {
-  const Values inputs = draw(trial);
-  const size_t k = trial.input("k");
-  const Values infinite = changed(
-      inputs, [&](size_t tensor, const Extents& i) { return tensor == k && is_padding(i, trial.size("w")); },
-      [](size_t, const Extents&) { return kInfinity; });
-  return differs(trial, compute(trial, infinite), compute(trial, inputs));
+Check padding_is_left_out(Input k) {
+  return [k](const Trial& trial) {
+    const Values inputs = draw(trial);
+    const Values infinite = changed(
+        inputs, [&](size_t tensor, const Extents& i) { return tensor == k && is_padding(i, trial.size(kW)); },
+        [](size_t, const Extents&) { return kInfinity; });
+    return differs(trial, compute(trial, infinite), compute(trial, inputs));
+  };
 }
 
 Violation padding_has_no_gradient(const Trial& trial) {
-  const size_t dout = trial.input("dout");
   const Values infinite = changed(
-      draw(trial), [&](size_t tensor, const Extents&) { return tensor == dout; },
+      draw(trial), [&](size_t tensor, const Extents&) { return tensor == grad::kDout; },
       [](size_t, const Extents&) { return kInfinity; });
   const Values zeros = build(trial.op.outputs, trial.which.dims, [](size_t, const Extents&) { return 0.0; });
   return differs(trial, compute(trial, infinite), zeros, [&](size_t output, const Extents& index) {
-    return output == 1 && is_padding(index, trial.size("w")) ? std::optional(index) : std::nullopt;
+    return output == grad::kDk && is_padding(index, trial.size(kW)) ? std::optional(index) : std::nullopt;
   });
 }
 
@@ -92,16 +90,17 @@ double inner_product(const std::vector<double>& a, const std::vector<double>& b)
 Violation adjointness(const Trial& trial) {
   const Values inputs = draw_integers(trial, 9);
   const Values gradients = compute(trial, inputs);
-  const double by_x = inner_product(inputs.elements[1], gradients.elements[0]);
-  const double by_k = inner_product(inputs.elements[2], gradients.elements[1]);
+  const double by_x = inner_product(inputs.elements[grad::kX], gradients.elements[grad::kDx]);
+  const double by_k = inner_product(inputs.elements[grad::kK], gradients.elements[grad::kDk]);
   const Op& forward_op = ops().front();
   const Values of_forward =
-      build(forward_op.inputs, trial.which.dims,
-            [&](size_t tensor, const Extents& index) { return inputs.at(tensor + 1, index); });
+      build(forward_op.inputs, trial.which.dims, [&](size_t tensor, const Extents& index) {
+        return inputs.at(tensor == kX ? grad::kX : grad::kK, index);
+      });
   for (const Path& forward : forward_op.paths) {
     if (forward.device != trial.path.device) continue;
-    const double by_out =
-        inner_product(inputs.elements[0], compute(trial.on(forward_op, forward), of_forward).elements[0]);
+    const double by_out = inner_product(inputs.elements[grad::kDout],
+                                        compute(trial.on(forward_op, forward), of_forward).elements[kOut]);
     if (by_out == by_x && by_out == by_k) continue;
     return fmt::format("dout.out = {}, dx.x = {}, dk.k = {}: {}", by_out, by_x, by_k,
                        trial.which.to_string());
@@ -114,7 +113,7 @@ Violation adjointness(const Trial& trial) {
 std::vector<Law> laws() {
   std::vector<Law> all;
   const auto add = [&](std::string_view op, std::string_view name, std::string_view statement, Check check) {
-    const Dims largest = {{"b", 3}, {"t", 40}, {"d", 40}};
+    const Dims largest = {{kB, 3}, {kT, 40}, {kD, 40}};
     all.push_back(make_law(op, largest, name, statement, std::move(check)));
   };
   add("dynamic_conv", "causality", "x and k after a time change nothing up to it", causality);
@@ -126,17 +125,18 @@ std::vector<Law> laws() {
   add("dynamic_conv_grad", "padding_has_no_gradient", "dk is 0 in the padding, even for infinite dout",
       padding_has_no_gradient);
   add("dynamic_conv_grad", "adjointness", "dout.out = dx.x = dk.k, exactly, for small integers", adjointness);
-  for (const Op& of : ops()) {
-    const std::string_view op = of.name;
-    add(op, "batch_independence", "an entry of the batch alone gives the same bits", independence("b"));
-    add(op, "channel_independence", "a channel alone gives the same bits", independence("d"));
-    add(op, "channel_permutation", "permuted channels give the permuted bits", permutation("d"));
+  const auto add_common = [&](std::string_view op, Input first, Input k) {
+    add(op, "batch_independence", "an entry of the batch alone gives the same bits", independence(kB));
+    add(op, "channel_independence", "a channel alone gives the same bits", independence(kD));
+    add(op, "channel_permutation", "permuted channels give the permuted bits", permutation(kD));
     add(op, "scaling", "the first input times a power of two gives the results times it",
-        scaling({{of.inputs[0].name, 1}}));
+        scaling({{first, 1}}));
     add(op, "layout_independence", "the same elements give the same bits wherever they lie",
         layout_independence());
-    add(op, "padding_is_left_out", "infinite taps in the padding change nothing", padding_is_left_out);
-  }
+    add(op, "padding_is_left_out", "infinite taps in the padding change nothing", padding_is_left_out(k));
+  };
+  add_common("dynamic_conv", kX, kK);
+  add_common("dynamic_conv_grad", grad::kDout, grad::kK);
   return all;
 }
 

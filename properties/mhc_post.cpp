@@ -13,12 +13,9 @@
 namespace assay::mhc_post {
 namespace {
 
-// Positions in the op's table.
-enum Input : size_t { kX, kResidual, kPost, kComb };
-
 // Output streams in another order, with their weights, give the same bits in that order.
 Violation output_stream_permutation(const Trial& trial) {
-  const std::vector<int64_t> order = trial.permutation(trial.size("hc"));
+  const std::vector<int64_t> order = trial.permutation(trial.size(kHc));
   const auto permuted = [&](Extents index, int axis) {
     index[axis] = order[static_cast<size_t>(index[axis])];
     return index;
@@ -34,7 +31,7 @@ Violation output_stream_permutation(const Trial& trial) {
 // Residual streams in another order, with their weights, make sums of the same terms. For integers
 // these are exact.
 Violation residual_stream_permutation(const Trial& trial) {
-  const std::vector<int64_t> order = trial.permutation(trial.size("hc"));
+  const std::vector<int64_t> order = trial.permutation(trial.size(kHc));
   const Values inputs = draw_integers(trial);
   const Values moved = rearranged(inputs, [&](size_t tensor, Extents index) {
     if (tensor == kResidual || tensor == kComb) index[1] = order[static_cast<size_t>(index[1])];
@@ -46,7 +43,7 @@ Violation residual_stream_permutation(const Trial& trial) {
 // The weights of other output streams change nothing in a stream.
 Violation weight_independence(const Trial& trial) {
   const Values inputs = draw(trial);
-  const int64_t stream = trial.choice(trial.size("hc"));
+  const int64_t stream = trial.choice(trial.size(kHc));
   const Values other_weights = mixed(inputs, draw(trial, 2), [&](size_t tensor, const Extents& index) {
     return (tensor == kPost && index[1] != stream) || (tensor == kComb && index[2] != stream);
   });
@@ -59,7 +56,7 @@ Violation weight_independence(const Trial& trial) {
 // are 0. The output is what was chosen. The other terms are zeros. They cannot change the sign of
 // what was chosen, since no drawn element is zero.
 Violation weight_of_one_copies(const Trial& trial) {
-  const int64_t streams = trial.size("hc");
+  const int64_t streams = trial.size(kHc);
   const auto chosen = [&](int64_t n, int64_t i) {  // x for -1
     return trial.choice(streams + 1, static_cast<uint64_t>(1 + n * streams + i)) - 1;
   };
@@ -82,9 +79,9 @@ Violation weight_of_one_copies(const Trial& trial) {
 // a term, and of no other.
 Violation infinity_times_zero(const Trial& trial) {
   const bool of_x = trial.choice(2) == 0;
-  const int64_t token = trial.choice(trial.size("n"), 1);
-  const int64_t stream = trial.choice(trial.size("hc"), 2);
-  const int64_t column = trial.choice(trial.size("h"), 3);
+  const int64_t token = trial.choice(trial.size(kN), 1);
+  const int64_t stream = trial.choice(trial.size(kHc), 2);
+  const int64_t column = trial.choice(trial.size(kH), 3);
   const Values inputs = changed(
       draw(trial),
       [&](size_t tensor, const Extents& i) {
@@ -96,12 +93,12 @@ Violation infinity_times_zero(const Trial& trial) {
         return tensor == kX || tensor == kResidual ? std::numeric_limits<double>::infinity() : 0.0;
       });
   const Values got = compute(trial, inputs);
-  for (size_t i = 0; i < got.elements[0].size(); ++i) {
-    const Extents index = index_of(static_cast<int64_t>(i), got.shapes[0]);
+  for (size_t i = 0; i < got.elements[kOut].size(); ++i) {
+    const Extents index = index_of(static_cast<int64_t>(i), got.shapes[kOut]);
     const bool is_reached = index[0] == token && index[2] == column;
-    if (std::isnan(got.elements[0][i]) == is_reached) continue;
+    if (std::isnan(got.elements[kOut][i]) == is_reached) continue;
     return fmt::format("out{} is {}, with an infinite {} of weight 0 at token {}, column {}: {}",
-                       index.to_string(), got.elements[0][i], of_x ? "x" : "residual", token, column,
+                       index.to_string(), got.elements[kOut][i], of_x ? "x" : "residual", token, column,
                        trial.which.to_string());
   }
   return std::nullopt;
@@ -125,32 +122,32 @@ Violation shape_of_post(const Trial& trial) {
 std::vector<Law> laws() {
   std::vector<Law> all;
   const auto add = [&](std::string_view name, std::string_view statement, Check check) {
-    const Dims largest = {{"n", 9}, {"h", 80}};
+    const Dims largest = {{kN, 9}, {kH, 80}};
     all.push_back(make_law("mhc_post", largest, name, statement, std::move(check)));
   };
-  add("token_independence", "a token alone gives the same bits", independence("n"));
-  add("hidden_independence", "a column alone gives the same bits", independence("h"));
+  add("token_independence", "a token alone gives the same bits", independence(kN));
+  add("hidden_independence", "a column alone gives the same bits", independence(kH));
   add("weight_independence", "the weights of other output streams change nothing", weight_independence);
-  add("token_permutation", "permuted tokens give the permuted bits", permutation("n"));
-  add("hidden_permutation", "permuted columns give the permuted bits", permutation("h"));
+  add("token_permutation", "permuted tokens give the permuted bits", permutation(kN));
+  add("hidden_permutation", "permuted columns give the permuted bits", permutation(kH));
   add("output_stream_permutation", "permuted output streams give the permuted bits",
       output_stream_permutation);
   add("residual_stream_permutation",
       "residual streams permuted with their weights give the same, exactly, for small integers",
       residual_stream_permutation);
   add("scaling_of_streams", "x and residual times a power of two give out times it",
-      scaling({{"x", 1}, {"residual", 1}}));
+      scaling({{kX, 1}, {kResidual, 1}}));
   add("scaling_of_weights", "post and comb times a power of two give out times it",
-      scaling({{"post", 1}, {"comb", 1}}));
+      scaling({{kPost, 1}, {kComb, 1}}));
   add("scaling_of_x_against_post", "x times a power of two and post divided by it give the same bits",
-      scaling({{"x", 1}, {"post", -1}}, 0));
+      scaling({{kX, 1}, {kPost, -1}}, 0));
   add("scaling_of_residual_against_comb",
       "residual times a power of two and comb divided by it give the same bits",
-      scaling({{"residual", 1}, {"comb", -1}}, 0));
+      scaling({{kResidual, 1}, {kComb, -1}}, 0));
   add("additivity_in_streams", "out is additive in x and residual, exactly, for small integers",
-      additivity({"x", "residual"}));
+      additivity({kX, kResidual}));
   add("additivity_in_weights", "out is additive in post and comb, exactly, for small integers",
-      additivity({"post", "comb"}));
+      additivity({kPost, kComb}));
   add("weight_of_one_copies", "a weight of 1 among zeros copies its stream or x", weight_of_one_copies);
   add("infinity_times_zero", "an infinity of weight 0 makes its outputs NaN, and no other",
       infinity_times_zero);

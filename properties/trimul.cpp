@@ -19,7 +19,7 @@ Violation mask_of_ones(const Trial& trial) {
       inputs, [](size_t tensor, const Extents&) { return tensor == kMask; },
       [](size_t, const Extents&) { return 1.0; });
   Dims without_mask = trial.which.dims;
-  without_mask.set("mask", 0);
+  without_mask.set(kM.key, 0);
   const Values none = build(trial.op.inputs, without_mask,
                             [&](size_t tensor, const Extents& index) { return inputs.at(tensor, index); });
   return differs(trial, compute(trial, none), compute(trial, ones));
@@ -59,19 +59,19 @@ Violation exchange(const Trial& trial) {
 // An infinity in x, masked or not, makes NaNs of all edges that share its first node, and of
 // nothing else.
 Violation infinity_in_x(const Trial& trial) {
-  const int64_t n = trial.size("n");
-  const Extents at{trial.choice(trial.size("b")), trial.choice(n, 1), trial.choice(n, 2),
-                   trial.choice(trial.size("c"), 3)};
+  const int64_t n = trial.size(kN);
+  const Extents at{trial.choice(trial.size(kB)), trial.choice(n, 1), trial.choice(n, 2),
+                   trial.choice(trial.size(kC), 3)};
   const Values inputs = draw(trial);
   const Values spoiled = changed(
       inputs, [&](size_t tensor, const Extents& i) { return tensor == kX && i == at; },
       [](size_t, const Extents&) { return std::numeric_limits<double>::infinity(); });
   const Values got = compute(trial, spoiled), want = compute(trial, inputs);
-  for (size_t e = 0; e < got.elements[0].size(); ++e) {
-    const Extents i = index_of(static_cast<int64_t>(e), got.shapes[0]);
-    const double is = got.elements[0][e];
+  for (size_t e = 0; e < got.elements[kOut].size(); ++e) {
+    const Extents i = index_of(static_cast<int64_t>(e), got.shapes[kOut]);
+    const double is = got.elements[kOut][e];
     const bool is_reached = i[0] == at[0] && (i[1] == at[1] || i[2] == at[1]);
-    if (is_reached ? std::isnan(is) : is == want.elements[0][e]) continue;
+    if (is_reached ? std::isnan(is) : is == want.elements[kOut][e]) continue;
     return fmt::format("out{} is {}, with an infinite x at {}: {}", i.to_string(), is, at.to_string(),
                        trial.which.to_string());
   }
@@ -97,11 +97,11 @@ Violation equal_channels(const Trial& trial) {
 std::vector<Law> laws() {
   std::vector<Law> all;
   const auto add = [&](std::string_view name, std::string_view statement, Check check) {
-    const Dims largest = {{"b", 4}, {"n", 20}, {"c", 40}, {"h", 48}};
+    const Dims largest = {{kB, 4}, {kN, 20}, {kC, 40}, {kH, 48}};
     all.push_back(make_law("trimul", largest, name, statement, std::move(check)));
   };
-  add("batch_independence", "a batch alone gives the same bits", independence("b"));
-  add("batch_permutation", "permuted batches give the permuted bits", permutation("b"));
+  add("batch_independence", "a batch alone gives the same bits", independence(kB));
+  add("batch_permutation", "permuted batches give the permuted bits", permutation(kB));
   add("layout_independence", "the same elements give the same bits wherever they lie", layout_independence());
   add("mask_of_ones", "a mask of ones gives the bits of no mask", mask_of_ones);
   add("masked_edges", "x of masked edges is seen by their own outputs only", masked_edges);
@@ -111,8 +111,7 @@ std::vector<Law> laws() {
       equal_channels);
   add("infinity_in_x",
       "an infinity in x makes the row and the column of its first node NaN, and nothing else", infinity_in_x);
-  add("scaling_of_to_out", "to_out.weight times a power of two gives out times it",
-      scaling({{"to_out.weight", 1}}));
+  add("scaling_of_to_out", "to_out.weight times a power of two gives out times it", scaling({{kToOut, 1}}));
   return all;
 }
 

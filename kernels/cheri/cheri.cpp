@@ -20,50 +20,52 @@ int64_t channels_of(const ConstTensorView& x, int64_t dilation) {
 }
 
 ConvNormTensors conv_norm_tensors(const Call& call) {
-  return {call.inputs[0], call.inputs[1], call.outputs[0]};
+  return {call.inputs[kX], call.inputs[kW], call.outputs[kY]};
 }
 ConvNormGradTensors conv_norm_grad_tensors(const Call& call) {
-  return {call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0], call.outputs[1]};
+  const auto& in = call.inputs;
+  return {in[grad::kDy], in[grad::kX], in[grad::kW], call.outputs[grad::kDx], call.outputs[grad::kDw]};
 }
 BlockTensors block_tensors(const Call& call) {
-  return {call.inputs[0], call.inputs[1], call.inputs[2], call.inputs[3], call.outputs[0]};
+  const auto& in = call.inputs;
+  return {in[kX], in[kW], in[kW1], in[kW2], call.outputs[kOut]};
 }
 Run run_of(const Call& call) {
   if (!call.versions.empty() && call.versions.size() != call.inputs.size()) {
     throw usage_error("{} versions for {} inputs", call.versions.size(), call.inputs.size());
   }
-  return {.dilation = call.dims["dilation"],
+  return {.dilation = call.dims[kDilation],
           .context = context_of(call),
           .stream = call.stream,
           .versions = call.versions};
 }
 
 int64_t positions(const Dims& dims) {
-  return dims["n"] * dims["l"] * dims["c"];
+  return dims[kN] * dims[kL] * dims[kC];
 }
 
 Cost conv_norm_cost(const Dims& dims, DType storage) {
   const auto size = static_cast<int64_t>(size_of(storage));
-  return {.bytes = (2 * positions(dims) + 3 * dims["c"]) * size, .flops = 11 * positions(dims)};
+  return {.bytes = (2 * positions(dims) + 3 * dims[kC]) * size, .flops = 11 * positions(dims)};
 }
 
 Cost conv_norm_grad_cost(const Dims& dims, DType storage) {
   const auto size = static_cast<int64_t>(size_of(storage));
-  return {.bytes = (3 * positions(dims) + 6 * dims["c"]) * size, .flops = 33 * positions(dims)};
+  return {.bytes = (3 * positions(dims) + 6 * dims[kC]) * size, .flops = 33 * positions(dims)};
 }
 
 Cost block_cost(const Dims& dims, DType storage) {
   const auto size = static_cast<int64_t>(size_of(storage));
-  const int64_t c = dims["c"], hidden = dims["hidden"];
+  const int64_t c = dims[kC], hidden = dims[kHidden];
   return {.bytes = (2 * positions(dims) + 3 * c + 2 * c * hidden) * size,
           .flops = positions(dims) * (11 + 4 * hidden)};
 }
 
 std::vector<DimInfo> common_dims() {
-  return {{"n", 0, int64_t{1} << 40, {}, "examples"},
-          {"l", 0, int64_t{1} << 40, {32, 64, 128, 512}, "positions"},
-          {"c", 0, int64_t{1} << 40, {4, 8, 16, 32, 64, 128, 256, 512}, "channels"},
-          {"dilation", 1, int64_t{1} << 40, {16, 32, 64, 128, 256}, "distance of the taps"}};
+  return {{kN, 0, int64_t{1} << 40, {}, "examples"},
+          {kL, 0, int64_t{1} << 40, {32, 64, 128, 512}, "positions"},
+          {kC, 0, int64_t{1} << 40, {4, 8, 16, 32, 64, 128, 256, 512}, "channels"},
+          {kDilation, 1, int64_t{1} << 40, {16, 32, 64, 128, 256}, "distance of the taps"}};
 }
 
 Path cpu_path(std::function<void(const Call&)> run, std::string_view summary, const Tunable& tunable) {
@@ -85,8 +87,8 @@ Op conv_norm_op() {
       .formula =
           "y = (conv - mean) * rstd over each example, conv[n,l,c] = sum_k w[k,c] * x[n,l+(k-1)*dilation,c]",
       .dims = common_dims(),
-      .inputs = {{"x", "n l c", {}, "activations"}, {"w", "3 c", {}, "taps of each channel"}},
-      .outputs = {{"y", "n l c", {}, "normalised convolution"}},
+      .inputs = {{kX, "n l c", {}, "activations"}, {kW, "3 c", {}, "taps of each channel"}},
+      .outputs = {{kY, "n l c", {}, "normalised convolution"}},
       .cost = conv_norm_cost,
       .paths = {}};
   op.paths.push_back(cpu_path([](const Call& call) { conv_norm_cpu(conv_norm_tensors(call), run_of(call)); },
@@ -109,10 +111,10 @@ Op conv_norm_grad_op() {
             "sum_nl "
             "dconv[n,l,c] * x[n,l+(k-1)*dilation,c]",
         .dims = common_dims(),
-        .inputs = {{"dy", "n l c", {}, "gradient of the loss by y"},
-                   {"x", "n l c", {}, "activations"},
-                   {"w", "3 c", {}, "taps of each channel"}},
-        .outputs = {{"dx", "n l c", {}, "gradient by x"}, {"dw", "3 c", {}, "gradient by w"}},
+        .inputs = {{grad::kDy, "n l c", {}, "gradient of the loss by y"},
+                   {grad::kX, "n l c", {}, "activations"},
+                   {grad::kW, "3 c", {}, "taps of each channel"}},
+        .outputs = {{grad::kDx, "n l c", {}, "gradient by x"}, {grad::kDw, "3 c", {}, "gradient by w"}},
         .cost = conv_norm_grad_cost,
         .paths = {}};
   op.paths.push_back(
@@ -147,14 +149,14 @@ Op block_op() {
   Op op{.name = "cheri_block",
         .formula = "out = x + 0.15 * w2 gelu_tanh(w1 conv_norm(x))",
         .dims = common_dims(),
-        .inputs = {{"x", "n l c", {}, "activations"},
-                   {"w", "3 c", {}, "taps of each channel"},
-                   {"w1", "hidden c", {}, "weights of the expansion"},
-                   {"w2", "c hidden", {}, "weights of the contraction"}},
-        .outputs = {{"out", "n l c", {}, "activations of the next block"}},
+        .inputs = {{kX, "n l c", {}, "activations"},
+                   {kW, "3 c", {}, "taps of each channel"},
+                   {kW1, "hidden c", {}, "weights of the expansion"},
+                   {kW2, "c hidden", {}, "weights of the contraction"}},
+        .outputs = {{kOut, "n l c", {}, "activations of the next block"}},
         .cost = block_cost,
         .paths = {}};
-  op.dims.push_back({"hidden", 0, int64_t{1} << 40, {16, 32, 64, 128, 256}, "width of the perceptron"});
+  op.dims.push_back({kHidden, 0, int64_t{1} << 40, {16, 32, 64, 128, 256}, "width of the perceptron"});
   op.paths.push_back(cpu_path([](const Call& call) { block_cpu(block_tensors(call), run_of(call)); },
                               "SIMD, both products in tiles of rows; factors in f32", block_cpu_tunable()));
   if constexpr (kHasCuda) {
@@ -173,7 +175,7 @@ Op block_op() {
     const std::vector<DType> all{DType::kF32, DType::kF16, DType::kBF16};
     const auto serves_any = [](const Dims&, DType) -> std::optional<std::string> { return std::nullopt; };
     const auto serves_fused = [](const Dims& dims, DType) {
-      return block_fused_unsupported(dims["c"], dims["hidden"]);
+      return block_fused_unsupported(dims[kC], dims[kHidden]);
     };
     add("cuda.train", all, block_train_recipe, serves_any,
         [](const Call& call) { block_train(block_tensors(call), run_of(call)); },
@@ -192,7 +194,7 @@ Op block_op() {
     add(
         "auto", all,
         [](const Dims& dims, DType storage) {
-          const bool is_fused = !block_fused_unsupported(dims["c"], dims["hidden"]);
+          const bool is_fused = !block_fused_unsupported(dims[kC], dims[kHidden]);
           return is_fused ? block_fused_recipe(dims, storage) : block_train_recipe(dims, storage);
         },
         serves_any, [](const Call& call) { block_auto(block_tensors(call), false, run_of(call)); },
@@ -207,17 +209,18 @@ Op block_op() {
 void require_valid(const ConvNormTensors& t, int64_t dilation) {
   const Extents taps{3, channels_of(t.x, dilation)};
   const DType dtype = t.x.dtype;
-  const Operand inputs[] = {{"x", t.x, t.x.shape, dtype}, {"w", t.w, taps, dtype}};
-  const Operand outputs[] = {{"y", t.y, t.x.shape, dtype}};
+  const Operand inputs[] = {{kX.name, t.x, t.x.shape, dtype}, {kW.name, t.w, taps, dtype}};
+  const Operand outputs[] = {{kY.name, t.y, t.x.shape, dtype}};
   require_operands(inputs, outputs);
 }
 
 void require_valid(const ConvNormGradTensors& t, int64_t dilation) {
   const Extents taps{3, channels_of(t.x, dilation)};
   const DType dtype = t.x.dtype;
-  const Operand inputs[] = {
-      {"dy", t.dy, t.x.shape, dtype}, {"x", t.x, t.x.shape, dtype}, {"w", t.w, taps, dtype}};
-  const Operand outputs[] = {{"dx", t.dx, t.x.shape, dtype}, {"dw", t.dw, taps, dtype}};
+  const Operand inputs[] = {{grad::kDy.name, t.dy, t.x.shape, dtype},
+                            {grad::kX.name, t.x, t.x.shape, dtype},
+                            {grad::kW.name, t.w, taps, dtype}};
+  const Operand outputs[] = {{grad::kDx.name, t.dx, t.x.shape, dtype}, {grad::kDw.name, t.dw, taps, dtype}};
   require_operands(inputs, outputs);
 }
 
@@ -227,11 +230,11 @@ void require_valid(const BlockTensors& t, int64_t dilation) {
     throw usage_error("w1 has shape {}, expected (hidden, C)", t.w1.shape.to_string());
   const int64_t hidden = t.w1.shape[0];
   const DType dtype = t.x.dtype;
-  const Operand inputs[] = {{"x", t.x, t.x.shape, dtype},
-                            {"w", t.w, {3, c}, dtype},
-                            {"w1", t.w1, {hidden, c}, dtype},
-                            {"w2", t.w2, {c, hidden}, dtype}};
-  const Operand outputs[] = {{"out", t.out, t.x.shape, dtype}};
+  const Operand inputs[] = {{kX.name, t.x, t.x.shape, dtype},
+                            {kW.name, t.w, {3, c}, dtype},
+                            {kW1.name, t.w1, {hidden, c}, dtype},
+                            {kW2.name, t.w2, {c, hidden}, dtype}};
+  const Operand outputs[] = {{kOut.name, t.out, t.x.shape, dtype}};
   require_operands(inputs, outputs);
 }
 

@@ -60,6 +60,21 @@ inline constexpr double kEpsilon = 1e-3;
 inline constexpr double kScale = 0.15;
 inline constexpr int64_t kSumGroup = 32;
 
+inline constexpr Dim kN{0, "n"}, kL{1, "l"}, kC{2, "c"}, kDilation{3, "dilation"};
+inline constexpr Dim kHidden{4, "hidden"};  // of cheri_block alone
+
+// cheri_conv_norm, cheri_block
+inline constexpr Input kX{0, "x"}, kW{1, "w"};
+inline constexpr Input kW1{2, "w1"}, kW2{3, "w2"};  // of cheri_block alone
+inline constexpr Output kY{0, "y"};                 // of cheri_conv_norm
+inline constexpr Output kOut{0, "out"};             // of cheri_block
+
+// cheri_conv_norm_grad
+namespace grad {
+inline constexpr Input kDy{0, "dy"}, kX{1, "x"}, kW{2, "w"};
+inline constexpr Output kDx{0, "dx"}, kDw{1, "dw"};
+}  // namespace grad
+
 struct ConvNormTensors {
   ConstTensorView x;  // (N, L, C)
   ConstTensorView w;  // (3, C)
@@ -89,8 +104,8 @@ struct Run {
   void* stream = nullptr;            // a cudaStream_t for CUDA: work is enqueued, not waited for
   std::vector<uint64_t> versions{};  // of the inputs, as in Call; may be empty
 
-  // Input number `input` as the source of a derived tensor.
-  DerivedTensors::Source source(size_t input, const ConstTensorView& view) const {
+  // An input as the source of a derived tensor.
+  DerivedTensors::Source source(Input input, const ConstTensorView& view) const {
     return {.version = input < versions.size() ? versions[input] : 0, .data = view.data};
   }
 };

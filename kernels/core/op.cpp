@@ -8,7 +8,20 @@
 
 namespace assay {
 
-int64_t Dims::operator[](std::string_view key) const {
+Dims::Dims(std::initializer_list<std::pair<Dim, int64_t>> values) {
+  for (const auto& [dim, value] : values) values_.emplace_back(dim.key, value);
+}
+
+int64_t Dims::operator[](Dim dim) const {
+  if (dim.place >= values_.size() || values_[dim.place].first != dim.key) {
+    std::vector<std::string_view> keys;
+    for (const auto& [key, value] : values_) keys.push_back(key);
+    throw Error("'{}' is not dimension {} of ({})", dim.key, dim.place, fmt::join(keys, ", "));
+  }
+  return values_[dim.place].second;
+}
+
+int64_t Dims::at(std::string_view key) const {
   for (const auto& [name, value] : values_) {
     if (name == key) return value;
   }
@@ -45,7 +58,7 @@ Extents shape_of(const TensorInfo& tensor, const Dims& dims) {
   for (std::string_view axis : axes_of(tensor)) {
     int64_t number = 0;
     const auto [end, error] = std::from_chars(axis.data(), axis.data() + axis.size(), number);
-    shape.push_back(error == std::errc() && end == axis.data() + axis.size() ? number : dims[axis]);
+    shape.push_back(error == std::errc() && end == axis.data() + axis.size() ? number : dims.at(axis));
   }
   return shape;
 }
@@ -126,9 +139,21 @@ const Path& Op::path(std::string_view wanted) const {
   throw usage_error("the op '{}' has no path '{}'; it has {}", name, wanted, fmt::join(known, ", "));
 }
 
+void require_places(const Op& op) {
+  const auto require = [&](std::string_view kind, std::string_view name, size_t declared, size_t place) {
+    if (declared == place) return;
+    throw Error("{}: the {} '{}' stands in place {} of the table; it is declared in place {}", op.name, kind,
+                name, place, declared);
+  };
+  for (size_t i = 0; i < op.dims.size(); ++i) require("dimension", op.dims[i].key, op.dims[i].place, i);
+  for (size_t i = 0; i < op.inputs.size(); ++i) require("input", op.inputs[i].name, op.inputs[i].place, i);
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    require("output", op.outputs[i].name, op.outputs[i].place, i);
+}
+
 void require_dims(const Op& op, const Dims& dims) {
   for (const DimInfo& dim : op.dims) {
-    const int64_t size = dims[dim.key];
+    const int64_t size = dims.at(dim.key);
     if (size < dim.min || size > dim.max) {
       throw usage_error("{}: {}={} is outside {}..{}", op.name, dim.key, size, dim.min, dim.max);
     }

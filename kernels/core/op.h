@@ -16,13 +16,35 @@
 
 namespace assay {
 
+// A dimension of an op: its place in the op's table, and its name. An op declares its dimensions
+// and its tensors beside its contract, and indexes by these constants:
+//   inline constexpr Dim kN{0, "n"}, kH{1, "h"};
+//   inline constexpr Input kX{0, "x"}, kPost{1, "post"};
+//   inline constexpr Output kOut{0, "out"};
+struct Dim {
+  size_t place;
+  std::string_view key;
+};
+
+// A tensor of an op: its place among the inputs or the outputs, and its name. It converts to the
+// place, so it is an index.
+struct TensorPlace {
+  size_t place;
+  std::string_view name;
+  constexpr operator size_t() const { return place; }
+};
+struct Input : TensorPlace {};
+struct Output : TensorPlace {};
+
 // The sizes of one problem by name, in the op's order: {b: 8, t: 2048, d: 2048, w: 4}.
 class Dims {
  public:
   Dims() = default;
   Dims(std::initializer_list<std::pair<std::string, int64_t>> values) : values_(values) {}
+  Dims(std::initializer_list<std::pair<Dim, int64_t>> values);
 
-  int64_t operator[](std::string_view key) const;  // throws Error (usage) for an unknown key
+  int64_t operator[](Dim dim) const;       // throws Error (internal) if another one is in its place
+  int64_t at(std::string_view key) const;  // throws Error (usage) for an unknown key
   bool contains(std::string_view key) const;
   void set(std::string_view key, int64_t value);  // appends, or replaces the value
   const std::vector<std::pair<std::string, int64_t>>& values() const { return values_; }
@@ -33,8 +55,7 @@ class Dims {
   std::vector<std::pair<std::string, int64_t>> values_;
 };
 
-struct DimInfo {
-  std::string_view key;
+struct DimInfo : Dim {
   int64_t min;
   int64_t max;  // the largest size that some path serves
   // Sizes at which some path changes its behaviour: vector, tile and chunk lengths.
@@ -44,8 +65,7 @@ struct DimInfo {
 
 // A tensor of an op. `shape` has a dimension or a number for each axis, outermost first: "b t d" or
 // "3 c".
-struct TensorInfo {
-  std::string_view name;
+struct TensorInfo : TensorPlace {
   std::string_view shape;
   std::optional<DType> dtype;  // absent: the storage dtype of the case
   std::string_view meaning;
@@ -111,8 +131,8 @@ std::string_view name_of(DeviceKind kind);  // "cpu", "cuda"
 
 class Context;
 
-// One request to compute. Tensors are in the order of the op's tables, in memory that the path's
-// device can access.
+// One request to compute. Tensors are in the order of the op's tables, so its constants index them:
+// inputs[kX]. They lie in memory that the path's device can access.
 struct Call {
   Dims dims;
   DType dtype;
@@ -161,6 +181,10 @@ struct Op {
 
   const Path& path(std::string_view name) const;  // throws Error (usage)
 };
+
+// Throws Error (internal), naming the op and the entry, unless each dimension and each tensor of
+// the op's table stands in the place that it declares.
+void require_places(const Op& op);
 
 // Throws Error (usage) unless `dims` has exactly the op's dimensions, each within its range.
 void require_dims(const Op& op, const Dims& dims);

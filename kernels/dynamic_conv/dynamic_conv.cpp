@@ -24,37 +24,38 @@ Extents taps_shape(const ConstTensorView& x, const ConstTensorView& k) {
 }
 
 ForwardTensors forward_tensors(const Call& call) {
-  return {call.inputs[0], call.inputs[1], call.outputs[0]};
+  return {call.inputs[kX], call.inputs[kK], call.outputs[kOut]};
 }
 BackwardTensors backward_tensors(const Call& call) {
-  return {call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0], call.outputs[1]};
+  const auto& in = call.inputs;
+  return {in[grad::kDout], in[grad::kX], in[grad::kK], call.outputs[grad::kDx], call.outputs[grad::kDk]};
 }
 
 int64_t positions(const Dims& dims) {
-  return dims["b"] * dims["t"] * dims["d"];
+  return dims[kB] * dims[kT] * dims[kD];
 }
 
 Cost forward_cost(const Dims& dims, DType storage) {
-  const int64_t w = dims["w"];
+  const int64_t w = dims[kW];
   return {.bytes = (2 + w) * positions(dims) * static_cast<int64_t>(size_of(storage)),
           .flops = 2 * w * positions(dims)};
 }
 
 Cost backward_cost(const Dims& dims, DType storage) {
-  const int64_t w = dims["w"];
+  const int64_t w = dims[kW];
   return {.bytes = (3 + 2 * w) * positions(dims) * static_cast<int64_t>(size_of(storage)),
           .flops = 3 * w * positions(dims)};
 }
 
 Op forward_op() {
-  Op op{.name = "dynamic_conv",
-        .formula = "out[b,t,d] = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]",
-        .dims = {},
-        .inputs = {{"x", "b t d", {}, "activations"},
-                   {"k", "b t d w", {}, "taps of each position and channel"}},
-        .outputs = {{"out", "b t d", {}, "convolved activations"}},
-        .cost = forward_cost,
-        .paths = {}};
+  Op op{
+      .name = "dynamic_conv",
+      .formula = "out[b,t,d] = sum_w k[b,t,d,w] * x[b,t+w-W+1,d]",
+      .dims = {},
+      .inputs = {{kX, "b t d", {}, "activations"}, {kK, "b t d w", {}, "taps of each position and channel"}},
+      .outputs = {{kOut, "b t d", {}, "convolved activations"}},
+      .cost = forward_cost,
+      .paths = {}};
   op.paths.push_back(f32_path(
       "cpu", DeviceKind::kCpu, [](const Call& call) { forward_cpu(forward_tensors(call)); },
       "SIMD across channels, threads across batch and time"));
@@ -72,10 +73,10 @@ Op backward_op() {
             "dk[b,t,d,w] = dout[b,t,d] * x[b,t+w-W+1,d]; dx[b,t,d] = sum_w dout[b,s,d] * k[b,s,d,w], s = "
             "t+W-1-w",
         .dims = {},
-        .inputs = {{"dout", "b t d", {}, "gradient of the loss by out"},
-                   {"x", "b t d", {}, "activations"},
-                   {"k", "b t d w", {}, "taps of each position and channel"}},
-        .outputs = {{"dx", "b t d", {}, "gradient by x"}, {"dk", "b t d w", {}, "gradient by k"}},
+        .inputs = {{grad::kDout, "b t d", {}, "gradient of the loss by out"},
+                   {grad::kX, "b t d", {}, "activations"},
+                   {grad::kK, "b t d w", {}, "taps of each position and channel"}},
+        .outputs = {{grad::kDx, "b t d", {}, "gradient by x"}, {grad::kDk, "b t d w", {}, "gradient by k"}},
         .cost = backward_cost,
         .paths = {}};
   op.paths.push_back(f32_path(
@@ -95,17 +96,18 @@ Op backward_op() {
 void require_valid(const ForwardTensors& t) {
   const Extents taps = taps_shape(t.x, t.k);
   const DType dtype = t.x.dtype;
-  const Operand inputs[] = {{"x", t.x, t.x.shape, dtype}, {"k", t.k, taps, dtype}};
-  const Operand outputs[] = {{"out", t.out, t.x.shape, dtype}};
+  const Operand inputs[] = {{kX.name, t.x, t.x.shape, dtype}, {kK.name, t.k, taps, dtype}};
+  const Operand outputs[] = {{kOut.name, t.out, t.x.shape, dtype}};
   require_operands(inputs, outputs);
 }
 
 void require_valid(const BackwardTensors& t) {
   const Extents taps = taps_shape(t.x, t.k);
   const DType dtype = t.x.dtype;
-  const Operand inputs[] = {
-      {"dout", t.dout, t.x.shape, dtype}, {"x", t.x, t.x.shape, dtype}, {"k", t.k, taps, dtype}};
-  const Operand outputs[] = {{"dx", t.dx, t.x.shape, dtype}, {"dk", t.dk, taps, dtype}};
+  const Operand inputs[] = {{grad::kDout.name, t.dout, t.x.shape, dtype},
+                            {grad::kX.name, t.x, t.x.shape, dtype},
+                            {grad::kK.name, t.k, taps, dtype}};
+  const Operand outputs[] = {{grad::kDx.name, t.dx, t.x.shape, dtype}, {grad::kDk.name, t.dk, taps, dtype}};
   require_operands(inputs, outputs);
 }
 
@@ -113,10 +115,10 @@ const std::vector<Op>& ops() {
   static const std::vector<Op> all = [] {
     std::vector<Op> result{forward_op(), backward_op()};
     for (Op& op : result) {
-      op.dims = {{"b", 0, int64_t{1} << 40, {}, "batch"},
-                 {"t", 0, int64_t{1} << 40, {16, 64, 128, 256}, "time"},
-                 {"d", 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 256, 1024}, "channels"},
-                 {"w", 1, kMaxTaps, {}, "taps"}};
+      op.dims = {{kB, 0, int64_t{1} << 40, {}, "batch"},
+                 {kT, 0, int64_t{1} << 40, {16, 64, 128, 256}, "time"},
+                 {kD, 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 256, 1024}, "channels"},
+                 {kW, 1, kMaxTaps, {}, "taps"}};
     }
     return result;
   }();

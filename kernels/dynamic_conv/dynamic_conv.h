@@ -29,6 +29,18 @@ namespace assay::dynamic_conv {
 
 inline constexpr int64_t kMaxTaps = 8;
 
+inline constexpr Dim kB{0, "b"}, kT{1, "t"}, kD{2, "d"}, kW{3, "w"};
+
+// dynamic_conv
+inline constexpr Input kX{0, "x"}, kK{1, "k"};
+inline constexpr Output kOut{0, "out"};
+
+// dynamic_conv_grad
+namespace grad {
+inline constexpr Input kDout{0, "dout"}, kX{1, "x"}, kK{2, "k"};
+inline constexpr Output kDx{0, "dx"}, kDk{1, "dk"};
+}  // namespace grad
+
 struct ForwardTensors {
   ConstTensorView x;  // (B, T, D)
   ConstTensorView k;  // (B, T, D, W)

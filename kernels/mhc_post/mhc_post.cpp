@@ -10,11 +10,12 @@ namespace assay::mhc_post {
 namespace {
 
 Tensors tensors_of(const Call& call) {
-  return {call.inputs[0], call.inputs[1], call.inputs[2], call.inputs[3], call.outputs[0]};
+  const auto& in = call.inputs;
+  return {in[kX], in[kResidual], in[kPost], in[kComb], call.outputs[kOut]};
 }
 
 Cost cost(const Dims& dims, DType storage) {
-  const int64_t n = dims["n"], hc = dims["hc"], h = dims["h"];
+  const int64_t n = dims[kN], hc = dims[kHc], h = dims[kH];
   const auto mix_bytes = static_cast<int64_t>(sizeof(float));
   return {
       .bytes = n * h * (1 + 2 * hc) * static_cast<int64_t>(size_of(storage)) + n * hc * (1 + hc) * mix_bytes,
@@ -35,32 +36,30 @@ void require_valid(const Tensors& t) {
   const Extents streams{n, hc, h};
   const Extents post = t.post.shape.rank() == 3 ? Extents{n, hc, 1} : Extents{n, hc};
   const DType dtype = t.x.dtype;
-  const Operand inputs[] = {{"x", t.x, t.x.shape, dtype},
-                            {"residual", t.residual, streams, dtype},
-                            {"post", t.post, post, DType::kF32},
-                            {"comb", t.comb, {n, hc, hc}, DType::kF32}};
-  const Operand outputs[] = {{"out", t.out, streams, dtype}};
+  const Operand inputs[] = {{kX.name, t.x, t.x.shape, dtype},
+                            {kResidual.name, t.residual, streams, dtype},
+                            {kPost.name, t.post, post, DType::kF32},
+                            {kComb.name, t.comb, {n, hc, hc}, DType::kF32}};
+  const Operand outputs[] = {{kOut.name, t.out, streams, dtype}};
   require_operands(inputs, outputs);
 }
 
 const std::vector<Op>& ops() {
   static const std::vector<Op> all = [] {
-    Op op{.name = "mhc_post",
-          .formula = "out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]",
-          .dims = {{"n", 0, int64_t{1} << 40, {64}, "tokens"},
-                   {"hc", 1, kMaxStreams, {}, "streams"},
-                   {"h",
-                    0,
-                    int64_t{1} << 40,
-                    {2, 4, 8, 16, 32, 64, 128, 256, 258, 512, 514, 1024, 2048},
-                    "hidden"}},
-          .inputs = {{"x", "n h", {}, "output of the layer"},
-                     {"residual", "n hc h", {}, "streams before the layer"},
-                     {"post", "n hc", DType::kF32, "weight of x in each output stream"},
-                     {"comb", "n hc hc", DType::kF32, "weight of stream j in output stream i, at [j,i]"}},
-          .outputs = {{"out", "n hc h", {}, "streams after the layer"}},
-          .cost = cost,
-          .paths = {}};
+    Op op{
+        .name = "mhc_post",
+        .formula = "out[n,i,h] = post[n,i] * x[n,h] + sum_j comb[n,j,i] * residual[n,j,h]",
+        .dims =
+            {{kN, 0, int64_t{1} << 40, {64}, "tokens"},
+             {kHc, 1, kMaxStreams, {}, "streams"},
+             {kH, 0, int64_t{1} << 40, {2, 4, 8, 16, 32, 64, 128, 256, 258, 512, 514, 1024, 2048}, "hidden"}},
+        .inputs = {{kX, "n h", {}, "output of the layer"},
+                   {kResidual, "n hc h", {}, "streams before the layer"},
+                   {kPost, "n hc", DType::kF32, "weight of x in each output stream"},
+                   {kComb, "n hc hc", DType::kF32, "weight of stream j in output stream i, at [j,i]"}},
+        .outputs = {{kOut, "n hc h", {}, "streams after the layer"}},
+        .cost = cost,
+        .paths = {}};
     op.paths.push_back(f32_path(
         "cpu", DeviceKind::kCpu, [](const Call& call) { run_cpu(tensors_of(call)); },
         "SIMD across h, threads across tokens; a block of all streams stays in the first cache level"));

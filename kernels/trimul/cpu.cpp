@@ -363,7 +363,7 @@ void run_cpu(const Tensors& t, const Run& run) {
                 .first = 0,
                 .count = batches};
   Call call;  // to name the problem
-  call.dims = {{"b", g.batches}, {"n", g.nodes}, {"c", g.channels}, {"h", g.hidden}};
+  call.dims = {{kB, g.batches}, {kN, g.nodes}, {kC, g.channels}, {kH, g.hidden}};
   call.dtype = DType::kF32;
   call.inputs = {t.x};
   call.outputs = {t.out};

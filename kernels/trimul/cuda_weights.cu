@@ -181,11 +181,16 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
   const int64_t out_slots = slots_of<kFactor>(channels, std::max<int64_t>(hidden, 1));
   constexpr int64_t kScales = 256, kHeader = kScales + int64_t{sizeof(PackedNorms)};  // [bytes]
   static_assert(sizeof(Scales) <= kScales, "the scales lie before the norms");
-  std::vector<DerivedTensors::Source> sources;
-  const ConstTensorView* const weights[] = {
-      &t.norm.weight, &t.norm.bias, &t.left.proj,          &t.right.proj,       &t.left.gate,
-      &t.right.gate,  &t.out_gate,  &t.to_out_norm.weight, &t.to_out_norm.bias, &t.to_out};
-  for (size_t i = 0; i < std::size(weights); ++i) sources.push_back(run.source(kNormWeight + i, *weights[i]));
+  const std::vector<DerivedTensors::Source> sources{run.source(kNormWeight, t.norm.weight),
+                                                    run.source(kNormBias, t.norm.bias),
+                                                    run.source(kLeftProj, t.left.proj),
+                                                    run.source(kRightProj, t.right.proj),
+                                                    run.source(kLeftGate, t.left.gate),
+                                                    run.source(kRightGate, t.right.gate),
+                                                    run.source(kOutGate, t.out_gate),
+                                                    run.source(kToOutNormWeight, t.to_out_norm.weight),
+                                                    run.source(kToOutNormBias, t.to_out_norm.bias),
+                                                    run.source(kToOut, t.to_out)};
   const auto make = [&](void* data) {
     auto* const bytes = static_cast<uint8_t*>(data);
     const Arguments a{.weights = {matrix_of(t.left.proj), matrix_of(t.right.proj), matrix_of(t.left.gate),

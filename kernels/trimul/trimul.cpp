@@ -21,7 +21,7 @@ Tensors tensors_of(const Call& call) {
           .out_gate = in[kOutGate],
           .to_out_norm = {in[kToOutNormWeight], in[kToOutNormBias]},
           .to_out = in[kToOut],
-          .out = call.outputs[0]};
+          .out = call.outputs[kOut]};
 }
 
 Run run_of(const Call& call) {
@@ -32,11 +32,11 @@ Run run_of(const Call& call) {
 }
 
 Cost cost(const Dims& dims, DType storage) {
-  const int64_t n = dims["n"], c = dims["c"], h = dims["h"];
-  const int64_t positions = dims["b"] * n * n;
+  const int64_t n = dims[kN], c = dims[kC], h = dims[kH];
+  const int64_t positions = dims[kB] * n * n;
   const auto size = static_cast<int64_t>(size_of(storage));
   const int64_t weights = 6 * c * h + 2 * c + 2 * h;
-  return {.bytes = (positions * (2 * c + dims["mask"]) + weights) * size,
+  return {.bytes = (positions * (2 * c + dims[kM]) + weights) * size,
           .flops = positions * (12 * c * h + 2 * n * h)};
 }
 
@@ -51,7 +51,7 @@ void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
            [](const Dims&, DType storage) {
              return Recipe{storage, DType::kF32, DType::kF32, kFactor, dtype_of<Stored<kFactor>>()};
            },
-       .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims["c"], dims["h"]); },
+       .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); },
        .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, kProduct, run_of(call)); },
        .summary = summary});
 }
@@ -64,24 +64,24 @@ Op trimul_op() {
             "hidden[b,i,j,h] = sum_k left[b,i,k,h] * right[b,j,k,h], left = mask * sigmoid(left_gate xn) * "
             "(left_proj "
             "xn), right alike, xn = layer_norm(x); out = to_out (layer_norm(hidden) * sigmoid(out_gate xn))",
-        .dims = {{"b", 0, int64_t{1} << 40, {}, "batches"},
-                 {"n", 0, kLongest, {8, 32, 64}, "nodes; an edge has two of them"},
-                 {"c", 0, int64_t{1} << 40, {16, 32, 64}, "channels"},
-                 {"h", 0, int64_t{1} << 40, {16, 32, 64}, "hidden channels"},
-                 {"mask", 0, 1, {}, "1 with a mask, 0 without"}},
-        .inputs = {{"x", "b n n c", {}, "edges"},
-                   {"mask", "b n n mask", {}, "weight of each edge in left and right, often 0 or 1"},
-                   {"norm.weight", "c", {}, "of the norm of x"},
-                   {"norm.bias", "c", {}, "of the norm of x"},
-                   {"left_proj.weight", "h c", {}, "projection to left"},
-                   {"right_proj.weight", "h c", {}, "projection to right"},
-                   {"left_gate.weight", "h c", {}, "gate of left"},
-                   {"right_gate.weight", "h c", {}, "gate of right"},
-                   {"out_gate.weight", "h c", {}, "gate of the normalised hidden edges"},
-                   {"to_out_norm.weight", "h", {}, "of the norm of hidden"},
-                   {"to_out_norm.bias", "h", {}, "of the norm of hidden"},
-                   {"to_out.weight", "c h", {}, "projection to the output"}},
-        .outputs = {{"out", "b n n c", {}, "update of the edges"}},
+        .dims = {{kB, 0, int64_t{1} << 40, {}, "batches"},
+                 {kN, 0, kLongest, {8, 32, 64}, "nodes; an edge has two of them"},
+                 {kC, 0, int64_t{1} << 40, {16, 32, 64}, "channels"},
+                 {kH, 0, int64_t{1} << 40, {16, 32, 64}, "hidden channels"},
+                 {kM, 0, 1, {}, "1 with a mask, 0 without"}},
+        .inputs = {{kX, "b n n c", {}, "edges"},
+                   {kMask, "b n n mask", {}, "weight of each edge in left and right, often 0 or 1"},
+                   {kNormWeight, "c", {}, "of the norm of x"},
+                   {kNormBias, "c", {}, "of the norm of x"},
+                   {kLeftProj, "h c", {}, "projection to left"},
+                   {kRightProj, "h c", {}, "projection to right"},
+                   {kLeftGate, "h c", {}, "gate of left"},
+                   {kRightGate, "h c", {}, "gate of right"},
+                   {kOutGate, "h c", {}, "gate of the normalised hidden edges"},
+                   {kToOutNormWeight, "h", {}, "of the norm of hidden"},
+                   {kToOutNormBias, "h", {}, "of the norm of hidden"},
+                   {kToOut, "c h", {}, "projection to the output"}},
+        .outputs = {{kOut, "b n n c", {}, "update of the edges"}},
         .cost = cost,
         .paths = {},
         // Left and right have three factors each: mask, norm.weight and a projection. One more
@@ -136,19 +136,19 @@ void require_valid(const Tensors& t) {
   }
   const int64_t c = shape[3], h = t.left.proj.shape[0];
   const DType f32 = DType::kF32;
-  const Operand inputs[] = {{"x", t.x, shape, f32},
-                            {"mask", t.mask, {shape[0], shape[1], shape[2], t.mask.shape[3]}, f32},
-                            {"norm.weight", t.norm.weight, {c}, f32},
-                            {"norm.bias", t.norm.bias, {c}, f32},
-                            {"left_proj.weight", t.left.proj, {h, c}, f32},
-                            {"right_proj.weight", t.right.proj, {h, c}, f32},
-                            {"left_gate.weight", t.left.gate, {h, c}, f32},
-                            {"right_gate.weight", t.right.gate, {h, c}, f32},
-                            {"out_gate.weight", t.out_gate, {h, c}, f32},
-                            {"to_out_norm.weight", t.to_out_norm.weight, {h}, f32},
-                            {"to_out_norm.bias", t.to_out_norm.bias, {h}, f32},
-                            {"to_out.weight", t.to_out, {c, h}, f32}};
-  const Operand outputs[] = {{"out", t.out, shape, f32}};
+  const Operand inputs[] = {{kX.name, t.x, shape, f32},
+                            {kMask.name, t.mask, {shape[0], shape[1], shape[2], t.mask.shape[3]}, f32},
+                            {kNormWeight.name, t.norm.weight, {c}, f32},
+                            {kNormBias.name, t.norm.bias, {c}, f32},
+                            {kLeftProj.name, t.left.proj, {h, c}, f32},
+                            {kRightProj.name, t.right.proj, {h, c}, f32},
+                            {kLeftGate.name, t.left.gate, {h, c}, f32},
+                            {kRightGate.name, t.right.gate, {h, c}, f32},
+                            {kOutGate.name, t.out_gate, {h, c}, f32},
+                            {kToOutNormWeight.name, t.to_out_norm.weight, {h}, f32},
+                            {kToOutNormBias.name, t.to_out_norm.bias, {h}, f32},
+                            {kToOut.name, t.to_out, {c, h}, f32}};
+  const Operand outputs[] = {{kOut.name, t.out, shape, f32}};
   require_operands(inputs, outputs);
 }
 

@@ -67,6 +67,16 @@ namespace assay::trimul {
 
 inline constexpr double kEpsilon = 1e-5;
 
+inline constexpr Dim kB{0, "b"}, kN{1, "n"}, kC{2, "c"}, kH{3, "h"}, kM{4, "mask"};
+inline constexpr Input kX{0, "x"}, kMask{1, "mask"};
+inline constexpr Input kNormWeight{2, "norm.weight"}, kNormBias{3, "norm.bias"};
+inline constexpr Input kLeftProj{4, "left_proj.weight"}, kRightProj{5, "right_proj.weight"};
+inline constexpr Input kLeftGate{6, "left_gate.weight"}, kRightGate{7, "right_gate.weight"};
+inline constexpr Input kOutGate{8, "out_gate.weight"};
+inline constexpr Input kToOutNormWeight{9, "to_out_norm.weight"}, kToOutNormBias{10, "to_out_norm.bias"};
+inline constexpr Input kToOut{11, "to_out.weight"};
+inline constexpr Output kOut{0, "out"};
+
 // The weights of one projection and of its gate.
 struct Gated {
   ConstTensorView proj;  // (H, C)
@@ -95,27 +105,10 @@ struct Run {
   void* stream = nullptr;            // a cudaStream_t for CUDA: work is enqueued, not waited for
   std::vector<uint64_t> versions{};  // of the inputs, as in Call; may be empty
 
-  // Input number `input` as the source of a derived tensor.
-  DerivedTensors::Source source(size_t input, const ConstTensorView& view) const {
+  // An input as the source of a derived tensor.
+  DerivedTensors::Source source(Input input, const ConstTensorView& view) const {
     return {.version = input < versions.size() ? versions[input] : 0, .data = view.data};
   }
-};
-
-// Positions of the inputs in the op's table and in `versions`.
-enum Input : size_t {
-  kX,
-  kMask,
-  kNormWeight,
-  kNormBias,
-  kLeftProj,
-  kRightProj,
-  kLeftGate,
-  kRightGate,
-  kOutGate,
-  kToOutNormWeight,
-  kToOutNormBias,
-  kToOut,
-  kInputs,
 };
 
 void run_cpu(const Tensors& tensors, const Run& run);

@@ -2,7 +2,6 @@
 #include <limits>
 #include <memory>
 
-#include "kernels/cheri/cheri.h"
 #include "oracles/cheri/factors.h"
 #include "oracles/cheri/hidden.h"
 #include "oracles/cheri/statistics.h"
@@ -35,16 +34,16 @@ class Block {
       : question_(question),
         fault_(fault),
         format_(question.recipe),
-        taps_(question, question.inputs[1], fault),
-        w1_(question.inputs[2], format_, false, fault != Fault::kNothing),
-        w2_(question.inputs[3], format_, true, fault != Fault::kNothing),
-        statistics_(all_statistics(question.inputs[0], taps_, fault)),
+        taps_(question, question.inputs[kW], fault),
+        w1_(question.inputs[kW1], format_, false, fault != Fault::kNothing),
+        w2_(question.inputs[kW2], format_, true, fault != Fault::kNothing),
+        statistics_(all_statistics(question.inputs[kX], taps_, fault)),
         is_counterfeit_(fault != Fault::kNothing) {
     require_f32_recipe(question.recipe);
     scale_ = fault == Fault::kNoScale ? 1 : fault == Fault::kScaleTwice ? kScale * kScale : kScale;
     if (is_counterfeit_) return;
     kinds_ = Kinds(w1_, w2_);
-    if (question.inputs[0].size() > 0 && w1_.rows > 0) coherence_ = coherence();
+    if (question.inputs[kX].size() > 0 && w1_.rows > 0) coherence_ = coherence();
   }
 
   // Whether the fault makes no difference on this data.
@@ -150,10 +149,10 @@ class Block {
   // The same for a counterfeit, of which only the values are read.
   void hide_values(const Statistics& s, Hidden& row) const {
     if (row.is_nan) return;
-    const Elements x(question_.inputs[0]);
+    const Reader x(question_.inputs[kX]);
     std::vector<double> y(static_cast<size_t>(taps_.channels));
     for (int64_t c = 0; c < taps_.channels; ++c) {
-      const auto at = [&](int64_t l, int64_t channel) { return x(row.n, l, channel); };
+      const auto at = [&](int64_t l, int64_t channel) { return x({row.n, l, channel}); };
       y[static_cast<size_t>(c)] = s.is_single ? 0 : (taps_.value_at(at, row.l, c) - s.mean) * s.rstd;
     }
     for (int64_t h = 0; h < w1_.rows; ++h) {
@@ -235,9 +234,9 @@ class Block {
     double value, error, shared, limit, variance, shared_variance;
   };
   Factors factors(const Statistics& s, int64_t n, int64_t l, int64_t c) const {
-    const Elements x(question_.inputs[0]);
-    const Normalised y =
-        normalise(s, taps_.at([&](int64_t at, int64_t channel) { return x(n, at, channel); }, l, c));
+    const Reader x(question_.inputs[kX]);
+    const auto x_at = [&](int64_t at, int64_t channel) { return x({n, at, channel}); };
+    const Normalised y = normalise(s, taps_.at(x_at, l, c));
     Factors f{.value = y.value,
               .error = y.error,
               .shared = y.error - y.own,
@@ -257,7 +256,7 @@ class Block {
   // out = x + scale * sum_h w2[c,h] * g[h]
   Expected out(const Hidden& row, int64_t c) const {
     const DType storage = question_.recipe.storage;
-    const double x = Elements(question_.inputs[0])(row.n, row.l, c);
+    const double x = Reader(question_.inputs[kX])({row.n, row.l, c});
     const auto hidden = static_cast<size_t>(w2_.columns);
     if (hidden == 0) return stored(x, 0, 0, storage);
     if (row.is_nan) return stored(kNan, 0, 0, storage);

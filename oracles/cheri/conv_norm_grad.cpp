@@ -82,11 +82,11 @@ Difference difference_of(double dy, double y, double m1, const Means& m) {
 }
 
 Example example_of(const Question& question, const Taps& taps, Fault fault, int64_t n) {
-  const std::vector<double> dy = Elements(question.inputs[0]).example(n);
+  const std::vector<double> dy = Reader(question.inputs[grad::kDy]).all({n});
   if (!std::ranges::all_of(dy, [](double value) { return std::isfinite(value); })) {
     return {.statistics = nan_statistics(), .means = {}};
   }
-  const std::vector<double> x = Elements(question.inputs[1]).example(n);
+  const std::vector<double> x = Reader(question.inputs[grad::kX]).all({n});
   if (fault == Fault::kNothing) {
     const std::vector<ConvValue> conv = convolve(x, taps);
     const Statistics s = statistics_of(conv);
@@ -139,8 +139,8 @@ Gradient gradient(double dy, const ConvValue& conv, const Statistics& s, const M
 
 Shared share(const Question& question, Fault fault) {
   require_f32_recipe(question.recipe);
-  const Taps taps(question, question.inputs[2], fault);
-  const ConstTensorView& x = question.inputs[1];
+  const Taps taps(question, question.inputs[grad::kW], fault);
+  const ConstTensorView& x = question.inputs[grad::kX];
   if (fault != Fault::kNothing && all_statistics(x, taps, fault) == nullptr) return {taps, nullptr};
   auto examples = std::make_shared<const PerExample<Example>>(
       x.size() == 0 ? 0 : x.shape[0],
@@ -161,7 +161,8 @@ void for_each_target(const Taps& taps, int64_t l, const Term& term) {
 }
 
 Expected expected_dx(const Question& question, const Shared& shared, int64_t n, int64_t l, int64_t c) {
-  const Elements dy(question.inputs[0]), x(question.inputs[1]);
+  const Reader dy(question.inputs[grad::kDy]), x(question.inputs[grad::kX]);
+  const auto x_at = [&](int64_t at, int64_t channel) { return x({n, at, channel}); };
   const Taps& taps = shared.taps;
   const auto& [s, m] = (*shared.examples)[n];
   if (s.is_nan) return {.value = std::numeric_limits<double>::quiet_NaN(), .bound = 0, .variance = 0};
@@ -169,8 +170,8 @@ Expected expected_dx(const Question& question, const Shared& shared, int64_t n, 
   double value = 0, error = 0, variance = 0, magnitude = 0, products = 0;
   bool may_overflow = false;
   for_each_target(taps, l, [&, &s = s, &m = m](int k, int64_t to) {
-    const ConvValue conv = taps.at([&](int64_t at, int64_t channel) { return x(n, at, channel); }, to, c);
-    const Gradient g = gradient(dy(n, to, c), conv, s, m);
+    const ConvValue conv = taps.at(x_at, to, c);
+    const Gradient g = gradient(dy({n, to, c}), conv, s, m);
     const double w = taps.weight(k, c);
     value += g.value * w;
     may_overflow |= std::abs(g.value) + g.error >= kOverflow;
@@ -187,13 +188,14 @@ Expected expected_dx(const Question& question, const Shared& shared, int64_t n, 
 
 Expected counterfeit_dx(const Question& question, const Shared& shared, Fault fault, int64_t n, int64_t l,
                         int64_t c) {
-  const Elements dy(question.inputs[0]), x(question.inputs[1]);
+  const Reader dy(question.inputs[grad::kDy]), x(question.inputs[grad::kX]);
+  const auto x_at = [&](int64_t at, int64_t channel) { return x({n, at, channel}); };
   const Taps& taps = shared.taps;
   const auto& [s, m] = (*shared.examples)[n];
   double value = 0;
   for_each_target(taps, l, [&, &s = s, &m = m](int k, int64_t to) {
-    const double conv = taps.value_at([&](int64_t at, int64_t channel) { return x(n, at, channel); }, to, c);
-    value += gradient_value(dy(n, to, c), conv, s, m, fault) * taps.weight(k, c);
+    const double conv = taps.value_at(x_at, to, c);
+    value += gradient_value(dy({n, to, c}), conv, s, m, fault) * taps.weight(k, c);
   });
   return {.value = value, .bound = 0, .variance = 0};
 }
@@ -217,7 +219,8 @@ Answer input_gradient(const Question& question, Fault fault) {
 
 Solve conv_norm_grad(Fault fault) {
   return [fault](const Question& question, int output) -> Answer {
-    return output == 0 ? input_gradient(question, fault) : tap_gradient(question, fault);
+    const bool is_dx = static_cast<size_t>(output) == grad::kDx;
+    return is_dx ? input_gradient(question, fault) : tap_gradient(question, fault);
   };
 }
 

@@ -52,7 +52,7 @@ double Format::overflow(bool is_factor) const {
 }
 
 Weights::Weights(const ConstTensorView& view, const Format& format, bool is_folded, bool is_counterfeit)
-    : values(Elements(view).matrix()), rows(view.shape[0]), columns(view.shape[1]) {
+    : values(Reader(view).all()), rows(view.shape[0]), columns(view.shape[1]) {
   relative = is_folded ? 2 * kUnit : 0;
   absolute = format.is_split ? smallest_subnormal(DType::kBF16) / 2 : 0;
   if (format.factor && (is_folded || *format.factor != view.dtype)) {

@@ -11,7 +11,7 @@
 
 namespace assay::cheri::oracle {
 
-inline constexpr double kAccumulate = 0x1p-23;  // q: tensor cores truncate
+inline constexpr double kAccumulate = kTensorCoreUnit;  // q
 
 // How a recipe represents the factors of both products.
 struct Format {

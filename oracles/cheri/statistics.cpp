@@ -4,8 +4,6 @@
 #include <functional>
 #include <limits>
 
-#include "kernels/cheri/cheri.h"
-
 namespace assay::cheri::oracle {
 namespace {
 
@@ -48,31 +46,6 @@ double additions_in_f64(double n, double repeats) {
   return std::min(n, kLambda * std::sqrt(repeats * n));
 }
 
-std::vector<double> Elements::example(int64_t n) const {
-  std::vector<double> values(static_cast<size_t>(view_.shape[1] * view_.shape[2]));
-  visit(view_.dtype, [&]<class T>(std::type_identity<T>) {
-    const T* first = static_cast<const T*>(view_.data) + n * view_.strides[0];
-    size_t i = 0;
-    for (int64_t l = 0; l < view_.shape[1]; ++l) {
-      for (int64_t c = 0; c < view_.shape[2]; ++c) {
-        values[i++] = to_double(first[l * view_.strides[1] + c * view_.strides[2]]);
-      }
-    }
-  });
-  return values;
-}
-
-std::vector<double> Elements::matrix() const {
-  std::vector<double> values;
-  values.reserve(static_cast<size_t>(view_.size()));
-  for (int64_t i = 0; i < view_.shape[0]; ++i) {
-    for (int64_t j = 0; j < view_.shape[1]; ++j) {
-      values.push_back(at(i * view_.strides[0] + j * view_.strides[1]));
-    }
-  }
-  return values;
-}
-
 ConvValue SumOfThree::result() const {
   ConvValue conv{.value = value_, .magnitude = magnitude_, .grain = grain_};
   const bool is_exact = count_ == 0 || (grain_ >= -149 && magnitude_ <= power_of_two(grain_ + 24));
@@ -92,8 +65,8 @@ ConvValue SumOfThree::result() const {
 }
 
 Taps::Taps(const Question& question, const ConstTensorView& w, Fault fault)
-    : length(question.dims["l"]), channels(question.dims["c"]), dilation(question.dims["dilation"]) {
-  weights = Elements(w).matrix();
+    : length(question.dims[kL]), channels(question.dims[kC]), dilation(question.dims[kDilation]) {
+  weights = Reader(w).all();
   // One or two normalised values are 0 or +-1, nearly whatever the convolution is.
   if (count() <= 2) return;
   const int64_t right = dilation;
@@ -210,7 +183,7 @@ void leave_epsilon_out(Statistics& s, Fault fault, const Taps& taps) {
 
 AllStatistics all_statistics(const ConstTensorView& x, const Taps& taps, Fault fault) {
   const auto compute = [&x, taps, fault](int64_t n) {
-    const std::vector<double> example = Elements(x).example(n);
+    const std::vector<double> example = Reader(x).all({n});
     if (fault == Fault::kNothing) return statistics_of(convolve(example, taps));
     Statistics values = values_of(convolve_values(example, taps));
     leave_epsilon_out(values, fault, taps);

@@ -15,9 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cheri/cheri.h"
 #include "kernels/core/parallel.h"
 #include "oracles/core/bound.h"
 #include "oracles/core/oracle.h"
+#include "oracles/core/read.h"
 
 namespace assay::cheri::oracle {
 
@@ -42,11 +44,6 @@ enum class Fault : uint8_t {
   kNoScale,
 };
 
-// n*unit / (1 - n*unit), for n roundings; infinite if there are too many to say anything.
-inline double gamma(double n, double unit) {
-  return n * unit < 1 ? n * unit / (1 - n * unit) : HUGE_VAL;
-}
-
 // The limit of a sum of errors: `worst` if all of them agree, `squares` is the sum of their squared
 // limits.
 double limit_of_sum(double worst, double squares, double repeats);
@@ -57,25 +54,6 @@ double additions_in_f64(double n, double repeats);
 inline double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
-
-// One tensor (N, L, C) or (rows, columns), element by element.
-class Elements {
- public:
-  explicit Elements(const ConstTensorView& view) : view_(view) {}
-  double operator()(int64_t n, int64_t l, int64_t c) const {
-    return at(n * view_.strides[0] + l * view_.strides[1] + c * view_.strides[2]);
-  }
-  std::vector<double> example(int64_t n) const;  // (L, C), dense
-  std::vector<double> matrix() const;            // of a tensor with two dimensions, dense
-
- private:
-  double at(int64_t offset) const {
-    return visit(view_.dtype, [&]<class T>(std::type_identity<T>) {
-      return to_double(static_cast<const T*>(view_.data)[offset]);
-    });
-  }
-  const ConstTensorView& view_;
-};
 
 // A sum of at most three products in f32.
 struct ConvValue {

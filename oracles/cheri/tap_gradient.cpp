@@ -109,8 +109,8 @@ double most_twins(const Shared& shared) {
 void add_example(const Question& question, const Shared& shared, int64_t n, std::vector<TapSum>& sums) {
   const Taps& taps = shared.taps;
   const auto& [s, m] = (*shared.examples)[n];
-  const std::vector<double> x = Elements(question.inputs[1]).example(n);
-  const std::vector<double> dy = Elements(question.inputs[0]).example(n);
+  const std::vector<double> x = Reader(question.inputs[grad::kX]).all({n});
+  const std::vector<double> dy = Reader(question.inputs[grad::kDy]).all({n});
   const auto x_at = [&](int64_t l, int64_t c) { return x[static_cast<size_t>(l * taps.channels + c)]; };
   for (int64_t l = 0; l < taps.length; ++l) {
     for (int64_t c = 0; c < taps.channels; ++c) {
@@ -134,8 +134,8 @@ void add_values(const Question& question, const Shared& shared, Fault fault, int
                 std::vector<double>& sums) {
   const Taps& taps = shared.taps;
   const auto& [s, m] = (*shared.examples)[n];
-  const std::vector<double> x = Elements(question.inputs[1]).example(n);
-  const std::vector<double> dy = Elements(question.inputs[0]).example(n);
+  const std::vector<double> x = Reader(question.inputs[grad::kX]).all({n});
+  const std::vector<double> dy = Reader(question.inputs[grad::kDy]).all({n});
   const std::vector<double> conv = convolve_values(x, taps);
   for (int64_t l = 0; l < taps.length; ++l) {
     for (int64_t c = 0; c < taps.channels; ++c) {

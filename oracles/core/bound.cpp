@@ -6,14 +6,10 @@
 #include <vector>
 
 namespace assay {
-namespace {
 
-// n*u / (1 - n*u), for n roundings with unit roundoff u.
-double gamma(int n, double u) {
-  return n * u / (1 - n * u);
+double gamma(double n, double unit) {
+  return n * unit < 1 ? n * unit / (1 - n * unit) : HUGE_VAL;
 }
-
-}  // namespace
 
 void SumOfProducts::add(double a, double b) {
   const double product = a * b;

@@ -64,6 +64,12 @@ class SumOfProducts {
   int terms_ = 0;         // products that are not zero
 };
 
+// n*unit / (1 - n*unit), for n roundings; infinite if there are too many to say anything.
+double gamma(double n, double unit);
+
+// The unit roundoff of sums in tensor cores, which truncate.
+inline constexpr double kTensorCoreUnit = 0x1p-23;
+
 // The exponent of the largest power of two that divides a finite, non-zero value.
 constexpr int lowest_exponent(double value) {
   const auto bits = std::bit_cast<uint64_t>(value);

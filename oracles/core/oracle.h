@@ -38,7 +38,7 @@ struct Expected {
 struct Question {
   Dims dims;
   Recipe recipe;
-  std::vector<ConstTensorView> inputs;  // in host memory, any strides, in the op's order
+  std::vector<ConstTensorView> inputs;  // in host memory, any strides: inputs[kX]
 };
 
 // Fills `expected[i]` for the element whose row-major position in the output is `elements[i]`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/dynamic_conv/dynamic_conv.h"
 
+#include "kernels/dynamic_conv/dynamic_conv.h"
 #include "oracles/core/bound.h"
 #include "oracles/core/read.h"
 
@@ -24,10 +25,10 @@ int64_t delay(Fault fault) {
 
 Answer forward(Fault fault, const Question& question, int) {
   return [fault, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
-    const Reader x(question.inputs[0]);
-    const Reader k(question.inputs[1]);
-    const int64_t taps = question.dims["w"];
-    const Extents shape = question.inputs[0].shape;
+    const Reader x(question.inputs[kX]);
+    const Reader k(question.inputs[kK]);
+    const int64_t taps = question.dims[kW];
+    const Extents shape = question.inputs[kX].shape;
     for (size_t i = 0; i < elements.size(); ++i) {
       const Extents at = index_of(elements[i], shape);
       SumOfProducts sum;
@@ -42,22 +43,22 @@ Answer forward(Fault fault, const Question& question, int) {
 }
 
 Expected input_gradient(Fault fault, const Question& question, const Extents& at) {
-  const Reader dout(question.inputs[0]);
-  const Reader k(question.inputs[2]);
-  const int64_t taps = question.dims["w"];
+  const Reader dout(question.inputs[grad::kDout]);
+  const Reader k(question.inputs[grad::kK]);
+  const int64_t taps = question.dims[kW];
   SumOfProducts sum;
   for (int64_t w = 0; w < taps; ++w) {
     const int64_t source = at[1] + taps - 1 - w + delay(fault);
-    if (source >= question.dims["t"] || is_dropped(fault, w)) continue;
+    if (source >= question.dims[kT] || is_dropped(fault, w)) continue;
     sum.add(dout({at[0], source, at[2]}), k({at[0], source, at[2], tap(fault, w, taps)}));
   }
   return sum.expected(question.recipe);
 }
 
 Expected tap_gradient(Fault fault, const Question& question, const Extents& at) {
-  const Reader dout(question.inputs[0]);
-  const Reader x(question.inputs[1]);
-  const int64_t taps = question.dims["w"];
+  const Reader dout(question.inputs[grad::kDout]);
+  const Reader x(question.inputs[grad::kX]);
+  const int64_t taps = question.dims[kW];
   const int64_t source = at[1] + tap(fault, at[3], taps) - taps + 1 - delay(fault);
   SumOfProducts product;
   if (source >= 0 && !is_dropped(fault, at[3])) {
@@ -67,9 +68,9 @@ Expected tap_gradient(Fault fault, const Question& question, const Extents& at) 
 }
 
 Answer backward(Fault fault, const Question& question, int output) {
-  const bool is_dx = output == 0;
+  const bool is_dx = static_cast<size_t>(output) == grad::kDx;
   return [fault, is_dx, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
-    const Extents shape = question.inputs[is_dx ? 1 : 2].shape;
+    const Extents shape = question.inputs[is_dx ? grad::kX : grad::kK].shape;
     for (size_t i = 0; i < elements.size(); ++i) {
       const Extents at = index_of(elements[i], shape);
       expected[i] = is_dx ? input_gradient(fault, question, at) : tap_gradient(fault, question, at);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/mhc_post/mhc_post.h"
 
+#include "kernels/mhc_post/mhc_post.h"
 #include "oracles/core/bound.h"
 #include "oracles/core/read.h"
 
@@ -12,11 +13,11 @@ enum class Fault : uint8_t { kNothing, kCombTransposed, kPostOnResidual, kLastSt
 
 Answer answer(Fault fault, const Question& question) {
   return [fault, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
-    const Reader x(question.inputs[0]);
-    const Reader residual(question.inputs[1]);
-    const Reader post(question.inputs[2]);
-    const Reader comb(question.inputs[3]);
-    const Extents shape = question.inputs[1].shape;
+    const Reader x(question.inputs[kX]);
+    const Reader residual(question.inputs[kResidual]);
+    const Reader post(question.inputs[kPost]);
+    const Reader comb(question.inputs[kComb]);
+    const Extents shape = question.inputs[kResidual].shape;
     const int64_t streams = shape[1] - (fault == Fault::kLastStreamDropped ? 1 : 0);
     for (size_t k = 0; k < elements.size(); ++k) {
       const Extents at = index_of(elements[k], shape);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/trimul/trimul.h"
+#include "oracles/core/read.h"
 #include "oracles/trimul/stages.h"
 
 namespace assay::trimul::oracle {
@@ -27,21 +28,21 @@ class Faulty {
   Faulty(const Question& question, Fault fault)
       : question_(question),
         fault_(fault),
-        nodes_(question.dims["n"]),
-        channels_(question.dims["c"]),
-        hidden_(question.dims["h"]),
-        norm_weight_(vector_of(question.inputs[kNormWeight])),
-        norm_bias_(vector_of(question.inputs[kNormBias])),
-        out_norm_weight_(vector_of(question.inputs[kToOutNormWeight])),
-        out_norm_bias_(vector_of(question.inputs[kToOutNormBias])),
+        nodes_(question.dims[kN]),
+        channels_(question.dims[kC]),
+        hidden_(question.dims[kH]),
+        norm_weight_(Reader(question.inputs[kNormWeight]).all()),
+        norm_bias_(Reader(question.inputs[kNormBias]).all()),
+        out_norm_weight_(Reader(question.inputs[kToOutNormWeight]).all()),
+        out_norm_bias_(Reader(question.inputs[kToOutNormBias]).all()),
         left_(question.inputs[kLeftProj]),
         left_gate_(question.inputs[kLeftGate]),
         right_(question.inputs[kRightProj]),
         right_gate_(question.inputs[kRightGate]),
         out_gate_(question.inputs[kOutGate]),
         to_out_(question.inputs[kToOut]),
-        lefts_(static_cast<size_t>(question.dims["b"] * nodes_)),
-        rights_(static_cast<size_t>(question.dims["b"] * nodes_)) {
+        lefts_(static_cast<size_t>(question.dims[kB] * nodes_)),
+        rights_(static_cast<size_t>(question.dims[kB] * nodes_)) {
     if (fault_ == Fault::kProjectionsAndGatesSwapped) {
       std::swap(left_, left_gate_);
       std::swap(right_, right_gate_);
@@ -79,7 +80,7 @@ class Faulty {
   // Masks that are alike change little but the scale of hidden, which its norm takes away.
   bool mask_matters() const {
     double least = HUGE_VAL, most = 0;
-    for (int64_t b = 0; b < question_.dims["b"]; ++b) {
+    for (int64_t b = 0; b < question_.dims[kB]; ++b) {
       for_mask(question_, b, [&](double m) {
         least = std::min(least, std::abs(m));
         most = std::max(most, std::abs(m));

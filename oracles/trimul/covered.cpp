@@ -13,31 +13,31 @@ constexpr double kOfTerms = 64;       // of a term of hidden, however few channe
 constexpr double kMostSlopes = 0x1p25;
 constexpr double kMostGrams = 0x1p25;  // of one node
 
-double size_of(const Dims& dims, const char* key) {
-  return static_cast<double>(dims[key]);
+double size_of(const Dims& dims, Dim dim) {
+  return static_cast<double>(dims[dim]);
 }
 
 // Of one node of a large problem: pairs of channels at its edges, and multiplications.
 double grams_of(const Dims& dims) {
-  return size_of(dims, "n") * size_of(dims, "h") * size_of(dims, "h") / 2;
+  return size_of(dims, kN) * size_of(dims, kH) * size_of(dims, kH) / 2;
 }
 double work_of(const Dims& dims) {
-  return grams_of(dims) * size_of(dims, "c");
+  return grams_of(dims) * size_of(dims, kC);
 }
 
 }  // namespace
 
 Roundings::Extent Roundings::affordable(const Dims& dims) {
-  const double n = size_of(dims, "n"), c = size_of(dims, "c");
-  const double edges = size_of(dims, "b") * n * n, slopes = size_of(dims, "h") * c;
-  const double work = edges * n * (slopes * (c + 4) * 2 + size_of(dims, "h") * kOfTerms);
+  const double n = size_of(dims, kN), c = size_of(dims, kC);
+  const double edges = size_of(dims, kB) * n * n, slopes = size_of(dims, kH) * c;
+  const double work = edges * n * (slopes * (c + 4) * 2 + size_of(dims, kH) * kOfTerms);
   if (edges * slopes <= kMostSlopes && work <= kMostWork) return Extent::kAll;
   return grams_of(dims) <= kMostGrams && work_of(dims) <= kMostWork ? Extent::kSome : Extent::kNothing;
 }
 
 std::vector<char> Roundings::covered_nodes(const Dims& dims) {
-  const int64_t nodes = dims["n"], last = dims["b"] - 1;
-  std::vector<char> covered(static_cast<size_t>(dims["b"] * nodes));
+  const int64_t nodes = dims[kN], last = dims[kB] - 1;
+  std::vector<char> covered(static_cast<size_t>(dims[kB] * nodes));
   if (covered.empty()) return covered;
   const double most = 2 * std::min(kMostGrams / grams_of(dims), kMostWork / work_of(dims));
   const std::pair<int64_t, int64_t> always[] = {{0, 0}, {0, nodes - 1}, {last, nodes - 2}, {last, nodes - 1}};

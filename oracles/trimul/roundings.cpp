@@ -71,9 +71,9 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
       to_out_(to_out),
       out_norm_weight_(out_norm_weight),
       lost_(lost),
-      nodes_(static_cast<size_t>(question.dims["n"])),
-      channels_(static_cast<size_t>(question.dims["c"])),
-      hidden_(static_cast<size_t>(question.dims["h"])),
+      nodes_(static_cast<size_t>(question.dims[kN])),
+      channels_(static_cast<size_t>(question.dims[kC])),
+      hidden_(static_cast<size_t>(question.dims[kH])),
       columns_((channels_ + kLanes - 1) / kLanes * kLanes),
       is_small_(affordable(question.dims) == Extent::kAll),
       is_covered_(covered_nodes(question.dims)),
@@ -85,7 +85,7 @@ Roundings::Roundings(const Question& question, const Units& units, const Sides& 
       has_fixed_(sides.has_fixed()),
       twins_(hidden_),
       is_shared_(hidden_),
-      lefts_(static_cast<size_t>(question.dims["b"]) * nodes_),
+      lefts_(static_cast<size_t>(question.dims[kB]) * nodes_),
       rights_(lefts_.size()) {
   for (size_t c = 0; c < channels_; ++c) is_fixed_[c] = sides.is_fixed(c);
   std::vector<double> sides_of[2], gates;

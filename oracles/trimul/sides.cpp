@@ -8,6 +8,7 @@
 #include "kernels/core/host_memory.h"
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
+#include "oracles/core/read.h"
 #include "oracles/trimul/alike.h"
 #include "oracles/trimul/lanes.h"
 #include "oracles/trimul/met_weights.h"
@@ -18,12 +19,12 @@ namespace assay::trimul::oracle {
 Sides::Sides(const Question& question, const Units& units)
     : question_(question),
       units_(units),
-      nodes_(question.dims["n"]),
-      channels_(question.dims["c"]),
-      hidden_(question.dims["h"]),
+      nodes_(question.dims[kN]),
+      channels_(question.dims[kC]),
+      hidden_(question.dims[kH]),
       columns_((static_cast<size_t>(channels_) + kLanes - 1) / kLanes * kLanes),
-      norm_weight_(vector_of(question.inputs[kNormWeight])),
-      norm_bias_(vector_of(question.inputs[kNormBias])),
+      norm_weight_(Reader(question.inputs[kNormWeight]).all()),
+      norm_bias_(Reader(question.inputs[kNormBias]).all()),
       left_(question.inputs[kLeftProj], units.factor_bits, norm_weight_, norm_bias_),
       left_gate_(question.inputs[kLeftGate], units.factor_bits, norm_weight_, norm_bias_),
       right_(question.inputs[kRightProj], units.factor_bits, norm_weight_, norm_bias_),
@@ -31,9 +32,9 @@ Sides::Sides(const Question& question, const Units& units)
       // Those of split factors are less than what sums lose; those of small problems are known by channel already.
       follows_weights_(units.projection_weight > 0 && !units.is_split && !has_fixed() &&
                        Roundings::affordable(question.dims) != Roundings::Extent::kAll),
-      masks_(static_cast<size_t>(question.dims["b"]), 1),
+      masks_(static_cast<size_t>(question.dims[kB]), 1),
       // Edges are asked for by first nodes: a left row is needed once, in each thread.
-      lefts_(static_cast<size_t>(question.dims["b"] * nodes_), rows_within(1. / 16)),
+      lefts_(static_cast<size_t>(question.dims[kB] * nodes_), rows_within(1. / 16)),
       rights_(lefts_.size(), rows_within(1. / 2)),
       kappas_(lefts_.size()) {
   if (units_.is_scaled) {

@@ -7,6 +7,7 @@
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
+#include "oracles/core/read.h"
 #include "oracles/trimul/alike.h"
 #include "oracles/trimul/lanes.h"
 
@@ -14,25 +15,7 @@ namespace assay::trimul::oracle {
 namespace {
 
 constexpr double kUnit = 0x1p-24;
-constexpr double kTensorCore = 0x1p-23;
 constexpr double kTiny = 0x1p-149;
-
-double factor_unit(const Recipe& recipe) {
-  switch (recipe.factor) {
-    case Factor::kStored:
-      return 0;
-    case Factor::kF16:
-    case Factor::kTF32:
-      return 0x1p-11;
-    case Factor::kBF16:
-      return 0x1p-8;
-    case Factor::kBF16x3:
-      return 1.5 * 0x1p-16;
-    case Factor::kTF32x3:
-      return 1.5 * 0x1p-22;
-  }
-  throw Error("Factor({}) is not a factor", static_cast<int>(recipe.factor));
-}
 
 int factor_bits_of(Factor factor) {
   switch (factor) {
@@ -49,6 +32,17 @@ int factor_bits_of(Factor factor) {
   throw Error("Factor({}) is not a factor", static_cast<int>(factor));
 }
 
+bool is_split_factor(Factor factor) {
+  return factor == Factor::kBF16x3 || factor == Factor::kTF32x3;
+}
+
+// Of one part of that many bits, or of two parts and what products leave out.
+double factor_unit(Factor factor) {
+  if (factor == Factor::kStored) return 0;
+  const int bits = factor_bits_of(factor);
+  return is_split_factor(factor) ? 1.5 * std::ldexp(1.0, -2 * bits) : std::ldexp(1.0, -bits);
+}
+
 // Half of the smallest number of the formats of factors and of what lies between the steps; of f32, sums have it.
 double lost_of(const Recipe& recipe) {
   if (recipe.factor == Factor::kBF16 || recipe.factor == Factor::kBF16x3 ||
@@ -63,7 +57,8 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
   if (recipe.storage != DType::kF32 || recipe.product != DType::kF32 || recipe.accumulate != DType::kF32)
     throw Error("the bound is derived for storage, products and sums in f32, not {}", recipe.to_string());
   const auto at = [&](Stage stage, double unit) { return !only || *only == stage ? unit : 0; };
-  const double factor = factor_unit(recipe), sum = recipe.factor == Factor::kStored ? kUnit : kTensorCore;
+  const double factor = factor_unit(recipe.factor),
+               sum = recipe.factor == Factor::kStored ? kUnit : kTensorCoreUnit;
   const double storage = recipe.intermediate == DType::kF32 ? 0 : unit_roundoff(recipe.intermediate);
   using enum Stage;
   norm_in = at(kNormIn, kUnit);
@@ -90,7 +85,7 @@ Units::Units(const Recipe& recipe, std::optional<Stage> only) {
   underflow_gate = at(kGates, 0x1p-126);
   underflow_out_gate = at(kOutGate, 0x1p-126);
   is_scaled = recipe.factor == Factor::kF16 || recipe.intermediate == DType::kF16;
-  is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
+  is_split = is_split_factor(recipe.factor);
   products = is_split ? 3 : 1;
   factor_bits = factor_bits_of(recipe.factor);
   storage_bits = recipe.intermediate == DType::kF32   ? 53
@@ -139,10 +134,11 @@ Projection::Projection(const ConstTensorView& view, int factor_bits)
     double sum = 0;
     std::vector<double> magnitudes;  // of those that are rounded
     Alike alike(factor_bits);
-    for (int64_t c = 0; c < columns; ++c) {
-      const double value = static_cast<const float*>(view.data)[h * view.strides[0] + c * view.strides[1]];
+    const std::vector<double> weights = Reader(view).all({h});
+    for (size_t c = 0; c < channels; ++c) {
+      const double value = weights[c];
       const bool is_rounded = !std::isnan(value) && !has_bits(value, factor_bits);
-      const size_t at = first + static_cast<size_t>(c) * kGroupRows;
+      const size_t at = first + c * kGroupRows;
       if (is_rounded) magnitudes.push_back(std::abs(value));
       alike.add(value);
       values.push_back(value);
@@ -335,28 +331,13 @@ Gate gate_of(const Value& g, const Units& units, double unit, double underflow) 
           underflow};
 }
 
-std::vector<double> vector_of(const ConstTensorView& view) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < view.shape[0]; ++i) {
-    values.push_back(static_cast<const float*>(view.data)[i * view.strides[0]]);
-  }
-  return values;
-}
-
 std::vector<double> edge_of(const Question& question, int64_t b, int64_t i, int64_t k) {
-  const ConstTensorView& view = question.inputs[kX];
-  const int64_t offset = b * view.strides[0] + i * view.strides[1] + k * view.strides[2];
-  const auto* x = static_cast<const float*>(view.data) + offset;
-  std::vector<double> values(static_cast<size_t>(view.shape[3]));
-  for (size_t c = 0; c < values.size(); ++c) values[c] = x[static_cast<int64_t>(c) * view.strides[3]];
-  return values;
+  return Reader(question.inputs[kX]).all({b, i, k});
 }
 
 double mask_of(const Question& question, int64_t b, int64_t i, int64_t k) {
-  const ConstTensorView& view = question.inputs[kMask];
-  if (view.shape[3] == 0) return 1;
-  const int64_t offset = b * view.strides[0] + i * view.strides[1] + k * view.strides[2];
-  return static_cast<const float*>(view.data)[offset];
+  const ConstTensorView& mask = question.inputs[kMask];
+  return mask.shape[3] == 0 ? 1 : Reader(mask)({b, i, k, 0});
 }
 
 double largest_of(const std::vector<double>& values) {

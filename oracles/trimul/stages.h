@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/trimul/trimul.h"
 #include "oracles/core/oracle.h"
 #include "oracles/trimul/trimul.h"
 
@@ -215,8 +216,7 @@ inline double mean_roundings(double n) {
   return norm_additions(n) + (has_bits(n, 1) ? 1 : 3);
 }
 
-std::vector<double> vector_of(const ConstTensorView& view);  // of one dimension
-double largest_of(const std::vector<double>& values);        // magnitude
+double largest_of(const std::vector<double>& values);  // magnitude
 double norm_of(const std::vector<double>& values);
 
 // x of one edge, and its mask: 1 if there is none.
@@ -226,7 +226,7 @@ double mask_of(const Question& question, int64_t b, int64_t i, int64_t k);
 // Of one batch.
 template <class Visit>
 void for_mask(const Question& question, int64_t b, const Visit& visit_one) {
-  const int64_t nodes = question.dims["n"];
+  const int64_t nodes = question.dims[kN];
   for (int64_t i = 0; i < nodes; ++i) {
     for (int64_t k = 0; k < nodes; ++k) visit_one(mask_of(question, b, i, k));
   }

@@ -8,6 +8,7 @@
 
 #include "kernels/trimul/trimul.h"
 #include "oracles/core/bound.h"
+#include "oracles/core/read.h"
 #include "oracles/trimul/lanes.h"
 #include "oracles/trimul/roundings.h"
 #include "oracles/trimul/sides.h"
@@ -82,13 +83,13 @@ class TriMul {
   TriMul(const Question& question, std::optional<Stage> only)
       : units_(question.recipe, only),
         sides_(question, units_),
-        nodes_(question.dims["n"]),
-        channels_(question.dims["c"]),
-        hidden_(question.dims["h"]),
-        out_norm_weight_(vector_of(question.inputs[kToOutNormWeight])),
-        out_norm_bias_(vector_of(question.inputs[kToOutNormBias])),
-        out_gate_(question.inputs[kOutGate], units_.factor_bits, vector_of(question.inputs[kNormWeight]),
-                  vector_of(question.inputs[kNormBias])),
+        nodes_(question.dims[kN]),
+        channels_(question.dims[kC]),
+        hidden_(question.dims[kH]),
+        out_norm_weight_(Reader(question.inputs[kToOutNormWeight]).all()),
+        out_norm_bias_(Reader(question.inputs[kToOutNormBias]).all()),
+        out_gate_(question.inputs[kOutGate], units_.factor_bits, Reader(question.inputs[kNormWeight]).all(),
+                  Reader(question.inputs[kNormBias]).all()),
         to_out_(question.inputs[kToOut], units_.factor_bits),
         is_uniform_(sides_.is_uniform()),
         lost_(sides_.lost()) {

@@ -7,27 +7,27 @@
 namespace assay {
 namespace {
 
-// The index, with number(i) in place of i along each axis that is the dimension `key`.
+// The index, with number(i) in place of i along each axis that is this dimension.
 template <class Number>
-Extents along(std::string_view key, const TensorInfo& tensor, Extents index, const Number& number) {
+Extents along(Dim dim, const TensorInfo& tensor, Extents index, const Number& number) {
   const std::vector<std::string_view> axes = axes_of(tensor);
   for (int axis = 0; axis < index.rank(); ++axis) {
-    if (axes[static_cast<size_t>(axis)] == key) index[axis] = number(index[axis]);
+    if (axes[static_cast<size_t>(axis)] == dim.key) index[axis] = number(index[axis]);
   }
   return index;
 }
 
 }  // namespace
 
-Check independence(std::string_view key) {
-  return [key](const Trial& trial) {
+Check independence(Dim dim) {
+  return [dim](const Trial& trial) {
     const Values inputs = draw(trial);
-    const int64_t chosen = trial.choice(trial.size(key));
+    const int64_t chosen = trial.choice(trial.size(dim));
     const auto inside = [&](const TensorInfo& tensor, const Extents& index) {
-      return along(key, tensor, index, [&](int64_t) { return chosen; });
+      return along(dim, tensor, index, [&](int64_t) { return chosen; });
     };
     Dims alone = trial.which.dims;
-    alone.set(key, 1);
+    alone.set(dim.key, 1);
     const Values part = build(trial.op.inputs, alone, [&](size_t tensor, const Extents& index) {
       return inputs.at(tensor, inside(trial.op.inputs[tensor], index));
     });
@@ -37,11 +37,11 @@ Check independence(std::string_view key) {
   };
 }
 
-Check permutation(std::string_view key) {
-  return [key](const Trial& trial) {
-    const std::vector<int64_t> order = trial.permutation(trial.size(key));
+Check permutation(Dim dim) {
+  return [dim](const Trial& trial) {
+    const std::vector<int64_t> order = trial.permutation(trial.size(dim));
     const auto permuted = [&](const TensorInfo& tensor, const Extents& index) {
-      return along(key, tensor, index, [&](int64_t i) { return order[static_cast<size_t>(i)]; });
+      return along(dim, tensor, index, [&](int64_t i) { return order[static_cast<size_t>(i)]; });
     };
     const Values inputs = draw(trial);
     const Values moved = rearranged(inputs, [&](size_t tensor, const Extents& index) {
@@ -61,7 +61,7 @@ Check scaling(std::vector<Scaled> inputs, int power_of_outputs) {
     };
     const Values unscaled = draw(trial);
     Values scaled = unscaled;
-    for (const Scaled& input : inputs) scale(scaled.elements[trial.input(input.input)], input.power);
+    for (const Scaled& input : inputs) scale(scaled.elements[trial.place_of(input.input)], input.power);
     const Values of_unscaled = compute(trial, unscaled);
     Values want = of_unscaled;
     for (auto& output : want.elements) scale(output, power_of_outputs);
@@ -79,11 +79,11 @@ Check scaling(std::vector<Scaled> inputs, int power_of_outputs) {
   };
 }
 
-Check additivity(std::vector<std::string_view> names) {
-  return [names = std::move(names)](const Trial& trial) {
+Check additivity(std::vector<Input> inputs) {
+  return [inputs = std::move(inputs)](const Trial& trial) {
     const Values a = draw_integers(trial, 0);
     const auto is_summed = [&](size_t tensor, const Extents&) {
-      return std::ranges::count(names, trial.op.inputs[tensor].name) > 0;
+      return std::ranges::any_of(inputs, [&](Input input) { return trial.place_of(input) == tensor; });
     };
     const Values b = mixed(a, draw_integers(trial, 1), is_summed);
     const Values sum = changed(a, is_summed, [&](size_t tensor, const Extents& index) {

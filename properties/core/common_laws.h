@@ -2,31 +2,30 @@
 // Laws that many ops have. Each holds to the bit for a path that fixes the order of its sums.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "properties/core/trial.h"
 
 namespace assay {
 
-// One entry along the dimension `key`, computed as a problem of its own, gives the same bits.
-Check independence(std::string_view key);
+// One entry along a dimension, computed as a problem of its own, gives the same bits.
+Check independence(Dim dim);
 
-// Inputs permuted along the dimension `key` give the permuted outputs.
-Check permutation(std::string_view key);
+// Inputs permuted along a dimension give the permuted outputs.
+Check permutation(Dim dim);
 
 // Inputs times powers of two give the outputs times the product of the powers. Results below the
 // smallest normal number do not count, since they are not rounded relative to their size. Zeros
 // count if all inputs have the case's dtype.
 struct Scaled {
-  std::string_view input;
+  Input input;
   int power;  // the input is multiplied by the factor to this power
 };
 Check scaling(std::vector<Scaled> inputs, int power_of_outputs = 1);
 
-// Small integers make every sum exact. The sum of two sets of the named inputs gives the sum of the
+// Small integers make every sum exact. The sum of two sets of these inputs gives the sum of the
 // outputs; the other inputs stay. This holds for sums of up to 32 products.
-Check additivity(std::vector<std::string_view> inputs);
+Check additivity(std::vector<Input> inputs);
 
 // The same elements give the same bits in every layout: strided, misaligned, transposed, all inputs
 // repeated along their outermost dimension (stride 0), one input repeated along any of its

@@ -6,7 +6,6 @@
 
 #include "kernels/core/parallel.h"
 #include "properties/core/certificate.h"
-#include "properties/core/history.h"
 #include "properties/core/random.h"
 #include "properties/core/regime.h"
 

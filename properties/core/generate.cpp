@@ -50,7 +50,7 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
       const std::string_view outermost = axes_of(tensor).front();
       if (!dims.contains(outermost)) continue;
       dims.set(outermost,
-               layout == Layout::kInflated ? kLongestInflated : std::max<int64_t>(dims[outermost], 2));
+               layout == Layout::kInflated ? kLongestInflated : std::max<int64_t>(dims.at(outermost), 2));
     }
   }
 }
@@ -170,7 +170,7 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
     step.dims = which.dims;
     for (size_t i = 0; i < op.dims.size(); ++i) {
       const std::string key(op.dims[i].key);
-      if (is_all || drawn.changed == static_cast<int64_t>(i)) step.dims.set(key, other_sizes[key]);
+      if (is_all || drawn.changed == static_cast<int64_t>(i)) step.dims.set(key, other_sizes.at(key));
     }
     limit(op, "", max_elements, step.dims);
   }

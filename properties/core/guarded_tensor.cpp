@@ -229,4 +229,17 @@ std::optional<std::string> GuardedTensor::find_overwrite(Poison poison) {
   return std::nullopt;
 }
 
+std::string element_name(std::string_view tensor, int64_t element, const Extents& shape) {
+  const std::string index = index_of(element, shape).to_string();
+  return fmt::format("{}[{}]", tensor, index.substr(1, index.size() - 2));
+}
+
+double read_element(std::span<const std::byte> dense, DType dtype, int64_t element) {
+  return visit(dtype, [&]<class T>(std::type_identity<T>) {
+    T value{};
+    std::memcpy(&value, &dense[static_cast<size_t>(element) * sizeof(T)], sizeof(T));
+    return to_double(value);
+  });
+}
+
 }  // namespace assay

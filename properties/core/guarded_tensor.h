@@ -77,4 +77,9 @@ class GuardedTensor {
   std::optional<DeviceBuffer> host_memory_;  // absent if the host can access device memory
 };
 
+// The name of the element at a row-major position: out[0, 3, 1].
+std::string element_name(std::string_view tensor, int64_t element, const Extents& shape);
+// The element at a row-major position of dense bytes.
+double read_element(std::span<const std::byte> dense, DType dtype, int64_t element);
+
 }  // namespace assay

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 
@@ -333,19 +332,6 @@ std::optional<std::string> first_difference(const Problem& problem, const Tensor
                        read_element(a[i], dtype, differing), read_element(b[i], dtype, differing));
   }
   return std::nullopt;
-}
-
-std::string element_name(std::string_view tensor, int64_t element, const Extents& shape) {
-  const std::string index = index_of(element, shape).to_string();
-  return fmt::format("{}[{}]", tensor, index.substr(1, index.size() - 2));
-}
-
-double read_element(std::span<const std::byte> dense, DType dtype, int64_t element) {
-  return visit(dtype, [&]<class T>(std::type_identity<T>) {
-    T value{};
-    std::memcpy(&value, &dense[static_cast<size_t>(element) * sizeof(T)], sizeof(T));
-    return to_double(value);
-  });
 }
 
 }  // namespace assay

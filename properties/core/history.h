@@ -48,8 +48,4 @@ TensorBytes outputs_of_untuned_call(Problem& problem);
 std::optional<std::string> first_difference(const Problem& problem, const TensorBytes& a,
                                             const TensorBytes& b);
 
-// out[0, 3, 1]
-std::string element_name(std::string_view tensor, int64_t element, const Extents& shape);
-double read_element(std::span<const std::byte> dense, DType dtype, int64_t element);
-
 }  // namespace assay

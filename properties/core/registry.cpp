@@ -14,6 +14,7 @@ void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std:
   std::ranges::move(specimens, std::back_inserter(specimens_));
   std::ranges::move(laws, std::back_inserter(laws_));
   for (const Op& op : ops) {
+    require_places(op);
     if (std::ranges::any_of(ops_, [&](const Op* other) { return other->name == op.name; })) {
       throw Error("the op '{}' is registered twice", op.name);
     }

@@ -16,7 +16,8 @@ namespace assay {
 
 class Registry {
  public:
-  // Throws Error (internal) if an op has no oracle or is added twice.
+  // Throws Error (internal) if an op has no oracle or is added twice, or if an entry of its table
+  // stands in another place than it declares.
   void add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std::vector<Specimen> specimens,
            std::vector<Law> laws);
 

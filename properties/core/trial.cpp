@@ -31,10 +31,10 @@ int64_t any_size(const CounterRandom& random, uint64_t lane, const Op& op, const
   if (is_summed(op, dim)) {
     const int64_t step = dim.edges.front();
     return step *
-           (1 + static_cast<int64_t>(number(random, lane, std::max<int64_t>(largest[dim.key] / step, 1))));
+           (1 + static_cast<int64_t>(number(random, lane, std::max<int64_t>(largest.at(dim.key) / step, 1))));
   }
   constexpr int64_t kVector = 8;
-  const int64_t size = 1 + static_cast<int64_t>(number(random, lane, largest[dim.key]));
+  const int64_t size = 1 + static_cast<int64_t>(number(random, lane, largest.at(dim.key)));
   return size > kVector && number(random, lane + 1, 2) == 0 ? size / kVector * kVector : size;
 }
 
@@ -83,11 +83,9 @@ Trial Trial::on(const Op& other_op, const Path& other_path) const {
   return other;
 }
 
-size_t Trial::input(std::string_view name) const {
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (op.inputs[i].name == name) return i;
-  }
-  throw Error("{} has no input '{}'", op.name, name);
+size_t Trial::place_of(Input input) const {
+  if (input < op.inputs.size() && op.inputs[input].name == input.name) return input;
+  throw Error("{} has no input '{}' in place {}", op.name, input.name, input.place);
 }
 
 int64_t Trial::choice(int64_t below, uint64_t lane) const {

@@ -40,9 +40,9 @@ struct Trial {
   // The same problem for a path of another op with the same dimensions.
   Trial on(const Op& other_op, const Path& other_path) const;
 
-  int64_t size(std::string_view key) const { return which.dims[key]; }
-  // Its position in the op's table; throws Error if unknown.
-  size_t input(std::string_view name) const;
+  int64_t size(Dim dim) const { return which.dims[dim]; }
+  // Its place in the op's table; throws Error if the op has another input there.
+  size_t place_of(Input input) const;
   // A number from 0 to below - 1; each `lane` draws its own.
   int64_t choice(int64_t below, uint64_t lane = 0) const;
   // The numbers from 0 to count - 1 in random order.

@@ -39,7 +39,7 @@ class Judged {
     problem_.draw_inputs(which_.seed);
     question_.emplace(problem_.question());
     question_->recipe = recipe.of(which_.dtype);
-    shape_ = shape_of(op_.outputs[0], which_.dims);
+    shape_ = shape_of(op_.outputs[kOut], which_.dims);
     elements_.resize(static_cast<size_t>(element_count(shape_)));
     std::iota(elements_.begin(), elements_.end(), 0);
     expected_.resize(elements_.size());
@@ -116,14 +116,14 @@ std::vector<double> block_by_loop(const Question& question, double scale) {
     return static_cast<double>(sum);
   };
   const Dims& dims = question.dims;
-  const int64_t n = dims["n"], l = dims["l"], c = dims["c"], hidden = dims["hidden"], d = dims["dilation"];
+  const int64_t n = dims[kN], l = dims[kL], c = dims[kC], hidden = dims[kHidden], d = dims[kDilation];
   std::vector<double> out;
   for (int64_t example = 0; example < n; ++example) {
     std::vector<double> conv;
     for (int64_t i = 0; i < l * c; ++i) {
       conv.push_back(dot(3, false, [&](int64_t tap) {
         const int64_t at = i / c + (tap - 1) * d;
-        return at < 0 || at >= l ? 0 : element(0, {example, at, i % c}) * element(1, {tap, i % c});
+        return at < 0 || at >= l ? 0 : element(kX, {example, at, i % c}) * element(kW, {tap, i % c});
       }));
     }
     const auto count = static_cast<double>(conv.size());
@@ -137,17 +137,17 @@ std::vector<double> block_by_loop(const Question& question, double scale) {
         y.push_back(factor(between((conv[static_cast<size_t>(row * c + i)] - mean) * rstd)));
       for (int64_t h = 0; h < hidden; ++h) {
         const double z = between(dot(c, h >= hidden / 2, [&](int64_t i) {
-          return factor(element(2, {h, i})) * y[static_cast<size_t>(i)];
+          return factor(element(kW1, {h, i})) * y[static_cast<size_t>(i)];
         }));
         g.push_back(factor(between(z / (1 + std::exp(-1.5957691216057308 * (z + 0.044715 * z * z * z))))));
       }
       for (int64_t i = 0; i < c; ++i) {
         const bool is_folded = recipe.factor != Factor::kStored;
         const double sum = dot(hidden, false, [&](int64_t h) {
-          return factor((is_folded ? scale : 1) * element(3, {i, h})) * g[static_cast<size_t>(h)];
+          return factor((is_folded ? scale : 1) * element(kW2, {i, h})) * g[static_cast<size_t>(h)];
         });
         const double added = is_folded ? sum : scale * between(sum);
-        out.push_back(through(recipe.storage, element(0, {example, row, i}) + added));
+        out.push_back(through(recipe.storage, element(kX, {example, row, i}) + added));
       }
     }
   }

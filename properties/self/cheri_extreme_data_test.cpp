@@ -46,9 +46,9 @@ struct Inputs {
 using Element = std::function<double(int64_t)>;
 Inputs gradient_inputs(const Dims& dims, const Element& dy, const Element& x, const Floats& w) {
   Inputs inputs{.op = "cheri_conv_norm_grad", .dims = dims, .tensors = {{}, {}, w}};
-  for (int64_t i = 0; i < dims["n"] * dims["l"] * dims["c"]; ++i) {
-    inputs.tensors[0].push_back(static_cast<float>(dy(i)));
-    inputs.tensors[1].push_back(static_cast<float>(x(i)));
+  for (int64_t i = 0; i < dims[kN] * dims[kL] * dims[kC]; ++i) {
+    inputs.tensors[grad::kDy].push_back(static_cast<float>(dy(i)));
+    inputs.tensors[grad::kX].push_back(static_cast<float>(x(i)));
   }
   return inputs;
 }
@@ -67,8 +67,9 @@ struct Loop {
 
   explicit Loop(const Inputs& inputs) {
     const Dims& dims = inputs.dims;
-    const int64_t n = dims["n"], l = dims["l"], c = dims["c"], d = dims["dilation"];
-    const Floats &dy = inputs.tensors[0], &x = inputs.tensors[1], &w = inputs.tensors[2];
+    const int64_t n = dims[kN], l = dims[kL], c = dims[kC], d = dims[kDilation];
+    const Floats &dy = inputs.tensors[grad::kDy], &x = inputs.tensors[grad::kX],
+                 &w = inputs.tensors[grad::kW];
     const auto at = [](const Floats& of, int64_t i) { return of[static_cast<size_t>(i)]; };
     std::vector<double> sums(static_cast<size_t>(3 * c));
     Floats groups(sums.size());
@@ -127,7 +128,8 @@ void expect_right(const Inputs& gradient, std::string_view what) {
     EXPECT_EQ(comparison.wrong, 0) << what << ", output " << output << " of " << inputs.op << ", error/bound "
                                    << comparison.max_error_over_bound;
   };
-  hold(loop.y, {"cheri_conv_norm", gradient.dims, {gradient.tensors[1], gradient.tensors[2]}}, 0);
+  hold(loop.y, {"cheri_conv_norm", gradient.dims, {gradient.tensors[grad::kX], gradient.tensors[grad::kW]}},
+       0);
   hold(loop.dx, gradient, 0);
   hold(loop.dw, gradient, 1);
 }

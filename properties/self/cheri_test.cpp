@@ -80,13 +80,13 @@ TEST(BoundOfCheri, OfExactConvolutionsDoesNotGrowWithTheMean) {
       const auto at = [&](size_t tensor, size_t i) { return &inputs[tensor][i * sizeof(float)]; };
       for (size_t i = 0; i < 16 * 8; ++i) {
         float x = 0;
-        std::memcpy(&x, at(0, i), sizeof x);
+        std::memcpy(&x, at(cheri::kX, i), sizeof x);
         x += shift;
-        std::memcpy(at(0, i), &x, sizeof x);
+        std::memcpy(at(cheri::kX, i), &x, sizeof x);
       }
       for (size_t i = 0; i < 3 * 8; ++i) {
         const float w = i / 8 == 1 ? 1 : 0;
-        std::memcpy(at(1, i), &w, sizeof w);
+        std::memcpy(at(cheri::kW, i), &w, sizeof w);
       }
     };
   };
@@ -123,7 +123,7 @@ TEST(BoundOfCheri, OfTheBlockFollowsTheRecipe) {
 }
 
 TEST(BoundOfCheri, IsZeroWhereNothingIsAdded) {
-  for (size_t zeroed : {size_t{2}, size_t{3}}) {
+  for (Input zeroed : {cheri::kW1, cheri::kW2}) {
     for (Factor factor : {Factor::kStored, Factor::kF16, Factor::kBF16, Factor::kBF16x3}) {
       Recipe recipe = recipe_of(DType::kF32);
       recipe.factor = factor;
@@ -135,7 +135,7 @@ TEST(BoundOfCheri, IsZeroWhereNothingIsAdded) {
                                              });
       for (size_t i = 0; i < expected.size(); ++i) {
         float x = 0;
-        std::memcpy(&x, &drawn[0][i * sizeof(float)], sizeof(float));
+        std::memcpy(&x, &drawn[cheri::kX][i * sizeof(float)], sizeof(float));
         EXPECT_EQ(expected[i].value, x);
         EXPECT_EQ(expected[i].bound, 0);
       }
@@ -169,14 +169,15 @@ TEST(BoundOfCheri, NonfiniteDyIsNanInItsExample) {
   constexpr int64_t kCount = 5 * 7;  // elements of an example
   for (const float value : {HUGE_VALF, -HUGE_VALF, NAN}) {
     const auto spoil_second_example = [value](TensorBytes& inputs) {
-      std::memcpy(&inputs[0][(kCount + 9) * sizeof(float)], &value, sizeof value);
+      std::memcpy(&inputs[cheri::grad::kDy][(kCount + 9) * sizeof(float)], &value, sizeof value);
     };
     for (const int64_t dilation : {2, 5}) {
       const std::string line = fmt::format("cheri_conv_norm_grad/cpu/f32/n=3/l=5/c=7/dilation={}", dilation);
-      const auto solve = [&](int output) {
-        return expected_of_case(line, recipe_of(DType::kF32), output, spoil_second_example);
+      const auto solve = [&](Output output) {
+        return expected_of_case(line, recipe_of(DType::kF32), static_cast<int>(output.place),
+                                spoil_second_example);
       };
-      const auto dx = solve(0), dw = solve(1);
+      const auto dx = solve(cheri::grad::kDx), dw = solve(cheri::grad::kDw);
       for (size_t i = 0; i < dx.size(); ++i) {
         EXPECT_FALSE(dx[i].is_open);
         EXPECT_EQ(std::isnan(dx[i].value), i / kCount == 1) << i;
@@ -208,11 +209,12 @@ TEST(BlockAuto, TrainsWhereGradientsAreWanted) {
     Path wanting = op.path("auto");
     wanting.run = [](const Call& call) {
       const auto& in = call.inputs;
-      cheri::block_auto({in[0], in[1], in[2], in[3], call.outputs[0]}, true,
-                        {.dilation = call.dims["dilation"],
-                         .context = context_of(call),
-                         .stream = call.stream,
-                         .versions = call.versions});
+      cheri::block_auto(
+          {in[cheri::kX], in[cheri::kW], in[cheri::kW1], in[cheri::kW2], call.outputs[cheri::kOut]}, true,
+          {.dilation = call.dims[cheri::kDilation],
+           .context = context_of(call),
+           .stream = call.stream,
+           .versions = call.versions});
     };
     for (DType dtype : wanting.dtypes) {
       Case which = parse_case("cheri_block/auto/f32/n=2/l=65/c=64/dilation=3/hidden=128");

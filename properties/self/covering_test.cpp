@@ -30,7 +30,7 @@ TEST_P(CoveringEveryOp, EveryPairOfSizesMeets) {
     for (const DimInfo& b : op.dims) {
       if (&a == &b) continue;
       std::set<std::pair<int64_t, int64_t>> met;
-      for (const test::EdgeCase& edge : cases) met.emplace(edge.dims[a.key], edge.dims[b.key]);
+      for (const test::EdgeCase& edge : cases) met.emplace(edge.dims.at(a.key), edge.dims.at(b.key));
       for (int64_t size_a : test::boundary_sizes(a)) {
         for (int64_t size_b : test::boundary_sizes(b)) {
           Dims dims;
@@ -54,8 +54,8 @@ TEST_P(CoveringEveryOp, EverySizeMeetsEveryDtypeAndDenseLayoutsOfEveryKind) {
     std::set<std::tuple<int64_t, DType>> dtypes;
     std::set<std::tuple<int64_t, Layout>> layouts;
     for (const test::EdgeCase& edge : cases) {
-      dtypes.emplace(edge.dims[dim.key], edge.dtype);
-      layouts.emplace(edge.dims[dim.key], edge.layout);
+      dtypes.emplace(edge.dims.at(dim.key), edge.dtype);
+      layouts.emplace(edge.dims.at(dim.key), edge.layout);
     }
     for (int64_t size : test::boundary_sizes(dim)) {
       if (size == 0) continue;
@@ -72,7 +72,7 @@ TEST_P(CoveringEveryOp, EmptyDimensionsAreAmongTheCases) {
   const auto cases = Edges(op, op.path("cpu"), kElements).pairs();
   for (const DimInfo& dim : op.dims) {
     if (dim.min > 0) continue;
-    EXPECT_TRUE(std::ranges::any_of(cases, [&](const auto& edge) { return edge.dims[dim.key] == 0; }))
+    EXPECT_TRUE(std::ranges::any_of(cases, [&](const auto& edge) { return edge.dims.at(dim.key) == 0; }))
         << dim.key;
   }
 }

@@ -4,11 +4,14 @@
 
 #include <set>
 
+#include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/self/support.h"
 
 namespace assay {
 namespace {
 
+using dynamic_conv::kD;
+using dynamic_conv::kOut;
 using test::cpu;
 
 std::vector<Judged> fuzz_all(const Subject& subject, const FuzzOptions& options) {
@@ -89,7 +92,7 @@ TEST(Fuzz, MostlyDrawsWhatThePathServes) {
   Subject subject = production();
   Path picky = *subject.path;
   picky.unsupported = [](const Dims& dims, DType) {
-    return dims["d"] % 2 == 0 ? std::nullopt : std::optional<std::string>("d is odd");
+    return dims[kD] % 2 == 0 ? std::nullopt : std::optional<std::string>("d is odd");
   };
   subject.path = &picky;
   const auto all = fuzz_all(subject, {});
@@ -183,8 +186,8 @@ TEST(Fuzz, ShrinksToTheSimplestReproducer) {
   Path path = registry().op("dynamic_conv").path("cpu");
   path.run = [run = path.run](const Call& call) {
     run(call);
-    if (call.dims["d"] < 5 || call.outputs[0].size() == 0) return;
-    *static_cast<unsigned char*>(call.outputs[0].data) ^= 0xFF;
+    if (call.dims[kD] < 5 || call.outputs[kOut].size() == 0) return;
+    *static_cast<unsigned char*>(call.outputs[kOut].data) ^= 0xFF;
   };
   const Subject subject{&registry().op("dynamic_conv"), &path, &registry().oracle("dynamic_conv")};
   FuzzOptions options;

@@ -123,8 +123,8 @@ TEST_P(Generated, SizesComeInEveryOrder) {
     for (const DimInfo& other : op().dims) {
       if (one.key == other.key || one.min > 1 || other.min > 1) continue;
       if (other.max == 1) continue;  // it only says whether a tensor is present
-      const auto less =
-          std::ranges::count_if(drawn, [&](const Case& c) { return c.dims[one.key] < c.dims[other.key]; });
+      const auto less = std::ranges::count_if(
+          drawn, [&](const Case& c) { return c.dims.at(one.key) < c.dims.at(other.key); });
       EXPECT_GT(less, kCases / 40) << one.key << " < " << other.key;
     }
   }
@@ -147,7 +147,7 @@ TEST_P(Generated, ShrinkingEndsAtTheSimplestCase) {
                   .dtype = path().dtypes.front(),
                   .dims = {}};
     for (const DimInfo& dim : op().dims) {
-      const bool was_drawn_empty = current.value().dims[dim.key] == dim.min;
+      const bool was_drawn_empty = current.value().dims.at(dim.key) == dim.min;
       simplest.dims.set(std::string(dim.key), was_drawn_empty ? dim.min : std::max<int64_t>(dim.min, 1));
     }
     EXPECT_EQ(current.value().to_string(), simplest.to_string());
@@ -166,11 +166,11 @@ TEST(GeneratedCases, AreTheSameEverywhere) {
                   .summary = ""};
   const Op op{.name = "made_up",
               .formula = "",
-              .dims = {{"b", 0, int64_t{1} << 40, {}, ""},
-                       {"t", 0, int64_t{1} << 40, {16, 256}, ""},
-                       {"s", 1, 16, {}, ""}},
-              .inputs = {{"x", "b t", {}, ""}, {"mix", "b t s", DType::kF32, ""}},
-              .outputs = {{"out", "b t s", {}, ""}},
+              .dims = {{{0, "b"}, 0, int64_t{1} << 40, {}, ""},
+                       {{1, "t"}, 0, int64_t{1} << 40, {16, 256}, ""},
+                       {{2, "s"}, 1, 16, {}, ""}},
+              .inputs = {{{0, "x"}, "b t", {}, ""}, {{1, "mix"}, "b t s", DType::kF32, ""}},
+              .outputs = {{{0, "out"}, "b t s", {}, ""}},
               .cost = nullptr,
               .paths = {}};
   const auto drawn = [&](uint64_t seed) { return cases_of(op, path, seed); };

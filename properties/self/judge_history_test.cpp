@@ -9,6 +9,9 @@
 namespace assay {
 namespace {
 
+using dynamic_conv::kK;
+using dynamic_conv::kOut;
+using dynamic_conv::kW;
 using test::expect;
 using test::input;
 using test::judge_path;
@@ -47,7 +50,7 @@ Path tuned(std::vector<Buffer> (*buffers)(const Call&), std::function<void(const
 }
 
 std::vector<Buffer> updated_output(const Call& call) {
-  return {buffer_of("out", Role::kUpdate, call.outputs[0])};
+  return {buffer_of("out", Role::kUpdate, call.outputs[kOut])};
 }
 
 TEST(JudgeHistory, RightPathsPassInEveryState) {
@@ -102,7 +105,7 @@ TEST(JudgeHistory, WhatACallThatWasRefusedLeavesMustNotShow) {
     if (refused > 0) *output(call) += 1;
   });
   const auto why_not = [](const Dims& dims, DType) {
-    return dims["w"] == 7 ? std::optional<std::string>("w=7") : std::nullopt;
+    return dims[kW] == 7 ? std::optional<std::string>("w=7") : std::nullopt;
   };
   path.unsupported = why_not;
   path.run = [&refused, why_not, right = path.run](const Call& call) {
@@ -130,9 +133,9 @@ TEST(JudgeHistory, StaleDerivedTensorsFail) {
   // The first weight is kept by address; its version would tell that it has changed.
   const Path path = spoiled([](const Call& call) {
     const auto kept = call.context->derived().get(
-        "weight", 4, {{reinterpret_cast<uintptr_t>(call.inputs[1].data), nullptr}}, call.stream,
-        [&](void* data) { *static_cast<float*>(data) = *input(call, 1); });
-    if (*static_cast<float*>(kept.data()) != *input(call, 1)) *output(call) += 1;
+        "weight", 4, {{reinterpret_cast<uintptr_t>(call.inputs[kK].data), nullptr}}, call.stream,
+        [&](void* data) { *static_cast<float*>(data) = *input(call, kK); });
+    if (*static_cast<float*>(kept.data()) != *input(call, kK)) *output(call) += 1;
   });
   expect(judge_path(path), VerdictKind::kPass, testing::_);
   expect(judge_path(path, in_state("weights_updated")), VerdictKind::kFail, HasSubstr("in a new context"));
@@ -152,12 +155,12 @@ TEST(JudgeRoles, WrongRolesFail) {
     return judge_path(tuned(buffers, [](const Config&, float* out) { *out += 1; }));
   };
   expect(with_role([](const Call& call) -> std::vector<Buffer> {
-           return {buffer_of("out", Role::kWrite, call.outputs[0])};
+           return {buffer_of("out", Role::kWrite, call.outputs[kOut])};
          }),
          VerdictKind::kFail,
          AllOf(HasSubstr("test_halves"), HasSubstr("declares out write"), HasSubstr("a second run")));
   expect(with_role([](const Call& call) -> std::vector<Buffer> {
-           return {buffer_of("out", Role::kRead, call.outputs[0])};
+           return {buffer_of("out", Role::kRead, call.outputs[kOut])};
          }),
          VerdictKind::kFail, HasSubstr("declares out read, but writes it"));
 }

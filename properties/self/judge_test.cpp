@@ -14,6 +14,10 @@
 namespace assay {
 namespace {
 
+using dynamic_conv::kK;
+using dynamic_conv::kOut;
+using dynamic_conv::kW;
+using dynamic_conv::kX;
 using test::cpu;
 using test::expect;
 using test::input;
@@ -31,7 +35,7 @@ TEST(Judge, PassesTheSpoilerThatSpoilsNothing) {
 
 TEST(JudgeRefusals, UnsupportedHasItsReason) {
   Path path = spoiled([](const Call&) {});
-  path.unsupported = [](const Dims& dims, DType) { return fmt::format("w={} is too long", dims["w"]); };
+  path.unsupported = [](const Dims& dims, DType) { return fmt::format("w={} is too long", dims[kW]); };
   expect(judge_path(path), VerdictKind::kUnsupported, HasSubstr("w=8 is too long"));
   Case wide = small_case();
   wide.dtype = DType::kF64;
@@ -99,13 +103,13 @@ TEST(JudgeErrors, TooLittleMemoryIsSkipped) {
 }
 
 TEST(JudgeInputs, ModifiedInputsFail) {
-  expect(judge_path(spoiled([](const Call& call) { *input(call, 1) += 1; })), VerdictKind::kFail,
+  expect(judge_path(spoiled([](const Call& call) { *input(call, kK) += 1; })), VerdictKind::kFail,
          HasSubstr("input k"));
-  expect(judge_path(spoiled([](const Call& call) { input(call, 0)[-1] = 0; })), VerdictKind::kFail,
+  expect(judge_path(spoiled([](const Call& call) { input(call, kX)[-1] = 0; })), VerdictKind::kFail,
          HasSubstr("input x"));
   Case strided = small_case();
   strided.layout = Layout::kStrided;
-  expect(judge_path(spoiled([](const Call& call) { input(call, 0)[5] = 0; }), strided), VerdictKind::kFail,
+  expect(judge_path(spoiled([](const Call& call) { input(call, kX)[5] = 0; }), strided), VerdictKind::kFail,
          HasSubstr("input x"));
 }
 
@@ -154,8 +158,8 @@ TEST(JudgeElements, WrongElementsFailAndAreNamed) {
   const Verdict verdict = judge_path(spoiled([](const Call& call) { output(call)[17] += 0.001f; }));
   expect(verdict, VerdictKind::kFail, AllOf(HasSubstr("1 of 90"), HasSubstr("out[0, 3, 2]")));
   ASSERT_EQ(verdict.outputs.size(), 1u);
-  EXPECT_EQ(verdict.outputs[0].comparison.wrong, 1);
-  EXPECT_EQ(verdict.outputs[0].comparison.worst->element, 17);
+  EXPECT_EQ(verdict.outputs[kOut].comparison.wrong, 1);
+  EXPECT_EQ(verdict.outputs[kOut].comparison.worst->element, 17);
   expect(judge_path(spoiled([](const Call& call) { output(call)[17] = NAN; })), VerdictKind::kFail,
          HasSubstr("out[0, 3, 2] = nan"));
   expect(judge_path(spoiled([](const Call& call) { output(call)[17] = INFINITY; })), VerdictKind::kFail,

@@ -4,11 +4,13 @@
 // is seen by some state.
 #include <map>
 
+#include "kernels/cheri/cheri.h"
 #include "properties/self/spoiled.h"
 
 namespace assay {
 namespace {
 
+using dynamic_conv::kK;
 using test::cpu;
 using test::expect;
 using test::input;
@@ -24,12 +26,12 @@ TEST(KeptWeights, AreUsedAgain) {
   int made = 0;
   const Path path = spoiled([&](const Call& call) {
     ASSERT_EQ(call.versions.size(), 2u) << "another seed is needed: every fourth has no versions";
-    const DerivedTensors::Source k{call.versions[1], call.inputs[1].data};
+    const DerivedTensors::Source k{call.versions[kK], call.inputs[kK].data};
     const auto kept = call.context->derived().get("k", 4, {k}, call.stream, [&](void* data) {
       if (call.context == watched) ++made;
-      *static_cast<float*>(data) = *input(call, 1);
+      *static_cast<float*>(data) = *input(call, kK);
     });
-    if (*static_cast<float*>(kept.data()) != *input(call, 1)) *output(call) += 1;
+    if (*static_cast<float*>(kept.data()) != *input(call, kK)) *output(call) += 1;
   });
   const std::map<std::string_view, int> expected{{"first_call", 1},
                                                  {"warm", 1},
@@ -67,7 +69,7 @@ TEST(KeptWeights, AreUsedByTheCheriBlock) {
     return problem.outputs();
   };
   const TensorBytes before = outputs();
-  for (size_t weight : {2u, 3u}) {
+  for (Input weight : {cheri::kW1, cheri::kW2}) {
     *const_cast<float*>(call.inputs[weight].as<float>()) += 1;
     EXPECT_EQ(outputs(), before) << "made again for an old version";
     call.versions[weight] = new_version();

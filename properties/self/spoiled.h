@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/judge.h"
 #include "properties/self/support.h"
 
@@ -46,10 +47,10 @@ inline Oracle loose_oracle(double factor) {
 }
 
 inline float* output(const Call& call) {
-  return call.outputs[0].as<float>();
+  return call.outputs[dynamic_conv::kOut].as<float>();
 }
-inline float* input(const Call& call, size_t i) {
-  return const_cast<float*>(call.inputs[i].as<float>());
+inline float* input(const Call& call, Input which) {
+  return const_cast<float*>(call.inputs[which].as<float>());
 }
 
 inline void expect(const Verdict& verdict, VerdictKind kind, const testing::Matcher<std::string>& reason) {

@@ -21,7 +21,7 @@ constexpr double kLittle = 0.98 * 0x1p-24;  // less than half a unit of 1
 
 // right is as large as its one channel of xn. out is the first channel of hidden; eps makes its
 // norm linear.
-void set_right_and_out(Input input, int64_t e, int64_t channels, float& value) {
+void set_right_and_out(size_t input, int64_t e, int64_t channels, float& value) {
   if (input == kMask || input == kToOutNormWeight) value = 1;
   if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias) value = 0;
   if (input == kRightProj) value = e == 0 ? 1 : 0;
@@ -33,7 +33,7 @@ void set_right_and_out(Input input, int64_t e, int64_t channels, float& value) {
 // weights do.
 TEST(TriMulOracle, BoundsDifferencesFromAFarValue) {
   constexpr int64_t kChannels = 129;
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
     set_right_and_out(input, e, kChannels, value);
     if (input == kX) {
@@ -53,7 +53,7 @@ TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
   SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
     set_right_and_out(input, e, kChannels, value);
     if (input == kX) {
@@ -71,7 +71,7 @@ TEST(TriMulOracle, BoundsBiasesThatAbsorbXn) {
 // weight 0, of hidden, of the last sum.
 TEST(TriMulOracle, BoundsProjectionsOfLittleTerms) {
   constexpr int64_t kChannels = 128;
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
     set_right_and_out(input, e, kChannels, value);
     if (input == kNormWeight) value = c == kChannels - 2 ? 1e-3f : 0;
@@ -86,7 +86,7 @@ TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
   SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4, kNodes = 768;
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     set_right_and_out(input, e, kChannels, value);
     if (input == kMask && e > 0 && e < kNodes) value = static_cast<float>(kLittle);
     if (input == kNormWeight) value = 1e-3f;
@@ -97,7 +97,7 @@ TEST(TriMulOracle, BoundsHiddenOfLittleTerms) {
 }
 TEST(TriMulOracle, BoundsLastSumsOfLittleTerms) {
   for (const int64_t h : {128, 1024}) {
-    const auto change = [h](Input input, int64_t e, float& value) {
+    const auto change = [h](size_t input, int64_t e, float& value) {
       if (input == kToOutNormWeight || input == kOutGate) value = 0;
       if (input == kToOutNormBias) value = 1;
       if (input == kToOut) value = e % h == 0 ? 1 : static_cast<float>(kLittle);
@@ -109,7 +109,7 @@ TEST(TriMulOracle, BoundsLastSumsOfLittleTerms) {
 // All values of xn except two are below half of 2^-149 and have the signs of the weights.
 TEST(TriMulOracle, BoundsUnderflowOfXn) {
   constexpr int64_t kChannels = 34;
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
     set_right_and_out(input, e, kChannels, value);
     if (input == kX) {
@@ -128,7 +128,7 @@ TEST(TriMulOracle, BoundsUnderflowOfGates) {
   SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     const int64_t c = e % kChannels;
     set_right_and_out(input, e, kChannels, value);
     if (input == kNormWeight) value = c == 1 ? 0 : 1e-4f;
@@ -146,7 +146,7 @@ TEST(TriMulOracle, BoundsUnderflowOfFactorsAndProducts) {
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 2;
   for (const bool is_product : {false, true}) {
-    const auto change = [is_product](Input input, int64_t e, float& value) {
+    const auto change = [is_product](size_t input, int64_t e, float& value) {
       set_right_and_out(input, e, kChannels, value);
       if (input == kNormWeight) value = 1e-4f;
       if (input == kNormBias) value = 1;

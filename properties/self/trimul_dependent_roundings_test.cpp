@@ -27,7 +27,7 @@ Case sized(int64_t n, int64_t c, int64_t h) {
 }
 
 // Gates of left and right are 1/2. Pairs of weights are opposite numbers of the format.
-void set_weights(Input input, int64_t e, float& value) {
+void set_weights(size_t input, int64_t e, float& value) {
   const CounterRandom random(1, input);
   if (input == kLeftProj || input == kRightProj)
     value =
@@ -39,7 +39,7 @@ void set_weights(Input input, int64_t e, float& value) {
 void expect_bounded(Factor factor, DType between, const Case& which, const Change& change,
                     Sums sums = Sums::kExact) {
   const Recipe recipe = recipe_of(factor, between);
-  const int64_t row = which.dims["n"] * which.dims["c"];
+  const int64_t row = which.dims[kN] * which.dims[kC];
   const Comparison c = compare_loop(recipe, recipe, which, change, row, sums);
   EXPECT_EQ(c.wrong, 0) << recipe.to_string() << ": " << c.max_error_over_bound;
 }
@@ -48,7 +48,7 @@ void expect_bounded(Factor factor, DType between, const Case& which, const Chang
 TEST(TriMulOracle, BoundsValuesCloserThanAUnit) {
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   for (float spread : {1e-7f, 1e-5f, 1e-3f, 0.1f}) {
-    const auto change = [spread](Input input, int64_t e, float& value) {
+    const auto change = [spread](size_t input, int64_t e, float& value) {
       const CounterRandom random(1, input);
       set_weights(input, e, value);
       if (input == kNormWeight) value = spread;
@@ -65,7 +65,7 @@ TEST(TriMulOracle, BoundsValuesCloserThanAUnit) {
 // units. Channels of a kind round alike, and the gate of the output adds up their errors.
 TEST(TriMulOracle, BoundsChannelsCloserThanAUnit) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
-    const auto change = [seed](Input input, int64_t e, float& value) {
+    const auto change = [seed](size_t input, int64_t e, float& value) {
       const CounterRandom random(seed, 99);
       if (input == kNormWeight) value = 1e-6f;
       if (input == kNormBias)
@@ -84,7 +84,7 @@ TEST(TriMulOracle, BoundsChannelsCloserThanAUnit) {
 // Each addition loses up to a unit of the sum, toward zero. The first weight is large, the others
 // take little from it. z is its bias.
 TEST(TriMulOracle, BoundsTruncatedSums) {
-  const auto last = [](Input input, int64_t e, float& value) {
+  const auto last = [](size_t input, int64_t e, float& value) {
     if (input == kToOutNormWeight || input == kOutGate) value = 0;
     if (input == kToOutNormBias) value = 1;
     if (input == kToOut)
@@ -97,7 +97,7 @@ TEST(TriMulOracle, BoundsTruncatedSums) {
 // ones leave 0.05 of that.
 TEST(TriMulOracle, BoundsProjectionsThatAreTruncated) {
   for (const int64_t channels : {64, 384, 768}) {
-    const auto change = [channels](Input input, int64_t e, float& value) {
+    const auto change = [channels](size_t input, int64_t e, float& value) {
       const int64_t h = e / channels, c = e % channels;
       const float sign = h % 4 < 2 ? 1.0f : -1.0f, first = sign * (0.13f + 3e-4f * static_cast<float>(h));
       if (input == kNormWeight) value = 1e-4f;
@@ -122,7 +122,7 @@ TEST(TriMulOracle, BoundsProjectionsThatAreTruncated) {
 // equal weights, so it is nothing but the error of the mean.
 TEST(TriMulOracle, BoundsMeansWhoseSumsRoundAlike) {
   const int64_t channels = 384;
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     const int64_t h = e / channels, c = e % channels;
     const double uniform = CounterRandom(1, input).uniform(static_cast<uint64_t>(e));
     if (input == kX) value = c == 0 ? 1.3e-4f : static_cast<float>(std::floor(64 + 192 * uniform)) / 256;
@@ -143,7 +143,7 @@ TEST(TriMulOracle, BoundsMeansWhoseSumsRoundAlike) {
 TEST(TriMulOracle, BoundsProjectionsThatAreTruncatedFromEdgeToEdge) {
   for (const int64_t nodes : {8, 32}) {
     const int64_t channels = 384;
-    const auto change = [&](Input input, int64_t e, float& value) {
+    const auto change = [&](size_t input, int64_t e, float& value) {
       const int64_t h = e / channels, c = e % channels;
       const auto uniform = static_cast<float>(CounterRandom(1, input).uniform(static_cast<uint64_t>(e)));
       const float normal = std::sqrt(static_cast<float>(channels) / 2);
@@ -171,7 +171,7 @@ TEST(TriMulOracle, BoundsProjectionsThatAreTruncatedFromEdgeToEdge) {
 // is the product of two such errors.
 TEST(TriMulOracle, BoundsProductsOfErrorsOfWeights) {
   const int64_t channels = 64;
-  const auto change = [&](Input input, int64_t e, float& value) {
+  const auto change = [&](size_t input, int64_t e, float& value) {
     const int64_t h = e / channels, pair = e % channels / 2;
     if (input == kNormWeight) value = 0;
     if (input == kNormBias) value = 1;
@@ -194,7 +194,7 @@ TEST(TriMulOracle, BoundsProductsOfErrorsOfWeights) {
 TEST(TriMulOracle, BoundsErrorsOfWeightsTimesThoseOfTheOtherSide) {
   const int64_t channels = 24, half = channels / 2;
   for (const bool is_left : {true, false}) {
-    const auto change = [&](Input input, int64_t e, float& value) {
+    const auto change = [&](size_t input, int64_t e, float& value) {
       const int64_t h = e / channels, c = e % channels;
       const auto uniform = [&](int64_t i) {
         return CounterRandom(1, input).uniform(static_cast<uint64_t>(i));
@@ -234,7 +234,7 @@ TEST(TriMulOracle, BoundsProjectionsOfSortedTerms) {
   for (const Sorted& of : {Sorted{Factor::kStored, Sums::kRounded, 16384, 1e-4f},
                            Sorted{Factor::kTF32x3, Sums::kTruncated, 768, 1e-4f},
                            Sorted{Factor::kTF32x3, Sums::kTruncated, 4096, 1}}) {
-    const auto change = [&](Input input, int64_t e, float& value) {
+    const auto change = [&](size_t input, int64_t e, float& value) {
       const int64_t c = e % of.channels, half = of.channels / 2;
       const auto pair = static_cast<uint64_t>(e / of.channels * half + c % half);
       const double uniform = CounterRandom(3, input).uniform(pair);
@@ -260,7 +260,7 @@ TEST(TriMulOracle, BoundsTruncatedSumsOfSortedTerms) {
   which.dims = {{"b", 1}, {"n", 256}, {"c", 16}, {"h", 8}, {"mask", 1}};
   for (Factor factor : {Factor::kTF32x3, Factor::kStored}) {
     const auto bounds_of_row = [&](const std::function<float(int64_t)>& sign) {
-      const auto change = [&](Input input, int64_t e, float& value) {
+      const auto change = [&](size_t input, int64_t e, float& value) {
         if (input == kNormWeight) value *= 0.05f;
         if (input == kMask) value = e >= 256 ? 1 : sign(e);
       };
@@ -289,7 +289,7 @@ struct Bounds {
   double diagonal = 0, others = 0;
 };
 Bounds bounds_of(const Case& which, const Change& change) {
-  const int64_t n = which.dims["n"], c = which.dims["c"];
+  const int64_t n = which.dims[kN], c = which.dims[kC];
   const auto expected = expected_of(changed(which, change), recipe_of(Factor::kBF16, DType::kBF16), n * c);
   Bounds bounds;
   for (size_t e = 0; e < expected.size(); ++e) {
@@ -305,7 +305,7 @@ Bounds bounds_of(const Case& which, const Change& change) {
 // If left and right have the same weights, they are equal on the diagonal and rounded alike.
 TEST(TriMulOracle, BoundsSidesThatAreEqual) {
   const auto sides = [](bool is_equal) {
-    return [is_equal](Input input, int64_t e, float& value) {
+    return [is_equal](size_t input, int64_t e, float& value) {
       const bool is_right = input == kRightProj || input == kRightGate;
       if (!is_right && input != kLeftProj && input != kLeftGate) return;
       const bool is_gate = input == kLeftGate || input == kRightGate;
@@ -322,7 +322,7 @@ TEST(TriMulOracle, BoundsSidesThatAreEqual) {
 TEST(TriMulOracle, BoundsWeightsCloserThanAUnit) {
   for (bool is_last : {false, true}) {
     const auto weights = [is_last](double spread) {
-      return [is_last, spread](Input input, int64_t e, float& value) {
+      return [is_last, spread](size_t input, int64_t e, float& value) {
         const CounterRandom random(2, input);
         if (input == kNormBias) value = 1;
         if (input < kLeftProj || input == kToOutNormWeight || input == kToOutNormBias) return;
@@ -340,7 +340,7 @@ TEST(TriMulOracle, BoundsWeightsCloserThanAUnit) {
 
 TEST(TriMulOracle, BoundsLastWeightsThatAreThoseOfAProjection) {
   const auto weights = [](bool is_equal) {
-    return [is_equal](Input input, int64_t e, float& value) {
+    return [is_equal](size_t input, int64_t e, float& value) {
       if (input != kLeftProj && input != kToOut) return;
       value = static_cast<float>(CounterRandom(2, 0).normal(static_cast<uint64_t>(e)));
       if (input == kToOut && !is_equal) value *= 1 + 0x1p-20f;
@@ -353,7 +353,7 @@ TEST(TriMulOracle, BoundsLastWeightsThatAreThoseOfAProjection) {
 // z is its gate, which is within e^-16 of 1. Storing it in bf16 is nearly exact, not wrong by half
 // a unit.
 TEST(TriMulOracle, KnowsGatesNearOne) {
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     if (input == kNormWeight) value *= 1e-3f;
     if (input == kNormBias) value = 1;
     if (input == kOutGate)
@@ -374,7 +374,7 @@ TEST(TriMulOracle, KnowsGatesNearOne) {
 TEST(TriMulOracle, BoundsFewErrorsByNoMoreThanTwiceTheNoise) {
   double closest = 0;
   for (int64_t n : {1, 2}) {
-    const Problem problem = changed(sized(n, 16, 15), [](Input, int64_t, float&) {});
+    const Problem problem = changed(sized(n, 16, 15), [](size_t, int64_t, float&) {});
     for (const Expected& e : expected_of(problem, recipe_of(Factor::kBF16, DType::kBF16))) {
       EXPECT_LE(e.bound, 2 * e.noise) << n;
       closest = std::max(closest, e.bound / e.noise);

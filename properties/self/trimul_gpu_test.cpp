@@ -44,7 +44,7 @@ TEST_F(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
       const Case which = problem_of(path, 1, n, c, h);
       const Verdict verdict = judge_path(op.path(path), which, nullptr, device());
       ASSERT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
-      EXPECT_LE(verdict.outputs[0].comparison.rel_l2().value(), 2e-6) << which.to_string();
+      EXPECT_LE(verdict.outputs[kOut].comparison.rel_l2().value(), 2e-6) << which.to_string();
     };
     for (const int64_t c : {128, 384, 768}) {
       for (const int64_t h : {128, 256}) expect_exact(64, c, h);
@@ -113,14 +113,14 @@ void expect_pass_on_changed(Device& device, const Case& which, const Change& cha
 // With a bias of 6, sums over 1024 k exceed unscaled f16. With a mean of 10000 standard deviations
 // nothing is left of E[x^2] - E[x]^2 in f32.
 TEST_F(TriMulOnTheGpu, PassesOnLargeBiasesAndFarMeans) {
-  const auto normal = [](Input input, int64_t e) {
+  const auto normal = [](size_t input, int64_t e) {
     return static_cast<float>(CounterRandom(1, input).normal(static_cast<uint64_t>(e)));
   };
-  const auto biased = [&](Input input, int64_t e, float& value) {
+  const auto biased = [&](size_t input, int64_t e, float& value) {
     if (input == kNormWeight) value = 1 + 0.1F * normal(input, e);
     if (input == kNormBias) value = 6 + 0.1F * normal(input, e);
   };
-  const auto offset = [&](Input input, int64_t e, float& value) {
+  const auto offset = [&](size_t input, int64_t e, float& value) {
     if (input == kX) value = 10000 + normal(input, e);
   };
   expect_pass_on_changed(device(), problem_of("cuda.f16", 1, 1024, 128, 128), biased);

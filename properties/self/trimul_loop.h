@@ -49,10 +49,10 @@ enum class Sums : uint8_t { kExact, kRounded, kTruncated };
 class Loop {
  public:
   Loop(const Dims& dims, std::vector<ConstTensorView> inputs, const Recipe& recipe, Sums sums = Sums::kExact)
-      : b_(dims["b"]),
-        n_(dims["n"]),
-        c_(dims["c"]),
-        h_(dims["h"]),
+      : b_(dims[kB]),
+        n_(dims[kN]),
+        c_(dims[kC]),
+        h_(dims[kH]),
         sums_(sums),
         is_split_(recipe.factor == Factor::kTF32x3) {
     bits_ = recipe.factor == Factor::kBF16 ? 8 : is_split_ || recipe.factor == Factor::kStored ? 24 : 11;
@@ -62,7 +62,7 @@ class Loop {
     for (Input weight : {kLeftProj, kRightProj, kLeftGate, kRightGate, kOutGate, kToOut}) {
       for (double& value : inputs_[weight]) value = round_to(bits_, value);
     }
-    if (dims["mask"] == 0) inputs_[kMask].assign(static_cast<size_t>(b_ * n_ * n_), 1);
+    if (dims[kM] == 0) inputs_[kMask].assign(static_cast<size_t>(b_ * n_ * n_), 1);
   }
 
   // At most the first `count` elements.
@@ -196,7 +196,7 @@ inline Case problem_of(int64_t n, uint64_t seed) {
 }
 
 // Changes element number e of an input.
-using Change = std::function<void(Input, int64_t e, float&)>;
+using Change = std::function<void(size_t, int64_t e, float&)>;
 
 inline Problem changed(const Case& which, const Change& change) {
   const Op& op = registry().op("trimul");
@@ -206,7 +206,7 @@ inline Problem changed(const Case& which, const Change& change) {
   for (size_t input = 0; change && input < inputs.size(); ++input) {
     auto* const values = reinterpret_cast<float*>(inputs[input].data());
     const auto count = static_cast<int64_t>(inputs[input].size() / sizeof(float));
-    for (int64_t e = 0; e < count; ++e) change(static_cast<Input>(input), e, values[e]);
+    for (int64_t e = 0; e < count; ++e) change(input, e, values[e]);
   }
   problem.set_inputs(inputs);
   return problem;
@@ -219,7 +219,7 @@ inline std::vector<Expected> expected_of(const Problem& problem, const Recipe& r
   question.recipe = recipe;
   const Dims& dims = problem.which().dims;
   std::vector<int64_t> elements(
-      static_cast<size_t>(std::min(count, dims["b"] * dims["n"] * dims["n"] * dims["c"])));
+      static_cast<size_t>(std::min(count, dims[kB] * dims[kN] * dims[kN] * dims[kC])));
   std::iota(elements.begin(), elements.end(), 0);
   std::vector<Expected> expected(elements.size());
   registry().oracle("trimul").solve(question, 0)(elements, expected);
@@ -252,13 +252,13 @@ inline double sign_of(int64_t i) {
 // The CPU path, and a loop of sums in f32.
 inline void expect_bounded(const Case& which, const Change& change) {
   const Recipe recipe = recipe_of(Factor::kStored, DType::kF32);
-  const int64_t count = 2 * which.dims["c"];
+  const int64_t count = 2 * which.dims[kC];
   const Comparison of_loop = compare_loop(recipe, recipe, which, change, count, Sums::kRounded);
   EXPECT_EQ(of_loop.wrong, 0) << "loop: " << of_loop.max_error_over_bound;
   Problem problem = changed(which, change);
   problem.run();
   const TensorBytes outputs = problem.outputs();
-  const auto* got = reinterpret_cast<const float*>(outputs[0].data());
+  const auto* got = reinterpret_cast<const float*>(outputs[kOut].data());
   const std::vector<Expected> expected = expected_of(problem, recipe, count);
   Comparison of_path;
   for (size_t i = 0; i < expected.size(); ++i)
@@ -273,7 +273,7 @@ struct Sparse {
   Change change;  // applied to 0, or to 1 in the mask and in weights of norms
   Case sized() const { return test::sized(n, c, h); }
   Change all() const {
-    return [change = change](Input input, int64_t e, float& value) {
+    return [change = change](size_t input, int64_t e, float& value) {
       value = input == kMask || input == kNormWeight || input == kToOutNormWeight ? 1 : 0;
       change(input, e, value);
     };

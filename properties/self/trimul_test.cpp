@@ -60,10 +60,10 @@ TEST(TriMulOracle, BoundsFactorsThatAreSubnormal) {
       const Comparison c = compare_loop(recipe, recipe, problem_of(8, 0), change);
       EXPECT_EQ(c.wrong, 0) << recipe.to_string() << ": " << c.max_error_over_bound;
     };
-    expect_bounded([](Input input, int64_t, float& value) {
+    expect_bounded([](size_t input, int64_t, float& value) {
       if (input == kToOut) value *= 0x1p-131f;
     });
-    expect_bounded([](Input input, int64_t, float& value) {
+    expect_bounded([](size_t input, int64_t, float& value) {
       if (input == kToOutNormWeight || input == kToOutNormBias) value *= 0x1p-131f;
       if (input == kToOut) value *= 0x1p100f;
     });
@@ -75,7 +75,7 @@ TEST(TriMulOracle, BoundsWhatRoundsAlikeAtAllEdges) {
   const Recipe recipe = recipe_of(Factor::kTF32, DType::kF32);
   Case which = problem_of(140, 1);
   which.dims = {{"b", 1}, {"n", 140}, {"c", 16}, {"h", 4}, {"mask", 0}};
-  const auto change = [](Input input, int64_t e, float& value) {
+  const auto change = [](size_t input, int64_t e, float& value) {
     const CounterRandom random(1, input);
     const auto pair = static_cast<uint64_t>(e / 2);
     if (input == kLeftProj || input == kRightProj)
@@ -96,7 +96,7 @@ TEST(TriMulOracle, BoundsDoNotDependOnMaskedEdges) {
        {recipe_of(Factor::kStored, DType::kF32), recipe_of(Factor::kBF16, DType::kBF16)}) {
     const Case which = problem_of(16, 0);
     const auto padded = [&](bool is_equal) {
-      const auto change = [is_equal](Input input, int64_t e, float& value) {
+      const auto change = [is_equal](size_t input, int64_t e, float& value) {
         const int64_t edge = input == kX ? e / 32 : e;
         if (edge % 16 < 6) return;
         if (input == kMask) value = 0;
@@ -117,7 +117,7 @@ TEST(TriMulOracle, BoundsDoNotDependOnMasksOfOtherBatches) {
   Case which = problem_of(8, 0);
   which.dims = {{"b", 2}, {"n", 8}, {"c", 32}, {"h", 32}, {"mask", 1}};
   const auto second_batch = [&](float factor) {
-    const auto change = [factor](Input input, int64_t e, float& value) {
+    const auto change = [factor](size_t input, int64_t e, float& value) {
       if (input == kMask && e < 8 * 8) value *= factor;
     };
     std::vector<Expected> all = expected_of(changed(which, change), recipe_of(Factor::kF16, DType::kF16));
@@ -161,7 +161,7 @@ TEST(TriMulOracle, BoundsAlikeWeightsOfLargeProblems) {
   SLOW;
   for (const Factor factor : {Factor::kBF16, Factor::kF16, Factor::kTF32}) {
     const double unit = factor == Factor::kBF16 ? 0x1p-7 : 0x1p-10;
-    const auto change = [unit](Input input, int64_t e, float& value) {
+    const auto change = [unit](size_t input, int64_t e, float& value) {
       const double sign = e % 2 == 0 ? 1 : -1;
       if (input == kLeftGate || input == kRightGate || input == kOutGate || input == kToOutNormBias)
         value = 0;
@@ -193,7 +193,7 @@ template <Factor kFactor, DType kBetween>
 Path stand_in() {
   Path path = registry().op("trimul").path("cpu");
   path.recipe = [](const Dims&, DType) { return recipe_of(kFactor, kBetween); };
-  path.unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims["c"], dims["h"]); };
+  path.unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); };
   path.tunables = {};
   path.run = assay::test::untuned(path.run);
   return path;
@@ -218,7 +218,7 @@ void expect_shares_to_add_up() {
   const Verdict verdict = judge(subject_of(path), problem, {.shares = true});
   ASSERT_EQ(verdict.outputs.size(), 1U) << verdict.reason;
   double shared_bound = 0, shared_variance = 0;
-  for (const Share& share : verdict.outputs[0].shares) {
+  for (const Share& share : verdict.outputs[kOut].shares) {
     const double share_variance = share.rms * share.rms;
     const bool is_nothing = share.stage == name_of(Stage::kHiddenStorage) && kBetween == DType::kF32;
     EXPECT_EQ(share_variance <= variance / 0x1p40, is_nothing) << share.stage << recipe.to_string();
@@ -254,7 +254,7 @@ void expect_right() {
   Path path = stand_in<kFactor, kBetween>();
   path.run = [](const Call& call) {
     const std::vector<double> out = Loop(call.dims, call.inputs, recipe_of(kFactor, kBetween), kSums).out();
-    const TensorView& to = call.outputs[0];
+    const TensorView& to = call.outputs[kOut];
     for (int64_t e = 0; e < to.size(); ++e)
       to.as<float>()[offset_of(index_of(e, to.shape), to.strides)] =
           static_cast<float>(out[static_cast<size_t>(e)]);
@@ -343,7 +343,7 @@ TEST(TriMulOracle, RejectsLostRowsOfLargeProblems) {
   Path wrong = right;
   wrong.run = [&](const Call& call) {
     right.run(call);
-    const TensorView& to = call.outputs[0];
+    const TensorView& to = call.outputs[kOut];
     for (int64_t e = 94 * 48 * 128; e < 95 * 48 * 128; ++e)
       to.as<float>()[offset_of(index_of(e, to.shape), to.strides)] = 0;
   };
@@ -373,7 +373,7 @@ TEST(TriMulOracle, RejectsLostBlocksOfLargeProblems) {
     Path wrong = right;
     wrong.run = [&](const Call& call) {
       right.run(call);
-      const TensorView& to = call.outputs[0];
+      const TensorView& to = call.outputs[kOut];
       for (int64_t i = n / 2; i < n * 3 / 4; ++i) {
         for (int64_t e = (i * n + n / 2) * 128; e < (i * n + n * 3 / 4) * 128; ++e)
           to.as<float>()[offset_of(index_of(e, to.shape), to.strides)] = 0;

@@ -42,7 +42,7 @@ float about_half_of_the_smallest(int64_t c) {
 // left is 1.008 * 2^-137, which is 2^-136 as a factor. right is what xn lost.
 TEST(TriMulOracle, BoundsProductsOfUnderflowOfBothSides) {
   for (const int64_t n : {1, 4}) {
-    const Sparse problem{n, 257, 64, [](Input input, int64_t e, float& value) {
+    const Sparse problem{n, 257, 64, [](size_t input, int64_t e, float& value) {
                            const int64_t c = e % 257;
                            if (input == kX) value = c == 0 ? 0 : static_cast<float>(sign_of(c));
                            if (input == kNormWeight) value = about_half_of_the_smallest(c);
@@ -60,7 +60,7 @@ TEST(TriMulOracle, BoundsProductsOfUnderflowOfBothSides) {
 // y is what left lost, and its gate is what xn lost.
 TEST(TriMulOracle, BoundsProductsOfUnderflowAndTheGatesError) {
   constexpr int64_t kChannels = 769, kHiddenChannels = 8;
-  const Sparse problem{1, kChannels, kHiddenChannels, [](Input input, int64_t e, float& value) {
+  const Sparse problem{1, kChannels, kHiddenChannels, [](size_t input, int64_t e, float& value) {
                          const int64_t c = e % kChannels;
                          if (input == kX) value = c == 0 ? 0 : static_cast<float>(sign_of(c));
                          if (input == kNormWeight) value = about_half_of_the_smallest(c);
@@ -85,7 +85,7 @@ TEST(TriMulOracle, BoundsProductsOfUnderflowAndTheGatesError) {
 // p is 0, but not after the losses of xn. What a path gets for p is no factor.
 TEST(TriMulOracle, BoundsUnderflowWherePCancels) {
   constexpr int64_t kParts = 64, kChannels = 4 * kParts + 2;
-  const Sparse problem{1, kChannels, 64, [](Input input, int64_t e, float& value) {
+  const Sparse problem{1, kChannels, 64, [](size_t input, int64_t e, float& value) {
                          const int64_t c = e % kChannels;
                          const bool is_last = c >= kChannels - 2, is_fourth = c % 4 == 3;
                          if (input == kX) value = is_last ? (c == kChannels - 1 ? 1 : -1) : 0;
@@ -106,7 +106,7 @@ TEST(TriMulOracle, BoundsUnderflowWherePCancels) {
 // The mean of a row and its normalised deviations underflow before they meet large weights.
 TEST(TriMulOracle, BoundsUnderflowBeforeTheWeightsOfTheNorms) {
   for (const float first : {0.0f, -0x1p-149f}) {
-    const auto change = [first](Input input, int64_t e, float& value) {
+    const auto change = [first](size_t input, int64_t e, float& value) {
       if (input == kX) value = e % 2 == 0 ? first : 0x1p-149f;
       if (input == kNormWeight) value = 0x1p120f;
       if ((input == kLeftProj || input == kRightProj) && e == 0) value = 0x1p20f;
@@ -117,7 +117,7 @@ TEST(TriMulOracle, BoundsUnderflowBeforeTheWeightsOfTheNorms) {
     expect_loop_bounded(Factor::kTF32, problem);
   }
   for (const int64_t h : {64, 256, 1000}) {
-    const Sparse problem{1, 2, h, [h](Input input, int64_t e, float& value) {
+    const Sparse problem{1, 2, h, [h](size_t input, int64_t e, float& value) {
                            if (input == kNormWeight) value = 0;
                            if (input == kNormBias) value = 1;
                            if (input == kLeftProj && e == 0) value = 0.4f * static_cast<float>(h) * 0x1p-100f;
@@ -132,7 +132,7 @@ TEST(TriMulOracle, BoundsUnderflowBeforeTheWeightsOfTheNorms) {
 // y is large, z is below half of 2^-149, and a sigmoid is hardly above 2^-126.
 TEST(TriMulOracle, BoundsUnderflowOfZ) {
   for (const bool is_edge : {false, true}) {
-    const Sparse problem{1, 1, 1, [is_edge](Input input, int64_t, float& value) {
+    const Sparse problem{1, 1, 1, [is_edge](size_t input, int64_t, float& value) {
                            if (input == kNormWeight || input == kToOutNormWeight) value = 0;
                            if (input == kNormBias) value = 1;
                            if (input == kOutGate) value = is_edge ? -87.3365f : -40;
@@ -155,7 +155,7 @@ TEST(TriMulOracle, BoundsSigmasThatGrow) {
        {Setting{8, 128, 60, 1.51}, {8, 128, 60, 0.51}, {32, 32, 4, 0.51}}) {
     for (const double judged : {-1.0, -0.2, 0.05, 0.5, 1.0}) {
       const double one = std::sqrt(static_cast<double>(h) * kEpsilon / squares);
-      const auto change = [=](Input input, int64_t e, float& value) {
+      const auto change = [=](size_t input, int64_t e, float& value) {
         if (input == kMask) value = e / n == 1 ? 0x1p-61f : 1;
         if (input == kNormWeight) value = 0;
         if (input == kNormBias || input == kToOutNormWeight) value = 1;
@@ -182,7 +182,7 @@ TEST(TriMulOracle, BoundsRoundingsOfWhatIsWrongAlready) {
   const double many = kChannels - 2, gate = rounded(8, 2 * 0.0039 / many * 0x1p100) * 0x1p33;
   const double rest = 4 * 0x1p-9 + 2.5e-7 - gate * 0x1p-133 * many;
   const double first = rounded(8, rest), second = rounded(8, (rest - first) * 0x1p9);
-  const auto change = [&](Input input, int64_t e, float& value) {
+  const auto change = [&](size_t input, int64_t e, float& value) {
     if (input == kNormWeight || input == kToOutNormWeight) value = 0;
     if (input == kNormBias) {
       const double part = 0.5 + 0x1p-15 + 0x1p-8 * static_cast<double>((e - 2) % 256) / 256;
@@ -201,8 +201,8 @@ TEST(TriMulOracle, BoundsRoundingsOfWhatIsWrongAlready) {
 
 // A value may exceed the range of f32 on the way to a result within it, or as a factor.
 TEST(TriMulOracle, IsOpenWhereWhatIsBetweenMayOverflow) {
-  const auto is_open = [](Factor factor, Input large, float by) {
-    const Sparse problem{1, 1, 2, [=](Input input, int64_t e, float& value) {
+  const auto is_open = [](Factor factor, size_t large, float by) {
+    const Sparse problem{1, 1, 2, [=](size_t input, int64_t e, float& value) {
                            if (input == kNormBias) value = 1;
                            if (input == kNormWeight) value = 0;
                            if (input == kLeftProj || input == kRightProj) value = e == 0 ? 0x1p-100f : 0;
@@ -218,7 +218,7 @@ TEST(TriMulOracle, IsOpenWhereWhatIsBetweenMayOverflow) {
     EXPECT_FALSE(is_open(factor, kLeftProj, 1e25f)) << name_of(factor);
   }
   const float most = std::numeric_limits<float>::max();
-  for (const Input input : {kLeftProj, kRightProj, kLeftGate, kRightGate, kOutGate, kToOut}) {
+  for (const size_t input : {kLeftProj, kRightProj, kLeftGate, kRightGate, kOutGate, kToOut}) {
     EXPECT_TRUE(is_open(Factor::kTF32, input, most)) << input;
     EXPECT_TRUE(is_open(Factor::kTF32x3, input, most)) << input;
     EXPECT_TRUE(is_open(Factor::kBF16, input, 3.4e38f)) << input;
@@ -227,7 +227,7 @@ TEST(TriMulOracle, IsOpenWhereWhatIsBetweenMayOverflow) {
 
 TEST(TriMulOracle, IsOpenWhereErrorsOrTheBiasOverflow) {
   // d/sigma * weight is 3.7e38.
-  const Sparse first_norm{1, 16, 2, [](Input input, int64_t e, float& value) {
+  const Sparse first_norm{1, 16, 2, [](size_t input, int64_t e, float& value) {
                             if (input == kX) value = e == 0 ? 1 : 0;
                             if (input == kNormWeight) value = e == 0 ? 0.95e38f : 0;
                             if (input == kNormBias) value = e == 0 ? -3.3e38f : 0;
@@ -235,7 +235,7 @@ TEST(TriMulOracle, IsOpenWhereErrorsOrTheBiasOverflow) {
                             if (input == kToOut) value = e % 2 == 0 ? 1 : 0;
                           }};
   // p is 0, and -2^116 with rounded weights.
-  const Sparse left{1, 4, 2, [](Input input, int64_t e, float& value) {
+  const Sparse left{1, 4, 2, [](size_t input, int64_t e, float& value) {
                       if (input == kMask) value = 1e6f;
                       if (input == kNormWeight) value = 0;
                       if (input == kNormBias) value = 1;

@@ -84,13 +84,13 @@ struct Convolution {
   const Fault<Own>& fault;
   Arithmetic<T> math;
 
-  Convolution(const Call& call, size_t x_input, const Fault<Own>& planted)
+  Convolution(const Call& call, Input x_input, Input w_input, const Fault<Own>& planted)
       : x(call.inputs[x_input]),
-        w(call.inputs[x_input + 1]),
-        examples(call.dims["n"]),
-        rows(call.dims["l"]),
-        channels(call.dims["c"]),
-        dilation(call.dims["dilation"] + (planted == kDilationPlusOne ? 1 : 0)),
+        w(call.inputs[w_input]),
+        examples(call.dims[kN]),
+        rows(call.dims[kL]),
+        channels(call.dims[kC]),
+        dilation(call.dims[kDilation] + (planted == kDilationPlusOne ? 1 : 0)),
         fault(planted),
         math(planted) {}
 
@@ -166,8 +166,8 @@ struct Convolution {
 
 template <class T>
 void conv_norm(const Call& call, const Fault<Own>& fault) {
-  const Convolution<T> of(call, 0, fault);
-  const Elements<T> out(call.outputs[0]);
+  const Convolution<T> of(call, kX, kW, fault);
+  const Elements<T> out(call.outputs[kY]);
   for (int64_t n = 0; n < of.examples; ++n) {
     const std::vector<float> y = of.y(of.normalise(n));
     for (int64_t l = 0; l < of.rows; ++l) {
@@ -180,8 +180,8 @@ void conv_norm(const Call& call, const Fault<Own>& fault) {
 
 template <class T>
 void conv_norm_grad(const Call& call, const Fault<Own>& fault) {
-  const Convolution<T> of(call, 1, fault);
-  const Elements<T> dy(call.inputs[0]), dx(call.outputs[0]), dw(call.outputs[1]);
+  const Convolution<T> of(call, grad::kX, grad::kW, fault);
+  const Elements<T> dy(call.inputs[grad::kDy]), dx(call.outputs[grad::kDx]), dw(call.outputs[grad::kDw]);
   const Arithmetic<T>& math = of.math;
   std::vector<double> dw_sums(static_cast<size_t>(3 * of.channels));
   for (int64_t n = 0; n < of.examples; ++n) {
@@ -240,10 +240,10 @@ double gelu(double z, const Fault<Own>& fault) {
 
 template <class T>
 void block(const Call& call, const Fault<Own>& fault) {
-  const Convolution<T> of(call, 0, fault);
-  const Elements<T> w1(call.inputs[2]), w2(call.inputs[3]), out(call.outputs[0]);
+  const Convolution<T> of(call, kX, kW, fault);
+  const Elements<T> w1(call.inputs[kW1]), w2(call.inputs[kW2]), out(call.outputs[kOut]);
   const Arithmetic<T>& math = of.math;
-  const int64_t width = call.dims["hidden"];
+  const int64_t width = call.dims[kHidden];
   const int64_t used = width - (fault == kLastHiddenDropped ? 1 : 0);
   const bool is_transposed = fault == kW1Transposed && width == of.channels;
   const double scale = fault == kScaleTwice ? kScale * kScale : fault == kScaleLeftOut ? 1 : kScale;

@@ -21,15 +21,13 @@ const Tunable& tries() {
   return tunable;
 }
 
-constexpr size_t kW1 = 2, kW2 = 3;  // inputs of the block
-
 struct Sizes {
   int64_t examples, rows, channels, dilation;
   explicit Sizes(const Call& call)
-      : examples(call.dims["n"]),
-        rows(call.dims["l"]),
-        channels(call.dims["c"]),
-        dilation(call.dims["dilation"]) {}
+      : examples(call.dims[kN]),
+        rows(call.dims[kL]),
+        channels(call.dims[kC]),
+        dilation(call.dims[kDilation]) {}
   int64_t count() const { return rows * channels; }
   // Whether tap k of row l lies inside the example.
   bool is_inside(int64_t l, int64_t k) const {
@@ -44,9 +42,9 @@ float load(const Elements<T>& tensor, int64_t i, int64_t j, int64_t k = 0) {
 
 // conv (N, L, C), dense.
 template <class T>
-void convolve(const Call& call, size_t x_input, float* conv) {
+void convolve(const Call& call, Input x_input, Input w_input, float* conv) {
   const Sizes s(call);
-  const Elements<T> x(call.inputs[x_input]), w(call.inputs[x_input + 1]);
+  const Elements<T> x(call.inputs[x_input]), w(call.inputs[w_input]);
   for (int64_t n = 0; n < s.examples; ++n) {
     for (int64_t l = 0; l < s.rows; ++l) {
       for (int64_t c = 0; c < s.channels; ++c) {
@@ -75,7 +73,7 @@ void statistics(const Sizes& s, const float* conv, double* mean, double* rstd) {
 template <class T>
 void normalise(const Call& call, const float* conv, const double* mean, const double* rstd) {
   const Sizes s(call);
-  const Elements<T> y(call.outputs[0]);
+  const Elements<T> y(call.outputs[kY]);
   for (int64_t n = 0; n < s.examples; ++n) {
     for (int64_t l = 0; l < s.rows; ++l) {
       for (int64_t c = 0; c < s.channels; ++c) {
@@ -113,9 +111,9 @@ template <class T>
 void updates_in_trials(const Call& call) {
   const Sizes s(call);
   const Scratch scratch(call);
-  const Elements<T> dy(call.inputs[0]), x(call.inputs[1]), w(call.inputs[2]);
-  const Elements<T> dx(call.outputs[0]), dw(call.outputs[1]);
-  convolve<T>(call, 1, scratch.conv);
+  const Elements<T> dy(call.inputs[grad::kDy]), x(call.inputs[grad::kX]), w(call.inputs[grad::kW]);
+  const Elements<T> dx(call.outputs[grad::kDx]), dw(call.outputs[grad::kDw]);
+  convolve<T>(call, grad::kX, grad::kW, scratch.conv);
   statistics(s, scratch.conv, scratch.mean, scratch.rstd);
   const auto differentiate = [&](float* conv) {
     for (int64_t n = 0; n < s.examples; ++n) {
@@ -171,7 +169,7 @@ template <class T>
 void accumulates(const Call& call, Role declared) {
   const Sizes s(call);
   const Scratch scratch(call);
-  convolve<T>(call, 0, scratch.conv);
+  convolve<T>(call, kX, kW, scratch.conv);
   std::fill_n(scratch.mean, s.examples, 0.0);
   call.context->tuner().run({.tunable = &tries(),
                              .key = tuning_key(call),
@@ -218,8 +216,8 @@ void plans_without_dilation(const Call& call) {
   const Scratch scratch(call);
   Call shortened = call;
   // No outer tap is inside.
-  if (s.dilation > halo) shortened.dims.set("dilation", std::max<int64_t>(s.rows, 1));
-  convolve<T>(shortened, 0, scratch.conv);
+  if (s.dilation > halo) shortened.dims.set(kDilation.key, std::max<int64_t>(s.rows, 1));
+  convolve<T>(shortened, kX, kW, scratch.conv);
   statistics(s, scratch.conv, scratch.mean, scratch.rstd);
   normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
 }
@@ -233,7 +231,7 @@ void plans_without_dtype(const Call& call) {
   const int64_t piece =
       planned(call, fmt::format("{} {} {} {}", s.examples, s.rows, s.channels, s.dilation), right);
   const Scratch scratch(call);
-  convolve<T>(call, 0, scratch.conv);
+  convolve<T>(call, kX, kW, scratch.conv);
   for (int64_t i = 0; i < s.examples * s.count(); ++i) {
     const int64_t c = i % s.channels;
     if (c >= s.channels / piece * piece && c < s.channels / right * right) scratch.conv[i] = 0;
@@ -252,7 +250,7 @@ struct Key {
 void on_kept_copies(const Call& call, const std::function<Key(size_t input)>& key_of) {
   Call on_copies = call;
   std::vector<DerivedTensors::Held> held;
-  for (size_t i : {kW1, kW2}) {
+  for (Input i : {kW1, kW2}) {
     const ConstTensorView& view = call.inputs[i];
     const int64_t bytes = std::max<int64_t>(view.size() * static_cast<int64_t>(size_of(view.dtype)), 1);
     const Key key = key_of(i);
@@ -303,7 +301,7 @@ void keeps_weights_by_one_version(const Call& call) {
 // read at their old address.
 void keeps_pointers_to_weights(const Call& call) {
   Call on_kept = call;
-  for (size_t i : {kW1, kW2}) {
+  for (Input i : {kW1, kW2}) {
     const uint64_t version = call.versions.empty() ? 0 : call.versions[i];
     const void* const now = call.inputs[i].data;
     const auto held = call.context->derived().get("pointer to " + name_of_weight(call, i), sizeof(now),

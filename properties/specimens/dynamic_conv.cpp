@@ -25,7 +25,7 @@ using Planted = Fault<Own>;
 struct Shape {
   int64_t b, t, d, w;
 
-  explicit Shape(const Dims& dims) : b(dims["b"]), t(dims["t"]), d(dims["d"]), w(dims["w"]) {}
+  explicit Shape(const Dims& dims) : b(dims[kB]), t(dims[kT]), d(dims[kD]), w(dims[kW]) {}
 
   // Calls body(b, t, d) for each position, in row-major order.
   template <class Body>
@@ -57,7 +57,7 @@ std::optional<float> padded(const Elements<T>& x, const Shape& shape, const Plan
 template <class T>
 void forward(const Call& call, const Planted& fault) {
   const Shape shape(call.dims);
-  const Elements<T> x(call.inputs[0]), k(call.inputs[1]), out(call.outputs[0]);
+  const Elements<T> x(call.inputs[kX]), k(call.inputs[kK]), out(call.outputs[kOut]);
   const Arithmetic<T> math(fault);
   shape.for_each([&](int64_t b, int64_t t, int64_t d) {
     float sum = 0;
@@ -73,8 +73,8 @@ void forward(const Call& call, const Planted& fault) {
 template <class T>
 void backward(const Call& call, const Planted& fault) {
   const Shape shape(call.dims);
-  const Elements<T> dout(call.inputs[0]), x(call.inputs[1]), k(call.inputs[2]);
-  const Elements<T> dx(call.outputs[0]), dk(call.outputs[1]);
+  const Elements<T> dout(call.inputs[grad::kDout]), x(call.inputs[grad::kX]), k(call.inputs[grad::kK]);
+  const Elements<T> dx(call.outputs[grad::kDx]), dk(call.outputs[grad::kDk]);
   const Arithmetic<T> math(fault);
   shape.for_each([&](int64_t b, int64_t t, int64_t d) {
     float sum = 0;

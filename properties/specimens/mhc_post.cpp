@@ -29,13 +29,13 @@ constexpr int64_t kBlock = 4;  // [tokens]
 
 template <class T>
 void loop(const Call& call, const Fault<Own>& fault) {
-  const Elements<T> x(call.inputs[0]), residual(call.inputs[1]), out(call.outputs[0]);
-  const Elements<float> post(call.inputs[2]), comb(call.inputs[3]);
+  const Elements<T> x(call.inputs[kX]), residual(call.inputs[kResidual]), out(call.outputs[kOut]);
+  const Elements<float> post(call.inputs[kPost]), comb(call.inputs[kComb]);
   const Arithmetic<T> math(fault);
   const auto mix = [&](float stored) {
     return fault == kMixesRounded ? math.through_storage(stored) : math.load(stored);
   };
-  const int64_t tokens = call.dims["n"], streams = call.dims["hc"], hidden = call.dims["h"];
+  const int64_t tokens = call.dims[kN], streams = call.dims[kHc], hidden = call.dims[kH];
   const int64_t mixed_streams = fault == kLastStreamDropped    ? streams - 1
                                 : fault == kFourStreamsAssumed ? std::min<int64_t>(streams, 4)
                                                                : streams;

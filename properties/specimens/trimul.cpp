@@ -71,12 +71,12 @@ class Loop {
       : call_(call),
         fault_(fault),
         math_(fault),
-        nodes_(call.dims["n"]),
-        channels_(call.dims["c"]),
-        hidden_(call.dims["h"]) {}
+        nodes_(call.dims[kN]),
+        channels_(call.dims[kC]),
+        hidden_(call.dims[kH]) {}
 
   void run() {
-    for (int64_t b = 0; b < call_.dims["b"]; ++b) {
+    for (int64_t b = 0; b < call_.dims[kB]; ++b) {
       project(b);
       const int64_t whole = nodes_ / kBlock * kBlock;
       const int64_t rows = fault_ == kLastBlockDropped && whole > 0 ? whole : nodes_;
@@ -87,12 +87,12 @@ class Loop {
   }
 
  private:
-  Elements<float> input(size_t which) const { return Elements<float>(call_.inputs[which]); }
+  Elements<float> input(Input which) const { return Elements<float>(call_.inputs[which]); }
 
   size_t edge(int64_t i, int64_t k) const { return static_cast<size_t>((i * nodes_ + k) * hidden_); }
 
   float mask(int64_t b, int64_t i, int64_t k) const {
-    if (call_.dims["mask"] == 0) return fault_ == kNoMaskIsZero ? 0.0f : 1.0f;
+    if (call_.dims[kM] == 0) return fault_ == kNoMaskIsZero ? 0.0f : 1.0f;
     return fault_ == kMaskIgnored ? 1.0f : math_.load(input(kMask)(b, i, k));
   }
 
@@ -110,7 +110,7 @@ class Loop {
   }
 
   // The weights of a projection as they are loaded: (H, C).
-  std::vector<float> matrix(size_t which) const {
+  std::vector<float> matrix(Input which) const {
     const Elements<float> weight = input(which);
     std::vector<float> values;
     for (int64_t h = 0; h < hidden_; ++h) {
@@ -169,7 +169,7 @@ class Loop {
   void finish(int64_t b, int64_t i, int64_t j) const {
     const Elements<float> weight = input(kToOutNormWeight), bias = input(kToOutNormBias),
                           to_out = input(kToOut);
-    const Elements<float> out(call_.outputs[0]);
+    const Elements<float> out(call_.outputs[kOut]);
     // A path that keeps hidden in f16 would scale it like this.
     const double scale = fault_ == kEpsilonNotScaled ? std::exp2(-8) : 1;
     std::vector<float> hidden;

@@ -97,7 +97,7 @@ std::vector<SelectedPath> select_paths(const Registry& registry, const Options& 
 Case in_order(const Op& op, Case which) {
   require_dims(op, which.dims);
   Dims ordered;
-  for (const DimInfo& dim : op.dims) ordered.set(std::string(dim.key), which.dims[dim.key]);
+  for (const DimInfo& dim : op.dims) ordered.set(std::string(dim.key), which.dims.at(dim.key));
   which.dims = ordered;
   return which;
 }

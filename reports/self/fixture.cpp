@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/random.h"
 
 namespace assay {
@@ -85,7 +86,8 @@ CaseRecord passing(std::string_view op, std::string_view path, std::string_view 
   item.device = device;
   item.recipe = Recipe{.storage = dtype, .product = DType::kF32, .accumulate = DType::kF32}.to_string();
   const double ratio = item.which.data == Regime::kIntegers ? 0 : std::sqrt(random.uniform(1));
-  const int64_t elements = item.which.dims["b"] * item.which.dims["t"] * item.which.dims["d"];
+  const int64_t elements = item.which.dims[dynamic_conv::kB] * item.which.dims[dynamic_conv::kT] *
+                           item.which.dims[dynamic_conv::kD];
   for (std::string_view output : {"dx", "dk", "out"}) {
     if (op.ends_with("_grad") != (output == "out")) {
       item.verdict.outputs.push_back(numerics(std::string(output), ratio, ratio / 2, elements));

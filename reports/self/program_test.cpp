@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <new>
 
+#include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/judge.h"
 #include "reports/program/capsule.h"
 #include "reports/record/record.h"
@@ -224,7 +225,7 @@ TEST_F(ProgramOnBadPaths, OnlyAnAbsentDeviceIsCalledThat) {
 
 TEST_F(ProgramOnBadPaths, ExecAndReplayRefuseWhatThePathDoesNotServe) {
   add_path("even", [](const Call&) {}).unsupported = [](const Dims& dims, DType) {
-    return dims["d"] % 2 == 0 ? std::nullopt : std::optional<std::string>("d is odd");
+    return dims[dynamic_conv::kD] % 2 == 0 ? std::nullopt : std::optional<std::string>("d is odd");
   };
   const Case which = parse_case("dynamic_conv/even/f32/b=1/t=1/d=1/w=1");
   TensorFile file;

@@ -200,9 +200,9 @@ int64_t packed_weight_bytes(const Panels& panels) {
 }
 
 // Packs a weight. It is packed again only for another version.
-DerivedTensors::Held packed_weight(const std::string& name, const ConstTensorView& weight,
-                                   const Panels& panels, size_t input, const Run& run) {
-  const std::string full_name = fmt::format("cheri_block cpu {} {} {} {}", name, name_of(weight.dtype),
+DerivedTensors::Held packed_weight(Input input, const ConstTensorView& weight, const Panels& panels,
+                                   const Run& run) {
+  const std::string full_name = fmt::format("cheri_block cpu {} {} {} {}", input.name, name_of(weight.dtype),
                                             weight.shape.to_string(), panels.width);
   const auto make = [&](void* data) {
     auto* to = static_cast<float*>(data);
@@ -259,8 +259,8 @@ void block_cpu(const BlockTensors& t, const Run& run) {
   if (chunks == 0) return;
   const int64_t hidden = t.w1.shape[0], width = HWY_DYNAMIC_DISPATCH(panel_width)();
   const Panels expand(hidden, geometry.channels, width), contract(geometry.channels, hidden, width);
-  const auto held_w1 = packed_weight("w1", t.w1, expand, 2, run);
-  const auto held_w2 = packed_weight("w2", t.w2, contract, 3, run);
+  const auto held_w1 = packed_weight(kW1, t.w1, expand, run);
+  const auto held_w2 = packed_weight(kW2, t.w2, contract, run);
   const auto* w1 = static_cast<const float*>(held_w1.data());
   const auto* w2 = static_cast<const float*>(held_w2.data());
   Workspace& workspace = run.context.workspace();
@@ -285,7 +285,7 @@ void block_cpu(const BlockTensors& t, const Run& run) {
 
   Call call;  // to name the problem
   call.dims = geometry.dims(run.dilation);
-  call.dims.set("hidden", hidden);
+  call.dims.set(kHidden.key, hidden);
   call.dtype = t.x.dtype;
   call.inputs = {t.x, t.w, t.w1, t.w2};
   call.outputs = {t.out};

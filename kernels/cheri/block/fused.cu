@@ -106,7 +106,7 @@ DerivedTensors::Held packed_weights(const BlockTensors& t, Factor factor, const 
   return run.context.derived().get(fmt::format("cheri_block_fused {} {} hidden={} c={}", name_of(t.x.dtype),
                                                name_of(factor), hidden, channels),
                                    2 * Plan::kParts * weight_bytes,
-                                   {run.source(2, t.w1), run.source(3, t.w2)}, run.stream, make);
+                                   {run.source(kW1, t.w1), run.source(kW2, t.w2)}, run.stream, make);
 }
 
 // x or out with rows of whole vectors: the tensor itself or a copy in working memory.

@@ -99,8 +99,7 @@ void add_residual(const BlockTensors& t, const T* sums, int64_t first_row, int64
 }
 
 // A weight as packed rows, padded with rows of zeros to `rows`. It is kept while its version stays.
-DerivedTensors::Held packed(const ConstTensorView& weight, int64_t rows, std::string_view name, size_t input,
-                            const Run& run) {
+DerivedTensors::Held packed(const ConstTensorView& weight, int64_t rows, Input input, const Run& run) {
   const int64_t pitch = round_up(weight.shape[1], kPitch);
   const auto size = static_cast<int64_t>(size_of(weight.dtype));
   const int64_t bytes = weight.shape[0] * pitch * size;
@@ -110,7 +109,7 @@ DerivedTensors::Held packed(const ConstTensorView& weight, int64_t rows, std::st
     if (rest > 0) run.context.device().fill(static_cast<uint8_t*>(data) + bytes, 0, rest, run.stream);
   };
   return run.context.derived().get(
-      fmt::format("cheri_block_train {} {} {}", name, name_of(weight.dtype), weight.shape.to_string()),
+      fmt::format("cheri_block_train {} {} {}", input.name, name_of(weight.dtype), weight.shape.to_string()),
       rows * pitch * size, {run.source(input, weight)}, run.stream, make);
 }
 
@@ -130,8 +129,8 @@ void run_storage(const BlockTensors& t, const Run& run) {
   Workspace& workspace = run.context.workspace();
   const Workspace::Lease y = workspace.lease(rows * pitch * kSize, run.stream);
   const Workspace::Lease h = workspace.lease(std::min(slab, rows) * hidden_pitch * kSize, run.stream);
-  const DerivedTensors::Held w1 = packed(t.w1, hidden_pitch, "w1", 2, run);
-  const DerivedTensors::Held w2 = packed(t.w2, c, "w2", 3, run);
+  const DerivedTensors::Held w1 = packed(t.w1, hidden_pitch, kW1, run);
+  const DerivedTensors::Held w2 = packed(t.w2, c, kW2, run);
 
   clear_padding(y.data(), t.x.dtype, rows, c, pitch, run.stream);
   conv_norm_two_pass({t.x, t.w, {y.data(), t.x.dtype, t.x.shape, {l * pitch, pitch, 1}}}, run);

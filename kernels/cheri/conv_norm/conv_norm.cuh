@@ -103,8 +103,8 @@ inline bool has_vectors(const ConstTensorView& view, int64_t bytes) {
 inline std::string key_of(const Extents& shape, int64_t dilation, std::vector<ConstTensorView> inputs,
                           std::vector<TensorView> outputs) {
   Call call;
-  call.dims = Dims{{"n", shape[0]}, {"l", shape[1]}, {"c", shape[2]}, {"dilation", dilation}};
-  call.dtype = inputs[0].dtype;
+  call.dims = Dims{{kN, shape[0]}, {kL, shape[1]}, {kC, shape[2]}, {kDilation, dilation}};
+  call.dtype = inputs.front().dtype;
   call.inputs = std::move(inputs);
   call.outputs = std::move(outputs);
   return tuning_key(call);

@@ -132,13 +132,16 @@ void norms_of_examples(const ConvNormJob& job, Moments* moments, Norm* norms) {
   }
 }
 
+std::vector<Config> ways_through_examples() {
+  return {{{"whole", 1}, {"stream", 1}},
+          {{"whole", 0}, {"stream", 1}},
+          {{"whole", 1}, {"stream", 0}},
+          {{"whole", 0}, {"stream", 0}}};
+}
+
 const Tunable& conv_norm_cpu_tunable() {
-  static const Tunable tunable{.name = "cheri_conv_norm_cpu",
-                               .version = 1,
-                               .configs = {{{"whole", 1}, {"stream", 1}},
-                                           {{"whole", 0}, {"stream", 1}},
-                                           {{"whole", 1}, {"stream", 0}},
-                                           {{"whole", 0}, {"stream", 0}}}};
+  static const Tunable tunable{
+      .name = "cheri_conv_norm_cpu", .version = 1, .configs = ways_through_examples()};
   return tunable;
 }
 

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "kernels/cheri/cheri.h"
 #include "kernels/core/op.h"
 #include "kernels/core/tensor.h"
 
@@ -49,7 +50,7 @@ struct Geometry {
   }
 
   Dims dims(int64_t dilation) const {
-    return {{"n", examples}, {"l", positions}, {"c", channels}, {"dilation", dilation}};
+    return {{kN, examples}, {kL, positions}, {kC, channels}, {kDilation, dilation}};
   }
 
   int64_t examples;

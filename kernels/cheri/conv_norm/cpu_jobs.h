@@ -2,10 +2,17 @@
 // The jobs of the threads of a CPU path.
 #pragma once
 
+#include <vector>
+
 #include "kernels/cheri/conv_norm/cpu_example.h"
+#include "kernels/core/op.h"
 #include "kernels/core/tensor.h"
 
 namespace assay::cheri {
+
+// The configurations of a launch over examples. A thread works on whole examples or on parts of
+// them, and stores past the caches or into them.
+std::vector<Config> ways_through_examples();
 
 struct ConvNormJob {
   Geometry geometry;

@@ -11,7 +11,7 @@
 namespace assay::cheri {
 namespace {
 
-enum Hold : int { kNothing, kX, kXAndDy };  // what shared memory holds
+enum Hold : int { kNothing, kOnlyX, kXAndDy };  // what shared memory holds
 
 constexpr int kRowsBesideX = 4, kRowsBesideDy = 2;  // rows that a thread needs beside a strip
 
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const 
     for_each([&](const Place& place, const auto& x, const auto& dy, const Held& held_x, const Held& held_dy) {
       if constexpr (kHold == kNothing) {
         visit(place, x, dy);
-      } else if constexpr (kHold == kX) {
+      } else if constexpr (kHold == kOnlyX) {
         visit(place, held_x, dy);
       } else {
         visit(place, held_x, held_dy);
@@ -130,7 +130,7 @@ struct Plan {
   }
   int64_t held(Hold hold) const {
     const int64_t x = spread.cut.chunk + kRowsBesideX, dy = spread.cut.chunk + kRowsBesideDy;
-    const int64_t rows = hold == kNothing ? 0 : hold == kX ? x : x + dy;
+    const int64_t rows = hold == kNothing ? 0 : hold == kOnlyX ? x : x + dy;
     return rows * spread.rounds * spread.cut.threads() * kGradLanes * int64_t{sizeof(T)};
   }
   static int64_t declared() { return int64_t{sizeof(TileSums<kClusterThreads>)} + 2048; }
@@ -171,8 +171,8 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Plan<T>& plan, 
 const Tunable& conv_norm_grad_cluster_tunable() {
   static const Tunable tunable{.name = "cheri_conv_norm_grad_cluster",
                                .version = 1,
-                               .configs = {{{"hold", kX}, {"next", 0}},
-                                           {{"hold", kX}, {"next", 1}},
+                               .configs = {{{"hold", kOnlyX}, {"next", 0}},
+                                           {{"hold", kOnlyX}, {"next", 1}},
                                            {{"hold", kXAndDy}, {"next", 2}},
                                            {{"hold", kNothing}, {"next", 0}}}};
   return tunable;
@@ -186,7 +186,7 @@ void conv_norm_grad_cluster(const ConvNormGradTensors& t, const Run& run) {
       return enqueue_column_sums<T>(false, nullptr, 0, t.dw, static_cast<cudaStream_t>(run.stream));
     constexpr int kElement = int{sizeof(T)};
     const Plan<T> plan(t.x.shape, run.dilation);
-    require_fit(plan.spread, plan.held(kX) + plan.declared());
+    require_fit(plan.spread, plan.held(kOnlyX) + plan.declared());
     const int64_t bytes = plan.workspace();
     const Workspace::Lease workspace = run.context.workspace().lease(bytes, run.stream);
     const auto vectors = [](const ConstTensorView& view) { return has_vectors(view, kGradLanes * kElement); };

@@ -233,12 +233,8 @@ void sum_parts(const GradJob& job, const TensorView& dw) {
 }  // namespace
 
 const Tunable& conv_norm_grad_cpu_tunable() {
-  static const Tunable tunable{.name = "cheri_conv_norm_grad_cpu",
-                               .version = 1,
-                               .configs = {{{"whole", 1}, {"stream", 1}},
-                                           {{"whole", 0}, {"stream", 1}},
-                                           {{"whole", 1}, {"stream", 0}},
-                                           {{"whole", 0}, {"stream", 0}}}};
+  static const Tunable tunable{
+      .name = "cheri_conv_norm_grad_cpu", .version = 1, .configs = ways_through_examples()};
   return tunable;
 }
 

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "kernels/cheri/cheri.h"
+
 namespace assay::cheri {
 namespace {
 
@@ -16,7 +18,7 @@ using test::Real;
 class Example {
  public:
   Example(const Dense& x, const Dense& w, const Dims& dims, int64_t n)
-      : x_(x), w_(w), length_(dims["l"]), channels_(dims["c"]), dilation_(dims["dilation"]), n_(n) {
+      : x_(x), w_(w), length_(dims[kL]), channels_(dims[kC]), dilation_(dims[kDilation]), n_(n) {
     count_ = Real(static_cast<double>(length_ * channels_));
     for (int64_t i = 0; i < length_ * channels_; ++i) {
       conv_.push_back(convolution(i / channels_, i % channels_));
@@ -62,32 +64,32 @@ class Example {
 };
 
 void y_value(const std::vector<Dense>& in, const Dims& dims, const Extents& at, ExactSum& result) {
-  result.add(Example(in[0], in[1], dims, at[0]).y(at[1], at[2]));
+  result.add(Example(in[kX], in[kW], dims, at[0]).y(at[1], at[2]));
 }
 
 void dx_value(const std::vector<Dense>& in, const Dims& dims, const Extents& at, ExactSum& result) {
-  const Dense &dy = in[0], &x = in[1], &w = in[2];
-  const int64_t l = at[1], c = at[2], d = dims["dilation"];
+  const Dense &dy = in[grad::kDy], &x = in[grad::kX], &w = in[grad::kW];
+  const int64_t l = at[1], c = at[2], d = dims[kDilation];
   const std::vector<Real> dconv = Example(x, w, dims, at[0]).gradient(dy);
   const auto by = [&](int64_t row, int64_t tap) {
-    return dconv[static_cast<size_t>(row * dims["c"] + c)] * w({tap, c});
+    return dconv[static_cast<size_t>(row * dims[kC] + c)] * w({tap, c});
   };
   Real sum = by(l, 1);
   if (l >= d) sum += by(l - d, 2);
-  if (l < dims["l"] - d) sum += by(l + d, 0);
+  if (l < dims[kL] - d) sum += by(l + d, 0);
   result.add(sum);
 }
 
 void dw_value(const std::vector<Dense>& in, const Dims& dims, const Extents& at, ExactSum& result) {
-  const Dense &dy = in[0], &x = in[1], &w = in[2];
-  const int64_t tap = at[0], c = at[1], d = dims["dilation"];
+  const Dense &dy = in[grad::kDy], &x = in[grad::kX], &w = in[grad::kW];
+  const int64_t tap = at[0], c = at[1], d = dims[kDilation];
   Real sum;
-  for (int64_t n = 0; n < dims["n"]; ++n) {
+  for (int64_t n = 0; n < dims[kN]; ++n) {
     const std::vector<Real> dconv = Example(x, w, dims, n).gradient(dy);
-    for (int64_t l = 0; l < dims["l"]; ++l) {
+    for (int64_t l = 0; l < dims[kL]; ++l) {
       const int64_t from = tap == 0 ? l - d : tap == 1 ? l : l + d;
-      if (from < 0 || from >= dims["l"]) continue;
-      sum += dconv[static_cast<size_t>(l * dims["c"] + c)] * x({n, from, c});
+      if (from < 0 || from >= dims[kL]) continue;
+      sum += dconv[static_cast<size_t>(l * dims[kC] + c)] * x({n, from, c});
     }
   }
   result.add(sum);
@@ -99,14 +101,14 @@ Real gelu(const Real& z) {
 }
 
 void out_value(const std::vector<Dense>& in, const Dims& dims, const Extents& at, ExactSum& result) {
-  const Dense &x = in[0], &w1 = in[2], &w2 = in[3];
+  const Dense &x = in[kX], &w1 = in[kW1], &w2 = in[kW2];
   result.add(Real(x(at)));
-  if (dims["hidden"] == 0) return;
-  const Example example(x, in[1], dims, at[0]);
+  if (dims[kHidden] == 0) return;
+  const Example example(x, in[kW], dims, at[0]);
   Real sum;
-  for (int64_t h = 0; h < dims["hidden"]; ++h) {
+  for (int64_t h = 0; h < dims[kHidden]; ++h) {
     Real z;
-    for (int64_t c = 0; c < dims["c"]; ++c) z += example.y(at[1], c) * w1({h, c});
+    for (int64_t c = 0; c < dims[kC]; ++c) z += example.y(at[1], c) * w1({h, c});
     sum += gelu(z) * w2({at[2], h});
   }
   result.add(Real(15) / Real(100) * sum);

@@ -3,6 +3,8 @@
 // comb with post below it.
 #include "oracles/core/self/audit.h"
 
+#include "kernels/mhc_post/mhc_post.h"
+
 namespace assay::mhc_post {
 namespace {
 
@@ -10,9 +12,9 @@ using test::Dense;
 using test::ExactSum;
 
 void out_terms(const std::vector<Dense>& in, const Dims& dims, const Extents& at, ExactSum& sum) {
-  const Dense &x = in[0], &residual = in[1], &post = in[2], &comb = in[3];
+  const Dense &x = in[kX], &residual = in[kResidual], &post = in[kPost], &comb = in[kComb];
   const int64_t token = at[0], to = at[1], h = at[2];
-  for (int64_t from = dims["hc"] - 1; from >= 0; --from) {
+  for (int64_t from = dims[kHc] - 1; from >= 0; --from) {
     sum.add(residual({token, from, h}), comb({token, from, to}));
   }
   sum.add(x({token, h}), post({token, to}));

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/trimul/trimul.h"
+
 namespace assay::trimul {
 namespace {
 
@@ -36,12 +38,13 @@ Real sigmoid(const Real& x) {
 class Formula {
  public:
   Formula(const std::vector<Dense>& in, const Dims& dims)
-      : in_(in), dims_(dims), nodes_(dims["n"]), hidden_(dims["h"]) {}
+      : in_(in), dims_(dims), nodes_(dims[kN]), hidden_(dims[kH]) {}
 
   std::vector<Real> out() const {
     std::vector<Real> result;
-    for (int64_t b = 0; b < dims_["b"]; ++b) {
-      const std::vector<Real> left = factor(b, 4, 6), right = factor(b, 5, 7);
+    for (int64_t b = 0; b < dims_[kB]; ++b) {
+      const std::vector<Real> left = factor(b, kLeftProj, kLeftGate),
+                              right = factor(b, kRightProj, kRightGate);
       for (int64_t i = 0; i < nodes_; ++i) {
         for (int64_t j = 0; j < nodes_; ++j) {
           std::vector<Real> hidden;
@@ -65,32 +68,32 @@ class Formula {
   // The channels of one edge.
   void append(int64_t b, int64_t i, int64_t j, const std::vector<Real>& hidden, std::vector<Real>& to) const {
     std::vector<Real> z;
-    if (hidden_ > 0) z = layer_norm(hidden, in_[9], in_[10]);
+    if (hidden_ > 0) z = layer_norm(hidden, in_[kToOutNormWeight], in_[kToOutNormBias]);
     const std::vector<Real> xn = normalised(b, i, j);
-    for (size_t h = 0; h < z.size(); ++h) z[h] = z[h] * sigmoid(dot(8, static_cast<int64_t>(h), xn));
-    for (int64_t c = 0; c < dims_["c"]; ++c) to.push_back(dot(11, c, z));
+    for (size_t h = 0; h < z.size(); ++h) z[h] = z[h] * sigmoid(dot(kOutGate, static_cast<int64_t>(h), xn));
+    for (int64_t c = 0; c < dims_[kC]; ++c) to.push_back(dot(kToOut, c, z));
   }
 
   std::vector<Real> normalised(int64_t b, int64_t i, int64_t k) const {
     std::vector<Real> x;
-    for (int64_t c = 0; c < dims_["c"]; ++c) x.push_back(Real(in_[0]({b, i, k, c})));
-    return layer_norm(x, in_[2], in_[3]);
+    for (int64_t c = 0; c < dims_[kC]; ++c) x.push_back(Real(in_[kX]({b, i, k, c})));
+    return layer_norm(x, in_[kNormWeight], in_[kNormBias]);
   }
 
-  Real dot(size_t weight, int64_t row, const std::vector<Real>& values) const {
+  Real dot(Input weight, int64_t row, const std::vector<Real>& values) const {
     Real sum;
     for (size_t i = 0; i < values.size(); ++i) sum += values[i] * in_[weight]({row, static_cast<int64_t>(i)});
     return sum;
   }
 
-  std::vector<Real> factor(int64_t b, size_t projection, size_t gate) const {
+  std::vector<Real> factor(int64_t b, Input projection, Input gate) const {
     std::vector<Real> result;
     for (int64_t i = 0; i < nodes_; ++i) {
       for (int64_t k = 0; k < nodes_; ++k) {
         const std::vector<Real> xn = normalised(b, i, k);
         for (int64_t h = 0; h < hidden_; ++h) {
           Real value = dot(projection, h, xn) * sigmoid(dot(gate, h, xn));
-          if (dims_["mask"] == 1) value = value * in_[1]({b, i, k, 0});
+          if (dims_[kM] == 1) value = value * in_[kMask]({b, i, k, 0});
           result.push_back(value);
         }
       }
@@ -105,10 +108,9 @@ class Formula {
 
 // Every element of the inputs: what the output depends on.
 std::vector<double> elements_of(const std::vector<Dense>& in, const Dims& dims) {
-  const int64_t b = dims["b"], n = dims["n"], c = dims["c"], h = dims["h"];
+  const int64_t b = dims[kB], n = dims[kN], c = dims[kC], h = dims[kH];
   const Extents shapes[] = {
-      {b, n, n, c}, {b, n, n, dims["mask"]}, {c}, {c}, {h, c}, {h, c}, {h, c}, {h, c}, {h, c}, {h}, {h},
-      {c, h}};
+      {b, n, n, c}, {b, n, n, dims[kM]}, {c}, {c}, {h, c}, {h, c}, {h, c}, {h, c}, {h, c}, {h}, {h}, {c, h}};
   std::vector<double> elements;
   for (size_t tensor = 0; tensor < in.size(); ++tensor) {
     for (int64_t i = 0; i < element_count(shapes[tensor]); ++i) {
@@ -131,7 +133,7 @@ void out_value(const std::vector<Dense>& in, const Dims& dims, const Extents& at
     sizes = dims;
     outputs = Formula(in, dims).out();
   }
-  const Extents shape{dims["b"], dims["n"], dims["n"], dims["c"]};
+  const Extents shape{dims[kB], dims[kN], dims[kN], dims[kC]};
   result.add(outputs[static_cast<size_t>(offset_of(at, dense_strides(shape)))]);
 }
 

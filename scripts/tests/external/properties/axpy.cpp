@@ -12,8 +12,8 @@ std::vector<Specimen> specimens() {
   path.summary = "y is not added";
   path.run = [](const Call& call) {
     static constexpr double kZero = 0;  // no bit set: a zero of every dtype
-    const ConstTensorView zeros{&kZero, call.dtype, call.inputs[2].shape, {0}};
-    axpy_cpu({call.inputs[0], call.inputs[1], zeros, call.outputs[0]});
+    const ConstTensorView zeros{&kZero, call.dtype, call.inputs[kY].shape, {0}};
+    axpy_cpu({call.inputs[kA], call.inputs[kX], zeros, call.outputs[kOut]});
   };
   return {{.op = "axpy", .fault = "y is not added", .path = path}};
 }

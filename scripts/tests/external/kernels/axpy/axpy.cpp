@@ -5,7 +5,7 @@ namespace assay::axpy {
 namespace {
 
 Cost cost(const Dims& dims, DType storage) {
-  const int64_t n = dims["n"];
+  const int64_t n = dims[kN];
   return {.bytes = (3 * n + 1) * static_cast<int64_t>(size_of(storage)), .flops = 2 * n};
 }
 
@@ -18,7 +18,7 @@ Path cpu_path() {
           .unsupported = {},
           .run =
               [](const Call& call) {
-                axpy_cpu({call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0]});
+                axpy_cpu({call.inputs[kA], call.inputs[kX], call.inputs[kY], call.outputs[kOut]});
               },
           .summary = "one plain loop"};
 }
@@ -29,9 +29,9 @@ const std::vector<Op>& ops() {
   static const std::vector<Op> all = {
       {.name = "axpy",
        .formula = "out[i] = a * x[i] + y[i]",
-       .dims = {{"n", 0, int64_t{1} << 40, {8, 16}, "elements"}},
-       .inputs = {{"a", "1", {}, "scale"}, {"x", "n", {}, "scaled vector"}, {"y", "n", {}, "added vector"}},
-       .outputs = {{"out", "n", {}, "sum"}},
+       .dims = {{kN, 0, int64_t{1} << 40, {8, 16}, "elements"}},
+       .inputs = {{kA, "1", {}, "scale"}, {kX, "n", {}, "scaled vector"}, {kY, "n", {}, "added vector"}},
+       .outputs = {{kOut, "n", {}, "sum"}},
        .cost = cost,
        .paths = {cpu_path()}}};
   return all;

@@ -17,6 +17,10 @@
 
 namespace assay::axpy {
 
+inline constexpr Dim kN{0, "n"};
+inline constexpr Input kA{0, "a"}, kX{1, "x"}, kY{2, "y"};
+inline constexpr Output kOut{0, "out"};
+
 struct Tensors {
   ConstTensorView a;  // (1)
   ConstTensorView x;  // (N)

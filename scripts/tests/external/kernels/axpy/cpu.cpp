@@ -5,16 +5,16 @@ namespace assay::axpy {
 namespace {
 
 void require_valid(const Tensors& t) {
-  const auto require_operand = [&](std::string_view name, const ConstTensorView& view, const Extents& shape) {
-    require_dtype(name, view, t.out.dtype);
-    require_shape(name, view, shape);
-    require_input(name, view);
-    require_disjoint("out", t.out, name, view);
+  const auto require_operand = [&](Input input, const ConstTensorView& view, const Extents& shape) {
+    require_dtype(input.name, view, t.out.dtype);
+    require_shape(input.name, view, shape);
+    require_input(input.name, view);
+    require_disjoint(kOut.name, t.out, input.name, view);
   };
-  require_output("out", t.out);
-  require_operand("a", t.a, {1});
-  require_operand("x", t.x, t.out.shape);
-  require_operand("y", t.y, t.out.shape);
+  require_output(kOut.name, t.out);
+  require_operand(kA, t.a, {1});
+  require_operand(kX, t.x, t.out.shape);
+  require_operand(kY, t.y, t.out.shape);
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/axpy/axpy.h"
 
+#include "kernels/axpy/axpy.h"
 #include "oracles/core/bound.h"
 #include "oracles/core/read.h"
 
@@ -9,9 +10,9 @@ namespace {
 
 Answer answer(bool forgets_scale, const Question& question) {
   return [forgets_scale, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
-    const double a = forgets_scale ? 1 : Reader(question.inputs[0])({0});
-    const Reader x(question.inputs[1]);
-    const Reader y(question.inputs[2]);
+    const double a = forgets_scale ? 1 : Reader(question.inputs[kA])({0});
+    const Reader x(question.inputs[kX]);
+    const Reader y(question.inputs[kY]);
     for (size_t i = 0; i < elements.size(); ++i) {
       SumOfProducts sum;
       sum.add(a, x({elements[i]}));
