@@ -19,8 +19,21 @@ void SumOfProducts::add(double a, double b) {
   const double product = a * b;
   sum_ += product;
   if (product == 0 || !std::isfinite(product)) return;
+  count(product, lowest_exponent(a) + lowest_exponent(b));
+}
+
+void SumOfProducts::add_scaled(double scale, double a, double b) {
+  const double product = scale * a * b;
+  sum_ += product;
+  if (product == 0 || !std::isfinite(product)) return;
+  count(product, lowest_exponent(a) + lowest_exponent(b) + std::min(lowest_exponent(scale), 0));
+  is_scaled_ = true;
+  scales_ += std::abs(scale);
+  square_scales_ += scale * scale;
+}
+
+void SumOfProducts::count(double product, int grain) {
   magnitude_ += std::abs(product);
-  const int grain = lowest_exponent(a) + lowest_exponent(b);
   grain_ = terms_ == 0 ? grain : std::min(grain_, grain);
   ++terms_;
 }
@@ -37,10 +50,12 @@ Expected SumOfProducts::expected(const Recipe& recipe) const {
   double error = 0;  // of the sum before it is stored
   double variance = 0;
   if (!exact) {
-    error = gamma(terms_, u) * magnitude_ + terms_ * s / 2 * (1 + gamma(terms_, u));
-    variance = terms_ * (u * magnitude_) * (u * magnitude_) / 3 + terms_ * (s / 2) * (s / 2) / 3;
+    const int roundings = terms_ + is_scaled_;
+    error = gamma(roundings, u) * magnitude_ + (terms_ + scales_) * s / 2 * (1 + gamma(roundings, u));
+    variance = roundings * (u * magnitude_) * (u * magnitude_) / 3 +
+               (terms_ + square_scales_) * (s / 2) * (s / 2) / 3;
   }
-  const double oracle_error = std::max(terms_ - 1, 0) * unit_roundoff(DType::kF64) * magnitude_;
+  const double oracle_error = std::max(terms_ - 1 + is_scaled_, 0) * unit_roundoff(DType::kF64) * magnitude_;
 
   if (recipe.storage != accumulate && std::isfinite(sum_)) {
     const double ulp = ulp_at(recipe.storage, std::abs(sum_) + error);

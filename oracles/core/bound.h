@@ -20,6 +20,11 @@
 //     nothing is rounded and the error is 0.
 //   - n counts only products that are not zero; adding a zero rounds nothing.
 //
+// Scale. A product may have a constant factor c. A path multiplies a_i*b_i by it, or a sum of such
+// products. That is one rounding more, so gamma_n becomes gamma_(n+1). What a_i*b_i lost to
+// underflow is multiplied by |c|, and the scaled product can lose s/2, too: in place of s/2 it costs
+// (1 + |c|) * s/2. Both a_i*b_i and c*a_i*b_i have to be multiples of g.
+//
 // Storage. The computed sum c with |c - v| <= a is stored in a format whose unit in the last place
 // is ulp(). This costs one more rounding:
 //
@@ -34,8 +39,9 @@
 // generous. The last term fits results whose discarded bits are spread evenly, which is so for data
 // with full significands. The judge applies the law to such data only.
 //
-// The oracle computes v in double. Products of 24-bit significands are exact there. The n-1
-// additions err by at most (n-1) * 2^-53 * S, which the bound includes.
+// The oracle computes v in double. Products of 24-bit significands are exact there, and a scaled one
+// is rounded once. With the n-1 additions it errs by at most n * 2^-53 * S, or n-1 times as much if
+// nothing is scaled. The bound includes it.
 #pragma once
 
 #include <bit>
@@ -52,16 +58,23 @@ namespace assay {
 class SumOfProducts {
  public:
   void add(double a, double b);
+  // A product times a constant of at most 24 significant bits, which is not 0.
+  void add_scaled(double scale, double a, double b);
 
   // The value, its bound and its variance if `recipe` computes and stores this sum. Throws Error
   // (internal) if the recipe has products and sums in different dtypes: that bound is not derived.
   Expected expected(const Recipe& recipe) const;
 
  private:
+  void count(double product, int grain);
+
   double sum_ = 0;
-  double magnitude_ = 0;  // sum of |a*b|
-  int grain_;             // exponent of g above, if terms_ > 0
-  int terms_ = 0;         // products that are not zero
+  double magnitude_ = 0;      // sum of |a*b|, scaled
+  int grain_;                 // exponent of g above, if terms_ > 0
+  int terms_ = 0;             // products that are not zero
+  bool is_scaled_ = false;    // whether any of them is
+  double scales_ = 0;         // sum of |c| over those
+  double square_scales_ = 0;  // sum of c^2
 };
 
 // The exponent of the largest power of two that divides a finite, non-zero value.

@@ -17,6 +17,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
 int run_specimens(const Registry& registry, const Options& options);  // verify --specimens
 int run_replay(const Registry& registry, const Options& options);
 int run_exec(const Registry& registry, const Options& options);
+int run_new(const Registry& registry, const Options& options);
 int run_report(const Options& options);
 int run_compare(const Options& options);  // compare, gate
 

@@ -22,6 +22,7 @@ enum class Command : uint8_t {
   kReplay,
   kExec,
   kReport,
+  kNew,
   kCompare,
   kGate
 };
@@ -47,7 +48,8 @@ struct Options {
   Limits limits;
   std::string out;      // directory; for exec a file
   std::string in;       // file of tensors
-  std::string subject;  // a case line, a capsule or a record, by command
+  std::string subject;  // a case line, a capsule, a record or the name of a new op, by command
+  std::string formula;  // of a new op
   std::string after;    // a record, or a folder of them, to compare with the subject
   std::vector<std::string> command_line;
 };

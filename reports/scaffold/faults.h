@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The faults that are planted for a formula.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/scaffold/formula.h"
+
+namespace assay {
+
+struct PlantedFault {
+  std::string name;      // "bias_dropped"
+  std::string sentence;  // "bias[n] is left out"
+};
+
+struct Faults {
+  std::vector<PlantedFault> dropped;        // one for each term, or none
+  std::vector<PlantedFault> last_left_out;  // one for each index that is summed
+  std::optional<PlantedFault> swapped;      // a tensor is read with its last two indices exchanged
+  Tensor swapped_tensor;
+
+  std::vector<PlantedFault> all() const;
+};
+
+Faults faults_of(const Formula& formula);
+
+// Enumerators of CommonFault (properties/core/planted.h) that change no result of the formula, or
+// none visibly.
+std::vector<std::string> hidden_faults(const Formula& formula);
+
+}  // namespace assay
