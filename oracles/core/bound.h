@@ -37,7 +37,8 @@
 // of n underflows as uniform in +-s/2, and the last rounding as uniform in +-ulp/2. This gives
 // n*(u*S)^2/3 + n*(s/2)^2/3 + ulp^2/12. Partial sums are rarely as large as S, so the first term is
 // generous. The last term fits results whose discarded bits are spread evenly, which is so for data
-// with full significands. The judge applies the law to such data only.
+// with full significands. The judge applies the law to such data only. If a = 0, the discarded bits
+// are known, and often few: then the square of what storing discards takes the place of ulp^2/12.
 //
 // The oracle computes v in double. Products of 24-bit significands are exact there, and a scaled one
 // is rounded once. With the n-1 additions it errs by at most n * 2^-53 * S, or n-1 times as much if
@@ -65,11 +66,21 @@ class SumOfProducts {
   // (internal) if the recipe has products and sums in different dtypes: that bound is not derived.
   Expected expected(const Recipe& recipe) const;
 
+  // For Expected::noise of sums that may be long: seven standard deviations of the sum before it is
+  // stored. Products that are alike are rounded alike, so their errors add up: if the products
+  // scatter by less than an eighth of their mean, the noise is the bound of that sum.
+  double noise(const Recipe& recipe) const;
+
  private:
   void count(double product, int grain);
+  int roundings() const { return terms_ + (is_scaled_ ? 1 : 0); }  // of each product
+  bool is_exact(DType accumulate) const;
+  double error(DType accumulate) const;     // of the sum before it is stored: the bound of the path's
+  double variance(DType accumulate) const;  // of that error
 
   double sum_ = 0;
   double magnitude_ = 0;      // sum of |a*b|, scaled
+  double squares_ = 0;        // sum of their squares
   int grain_;                 // exponent of g above, if terms_ > 0
   int terms_ = 0;             // products that are not zero
   bool is_scaled_ = false;    // whether any of them is

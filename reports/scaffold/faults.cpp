@@ -23,11 +23,13 @@ bool is_factor(const Term& term, const std::string& tensor) {
   return std::ranges::any_of(term.factors, [&](const Tensor& factor) { return factor.name == tensor; });
 }
 
-std::string dropped_name(const Term& term) {
+// "a_b_dropped" and "a * b is left out"
+PlantedFault dropped(const Term& term) {
+  if (term.factors.empty()) return {"number_dropped", fmt::format("{} is left out", to_string(term))};
   std::vector<std::string> names;
   for (const Tensor& tensor : term.factors) names.push_back(tensor.name);
-  if (names.empty()) names.push_back("number");
-  return fmt::format("{}_dropped", fmt::join(names, "_"));
+  return {fmt::format("{}_dropped", fmt::join(names, "_")),
+          fmt::format("{} is left out", fmt::join(names, " * "))};
 }
 
 }  // namespace
@@ -35,6 +37,15 @@ std::string dropped_name(const Term& term) {
 std::vector<PlantedFault> Faults::all() const {
   std::vector<PlantedFault> faults = dropped;
   faults.insert(faults.end(), last_left_out.begin(), last_left_out.end());
+  if (swapped) faults.push_back(*swapped);
+  return faults;
+}
+
+std::vector<PlantedFault> Faults::counterfeits() const {
+  std::vector<PlantedFault> faults;
+  for (size_t i = 0; i < dropped.size(); ++i) {
+    if (is_large[i]) faults.push_back(dropped[i]);
+  }
   if (swapped) faults.push_back(*swapped);
   return faults;
 }
@@ -59,10 +70,15 @@ Faults faults_of(const Formula& formula) {
   // A right result that is zero everywhere is a poor fault, but better than none.
   if (formula.terms.size() == 1 && faults.swapped) return faults;
   for (const Term& term : formula.terms) {
-    std::string name = dropped_name(term);
-    const auto is_used = [&](const PlantedFault& fault) { return fault.name == name; };
-    if (std::ranges::any_of(faults.dropped, is_used)) name += fmt::format("_{}", faults.dropped.size() + 1);
-    faults.dropped.push_back({name, to_string(term) + " is left out"});
+    PlantedFault fault = dropped(term);
+    const auto is_same = [&](const PlantedFault& other) { return other.name == fault.name; };
+    if (std::ranges::any_of(faults.dropped, is_same))
+      fault.name += fmt::format("_{}", faults.dropped.size() + 1);
+    const auto is_larger = [&](const Term& other) {
+      return other.summed.size() > term.summed.size() || other.factors.size() > term.factors.size();
+    };
+    faults.is_large.push_back(std::ranges::none_of(formula.terms, is_larger));
+    faults.dropped.push_back(fault);
   }
   return faults;
 }

@@ -62,23 +62,30 @@ class Writer {
   }
 
   std::string oracle_terms() const {
-    return terms(3, "Fault::", "size", [&](const Term& term, int depth) {
+    return terms(3, "Fault::", faults_.is_large, "size", [&](const Term& term, int depth) {
+      std::string text;
       std::vector<std::string> factors;
-      if (term.number || term.factors.size() == 1)
-        factors.push_back(term.number ? literal(*term.number) : "1");
-      for (const Tensor& tensor : term.factors) factors.push_back(faulty_element(tensor, "({", "})"));
-      if (term.factors.empty()) factors.push_back("1");
+      for (const Tensor& tensor : term.factors) {
+        factors.push_back(faulty_element(tensor, "({", "})"));
+        if (!is_swapped(tensor)) continue;
+        const char* name = factors.size() == 1 ? "first" : "second";
+        text += line(depth, fmt::format("const double {} = {};", name, factors.back()));
+        factors.back() = name;
+      }
+      if (factors.empty()) factors.push_back("1");
+      if (term.number) factors.insert(factors.begin(), literal(*term.number));
+      if (factors.size() == 1) factors.insert(factors.begin(), "1");
       const char* add = factors.size() == 3 ? "add_scaled" : "add";
-      if (term.is_negative && factors[0].starts_with("swapped")) factors[0] = "(" + factors[0] + ")";
-      if (term.is_negative) factors[0] = "-" + factors[0];
-      return line(depth, fmt::format("sum.{}({});", add, joined(factors, ", ")));
+      const char* sign = term.is_negative ? "-" : "";
+      return text + line(depth, fmt::format("sum.{}({}{});", add, sign, joined(factors, ", ")));
     });
   }
 
   std::string specimen_loop() const {
     return over(formula_.output.indices, "size", 1, [&](int depth) {
       const auto add = [&](const Term& term, int inner) { return specimen_addition(term, inner); };
-      return line(depth, "float sum = 0;") + terms(depth, "", "end", add) +
+      return line(depth, "float sum = 0;") +
+             terms(depth, "", std::vector<bool>(formula_.terms.size(), true), "end", add) +
              line(depth, fmt::format("{} = math.store(sum);", element(formula_.output)));
     });
   }
@@ -98,14 +105,16 @@ class Writer {
     return text;
   }
 
-  // All terms, each left out if the fault is its own.
-  std::string terms(int depth, std::string_view scope, std::string_view end, const TermBody& body) const {
+  // All terms. Those that can be dropped are left out if that is the fault.
+  std::string terms(int depth, std::string_view scope, const std::vector<bool>& can_be_dropped,
+                    std::string_view end, const TermBody& body) const {
     std::string text;
     for (size_t i = 0; i < formula_.terms.size(); ++i) {
       const Term& term = formula_.terms[i];
-      const bool is_guarded = !faults_.dropped.empty();
-      if (is_guarded)
+      const bool is_guarded = !faults_.dropped.empty() && can_be_dropped[i];
+      if (is_guarded) {
         text += line(depth, fmt::format("if (fault != {}{}) {{", scope, enumerator(faults_.dropped[i])));
+      }
       text += over(term.summed, end, depth + is_guarded, [&](int inner) { return body(term, inner); });
       if (is_guarded) text += line(depth, "}");
     }
@@ -116,12 +125,16 @@ class Writer {
     return fmt::format("{}({})", tensor.name, joined(tensor.indices, ", "));
   }
 
+  bool is_swapped(const Tensor& tensor) const {
+    return faults_.swapped && faults_.swapped_tensor.name == tensor.name;
+  }
+
   // The element of an input, of another one if that is the fault.
   std::string faulty_element(const Tensor& tensor, std::string_view open, std::string_view close) const {
     const auto at = [&](const std::vector<std::string>& indices) {
       return fmt::format("{}{}{}{}", tensor.name, open, joined(indices, ", "), close);
     };
-    if (!faults_.swapped || faults_.swapped_tensor.name != tensor.name) return at(tensor.indices);
+    if (!is_swapped(tensor)) return at(tensor.indices);
     std::vector<std::string> indices = tensor.indices;
     const size_t last = indices.size() - 1;
     indices[last - 1] = fmt::format("{} % {}_size", tensor.indices[last], tensor.indices[last - 1]);
@@ -159,19 +172,8 @@ class Writer {
   const Faults& faults_;
 };
 
-// The dimensions: the index, where its size stands in a tensor, and its size in the benchmark.
+// The dimensions: the index, and where its size stands in a tensor.
 std::vector<Fields> dims_of(const Formula& formula) {
-  // All sizes are equal. No tensor has more than 2^22 elements, no term more than 2^24 products.
-  size_t most = 0;  // indices
-  double exponent = 22;
-  for (const Term& term : formula.terms) {
-    for (const Tensor& tensor : term.factors) most = std::max(most, tensor.indices.size());
-    const size_t points = formula.output.indices.size() + term.summed.size();
-    exponent = std::min(exponent, 24.0 / static_cast<double>(points));
-  }
-  most = std::max(most, formula.output.indices.size());
-  const int64_t size = int64_t{1} << static_cast<int>(std::min(exponent, 22.0 / static_cast<double>(most)));
-
   std::vector<Tensor> tensors = formula.inputs();
   tensors.push_back(formula.output);
   std::vector<Fields> dims;
@@ -182,10 +184,20 @@ std::vector<Fields> dims_of(const Formula& formula) {
     dims.push_back({{"index", index},
                     {"key", fmt::format("\"{}\"", index)},
                     {"owner", owner.name},
-                    {"axis", fmt::format("{}", axis)},
-                    {"bench_size", fmt::format("{}", size)}});
+                    {"axis", fmt::format("{}", axis)}});
   }
   return dims;
+}
+
+// The problem to time: equal sizes, and no term of more than 2^22 products.
+std::string bench_dims(const Formula& formula) {
+  size_t most = 0;  // indices of a term
+  for (const Term& term : formula.terms)
+    most = std::max(most, formula.output.indices.size() + term.summed.size());
+  const int64_t size = int64_t{1} << (22 / most);
+  std::vector<std::string> dims;
+  for (const Fields& dim : dims_of(formula)) dims.push_back(fmt::format("{{{}, {}}}", dim.at("key"), size));
+  return joined(dims, ", ");
 }
 
 std::vector<Fields> tensor_fields(const std::vector<Tensor>& tensors, size_t longest) {
@@ -228,8 +240,7 @@ Lists lists_of(const Formula& formula, const Faults& faults) {
   for (size_t i = 0; i < lists["sums"].size(); ++i)
     lists["sums"][i]["index"] = formula.indices()[formula.output.indices.size() + i];
   lists["transposed"] = faults.swapped ? fault_fields({*faults.swapped}) : std::vector<Fields>{};
-  lists["counterfeits"] = fault_fields(faults.dropped);
-  for (const Fields& fields : lists["transposed"]) lists["counterfeits"].push_back(fields);
+  lists["counterfeits"] = fault_fields(faults.counterfeits());
   const std::vector<std::string> hidden = hidden_faults(formula);
   for (const std::string& fault : hidden) lists["hidden"].push_back({{"enumerator", fault}});
   lists["hidden"].resize(hidden.size());
@@ -262,6 +273,7 @@ Fields fields_of(std::string_view op, const Formula& formula, const Faults& faul
           {"shapes", joined(shapes, "; ")},
           {"elements", joined(elements, " + ")},
           {"flops", joined(flops, " + ")},
+          {"bench_dims", bench_dims(formula)},
           {"output_sizes", joined(output_sizes, ", ")},
           {"cpu_loop", without_last_newline(writer.cpu_loop())},
           {"oracle_terms", without_last_newline(writer.oracle_terms())},
