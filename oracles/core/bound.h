@@ -22,8 +22,8 @@
 //
 // Scale. A product may have a constant factor c. A path multiplies a_i*b_i by it, or a sum of such
 // products. That is one rounding more, so gamma_n becomes gamma_(n+1). What a_i*b_i lost to
-// underflow is multiplied by |c|, and the scaled product can lose s/2, too: in place of s/2 it costs
-// (1 + |c|) * s/2. Both a_i*b_i and c*a_i*b_i have to be multiples of g.
+// underflow is multiplied by |c|, and the scaled product can lose s/2, too. In place of s/2 it
+// costs (1 + |c|) * s/2. Both a_i*b_i and c*a_i*b_i have to be multiples of g.
 //
 // Storage. The computed sum c with |c - v| <= a is stored in a format whose unit in the last place
 // is ulp(). This costs one more rounding:
@@ -40,9 +40,9 @@
 // with full significands. The judge applies the law to such data only. If a = 0, the discarded bits
 // are known, and often few: then the square of what storing discards takes the place of ulp^2/12.
 //
-// The oracle computes v in double. Products of 24-bit significands are exact there, and a scaled one
-// is rounded once. With the n-1 additions it errs by at most n * 2^-53 * S, or n-1 times as much if
-// nothing is scaled. The bound includes it.
+// The oracle computes v in double. Products of 24-bit significands are exact there. A scaled one is
+// rounded once. The n-1 additions err by at most (n-1) * 2^-53 * S, and with scaled products by
+// 2^-53 * S more, which the bound includes.
 #pragma once
 
 #include <bit>

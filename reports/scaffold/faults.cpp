@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/scaffold/faults.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,11 +28,14 @@ PlantedFault dropped(const Term& term) {
   if (term.factors.empty()) return {"number_dropped", fmt::format("{} is left out", to_string(term))};
   std::vector<std::string> names;
   for (const Tensor& tensor : term.factors) names.push_back(tensor.name);
-  return {fmt::format("{}_dropped", fmt::join(names, "_")),
-          fmt::format("{} is left out", fmt::join(names, " * "))};
+  return {joined(names, "_") + "_dropped", joined(names, " * ") + " is left out"};
 }
 
 }  // namespace
+
+std::string PlantedFault::enumerator() const {
+  return "k" + camel_case(name);
+}
 
 std::vector<PlantedFault> Faults::all() const {
   std::vector<PlantedFault> faults = dropped;
@@ -58,8 +61,8 @@ Faults faults_of(const Formula& formula) {
     std::vector<std::string> exchanged = indices;
     std::swap(exchanged.back(), exchanged[exchanged.size() - 2]);
     faults.swapped = {tensor.name + "_transposed",
-                      fmt::format("{} is read at [{}] instead of [{}]", tensor.name,
-                                  fmt::join(exchanged, ","), fmt::join(indices, ","))};
+                      fmt::format("{} is read at [{}] instead of [{}]", tensor.name, joined(exchanged, ","),
+                                  joined(indices, ","))};
     faults.swapped_tensor = tensor;
   }
   for (const std::string& index : formula.indices()) {

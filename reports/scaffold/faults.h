@@ -12,7 +12,9 @@ namespace assay {
 
 struct PlantedFault {
   std::string name;      // "bias_dropped"
-  std::string sentence;  // "bias[n] is left out"
+  std::string sentence;  // "bias is left out"
+
+  std::string enumerator() const;  // "kBiasDropped"
 };
 
 struct Faults {

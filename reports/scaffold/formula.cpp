@@ -20,7 +20,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }
 
 std::string to_string(const Tensor& tensor) {
-  return fmt::format("{}[{}]", tensor.name, fmt::join(tensor.indices, ","));
+  return fmt::format("{}[{}]", tensor.name, joined(tensor.indices, ","));
 }
 
 bool is_letter(char c) {
@@ -228,11 +228,11 @@ std::string to_string(const Term& term) {
   if (term.number) parts.push_back(fmt::format("{}", *term.number));
   for (const Tensor& tensor : term.factors) parts.push_back(to_string(tensor));
   if (!term.summed.empty()) {
-    const std::string indices = fmt::format("{}", fmt::join(term.summed, ","));
+    const std::string indices = joined(term.summed, ",");
     std::string& first = parts[term.number ? 1 : 0];
     first = fmt::format("sum_{} {}", term.summed.size() > 1 ? "{" + indices + "}" : indices, first);
   }
-  return fmt::format("{}", fmt::join(parts, " * "));
+  return joined(parts, " * ");
 }
 
 std::string to_string(const Formula& formula) {
@@ -243,6 +243,10 @@ std::string to_string(const Formula& formula) {
     text += to_string(term);
   }
   return text;
+}
+
+std::string joined(const std::vector<std::string>& parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 std::string camel_case(std::string_view name) {

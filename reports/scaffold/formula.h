@@ -45,6 +45,8 @@ Formula parse_formula(std::string_view text);
 std::string to_string(const Term& term);  // "0.5 * sum_k a[m,k] * b[k,n]", without its sign
 std::string to_string(const Formula& formula);
 
+std::string joined(const std::vector<std::string>& parts, std::string_view separator);
+
 // "row_sum" -> "RowSum", for names of constants.
 std::string camel_case(std::string_view name);
 
