@@ -80,7 +80,7 @@ class Install(unittest.TestCase):
         self.run_ok("cmake", "--build", "gemm/build")
         wrong = subprocess.run([program, "verify", "--dtype", "f32"], capture_output=True, text=True)
         self.assertEqual(wrong.returncode, 1, wrong.stderr)
-        self.assertIn("fail: ", wrong.stdout)
+        self.assertIn("fail: ", wrong.stderr)
 
     def test_new_op_of_the_installed_program(self):
         printed = self.run_ok(self.prefix / "bin/assay", "new", "scale", "y[n] = 2 * x[n]")
