@@ -15,38 +15,68 @@ void SumOfProducts::add(double a, double b) {
   const double product = a * b;
   sum_ += product;
   if (product == 0 || !std::isfinite(product)) return;
+  count(product, lowest_exponent(a) + lowest_exponent(b));
+}
+
+void SumOfProducts::add_scaled(double scale, double a, double b) {
+  const double product = scale * a * b;
+  sum_ += product;
+  if (product == 0 || !std::isfinite(product)) return;
+  count(product, lowest_exponent(a) + lowest_exponent(b) + std::min(lowest_exponent(scale), 0));
+  is_scaled_ = true;
+  scales_ += std::abs(scale);
+  square_scales_ += scale * scale;
+}
+
+void SumOfProducts::count(double product, int grain) {
   magnitude_ += std::abs(product);
-  const int grain = lowest_exponent(a) + lowest_exponent(b);
+  squares_ += product * product;
   grain_ = terms_ == 0 ? grain : std::min(grain_, grain);
   ++terms_;
+}
+
+bool SumOfProducts::is_exact(DType accumulate) const {
+  return terms_ == 0 || (smallest_subnormal(accumulate) <= std::ldexp(1.0, grain_) &&
+                         magnitude_ <= std::ldexp(1.0 / unit_roundoff(accumulate), grain_));
+}
+
+double SumOfProducts::error(DType accumulate) const {
+  if (is_exact(accumulate)) return 0;
+  const double relative = gamma(roundings(), unit_roundoff(accumulate));
+  const double underflow = smallest_subnormal(accumulate) / 2;
+  return relative * magnitude_ + (terms_ + scales_) * underflow * (1 + relative);
+}
+
+double SumOfProducts::variance(DType accumulate) const {
+  if (is_exact(accumulate)) return 0;
+  const double rounding = unit_roundoff(accumulate) * magnitude_;
+  const double underflow = smallest_subnormal(accumulate) / 2;
+  return roundings() * rounding * rounding / 3 + (terms_ + square_scales_) * underflow * underflow / 3;
+}
+
+double SumOfProducts::noise(const Recipe& recipe) const {
+  const double mean = terms_ > 0 ? sum_ / terms_ : 0;
+  const bool are_alike = terms_ > 0 && squares_ / terms_ - mean * mean < mean * mean / 64;
+  return are_alike ? error(recipe.accumulate) : 7 * std::sqrt(variance(recipe.accumulate));
 }
 
 Expected SumOfProducts::expected(const Recipe& recipe) const {
   const DType accumulate = recipe.accumulate;
   if (recipe.product != accumulate)
     throw Error("the bound is derived for products and sums in one dtype, not {}", recipe.to_string());
-  const double u = unit_roundoff(accumulate);
-  const double s = smallest_subnormal(accumulate);
-  const bool exact =
-      terms_ == 0 || (s <= std::ldexp(1.0, grain_) && magnitude_ <= std::ldexp(1.0 / u, grain_));
-
-  double error = 0;  // of the sum before it is stored
-  double variance = 0;
-  if (!exact) {
-    error = gamma(terms_, u) * magnitude_ + terms_ * s / 2 * (1 + gamma(terms_, u));
-    variance = terms_ * (u * magnitude_) * (u * magnitude_) / 3 + terms_ * (s / 2) * (s / 2) / 3;
-  }
-  const double oracle_error = std::max(terms_ - 1, 0) * unit_roundoff(DType::kF64) * magnitude_;
-
+  const bool exact = is_exact(accumulate);
+  double bound = error(accumulate);
+  double variance = this->variance(accumulate);
   if (recipe.storage != accumulate && std::isfinite(sum_)) {
-    const double ulp = ulp_at(recipe.storage, std::abs(sum_) + error);
-    const bool representable = error == 0 && std::fmod(sum_, ulp) == 0;
-    if (!representable) {
-      error += ulp / 2;
-      variance += ulp * ulp / 12;
+    const double ulp = ulp_at(recipe.storage, std::abs(sum_) + bound);
+    const double discarded = std::remainder(sum_, ulp);
+    if (!exact || discarded != 0) {
+      bound += ulp / 2;
+      variance += exact ? discarded * discarded : ulp * ulp / 12;
     }
   }
-  return {.value = sum_, .bound = error + (exact ? 0 : oracle_error), .variance = variance};
+  const double oracle_error = std::max(roundings() - 1, 0) * unit_roundoff(DType::kF64) * magnitude_;
+  return {.value = sum_, .bound = bound + (exact ? 0 : oracle_error), .variance = variance};
 }
 
 double most_repeats(std::span<const double> values) {

@@ -20,6 +20,11 @@
 //     nothing is rounded and the error is 0.
 //   - n counts only products that are not zero; adding a zero rounds nothing.
 //
+// Scale. A product may have a constant factor c. A path multiplies a_i*b_i by it, or a sum of such
+// products. That is one rounding more, so gamma_n becomes gamma_(n+1). What a_i*b_i lost to
+// underflow is multiplied by |c|, and the scaled product can lose s/2, too. In place of s/2 it
+// costs (1 + |c|) * s/2. Both a_i*b_i and c*a_i*b_i have to be multiples of g.
+//
 // Storage. The computed sum c with |c - v| <= a is stored in a format whose unit in the last place
 // is ulp(). This costs one more rounding:
 //
@@ -32,10 +37,12 @@
 // of n underflows as uniform in +-s/2, and the last rounding as uniform in +-ulp/2. This gives
 // n*(u*S)^2/3 + n*(s/2)^2/3 + ulp^2/12. Partial sums are rarely as large as S, so the first term is
 // generous. The last term fits results whose discarded bits are spread evenly, which is so for data
-// with full significands. The judge applies the law to such data only.
+// with full significands. The judge applies the law to such data only. If a = 0, the discarded bits
+// are known, and often few: then the square of what storing discards takes the place of ulp^2/12.
 //
-// The oracle computes v in double. Products of 24-bit significands are exact there. The n-1
-// additions err by at most (n-1) * 2^-53 * S, which the bound includes.
+// The oracle computes v in double. Products of 24-bit significands are exact there. A scaled one is
+// rounded once. The n-1 additions err by at most (n-1) * 2^-53 * S, and with scaled products by
+// 2^-53 * S more, which the bound includes.
 #pragma once
 
 #include <bit>
@@ -52,16 +59,33 @@ namespace assay {
 class SumOfProducts {
  public:
   void add(double a, double b);
+  // A product times a constant of at most 24 significant bits, which is not 0.
+  void add_scaled(double scale, double a, double b);
 
   // The value, its bound and its variance if `recipe` computes and stores this sum. Throws Error
   // (internal) if the recipe has products and sums in different dtypes: that bound is not derived.
   Expected expected(const Recipe& recipe) const;
 
+  // For Expected::noise of sums that may be long: seven standard deviations of the sum before it is
+  // stored. Products that are alike are rounded alike, so their errors add up: if the products
+  // scatter by less than an eighth of their mean, the noise is the bound of that sum.
+  double noise(const Recipe& recipe) const;
+
  private:
+  void count(double product, int grain);
+  int roundings() const { return terms_ + (is_scaled_ ? 1 : 0); }  // of each product
+  bool is_exact(DType accumulate) const;
+  double error(DType accumulate) const;     // of the sum before it is stored: the bound of the path's
+  double variance(DType accumulate) const;  // of that error
+
   double sum_ = 0;
-  double magnitude_ = 0;  // sum of |a*b|
-  int grain_;             // exponent of g above, if terms_ > 0
-  int terms_ = 0;         // products that are not zero
+  double magnitude_ = 0;      // sum of |a*b|, scaled
+  double squares_ = 0;        // sum of their squares
+  int grain_;                 // exponent of g above, if terms_ > 0
+  int terms_ = 0;             // products that are not zero
+  bool is_scaled_ = false;    // whether any of them is
+  double scales_ = 0;         // sum of |c| over those
+  double square_scales_ = 0;  // sum of c^2
 };
 
 // n*unit / (1 - n*unit), for n roundings; infinite if there are too many to say anything.

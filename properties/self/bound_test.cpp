@@ -133,6 +133,85 @@ TEST_P(Bound, HoldsForEveryOrderAndIsReached) {
   EXPECT_LE(closest, 1);
 }
 
+// Some products have a factor. A path applies it to each of them, or to their sum.
+TEST_P(Bound, OfScaledProductsHoldsHoweverTheyAreScaled) {
+  double closest = 0;
+  test::expect_property(
+      [&, dtype = GetParam()] {
+        const auto terms = any_terms(dtype);
+        const size_t scaled = any_between<size_t>(0, terms.size() + 1);
+        const auto scale = static_cast<float>(any_full_factor(DType::kF32, *rc::gen::element(1, 20)));
+        const bool is_sum_scaled = *rc::gen::arbitrary<bool>();
+        SumOfProducts sum;
+        float got = 0;
+        volatile float products = 0;  // volatile keeps the compiler from fusing
+        for (size_t i = 0; i < terms.size(); ++i) {
+          const auto [a, b] = terms[i];
+          const bool is_scaled = i < scaled;
+          if (is_scaled) sum.add_scaled(scale, a, b);
+          if (!is_scaled) sum.add(a, b);
+          volatile float product = static_cast<float>(a) * static_cast<float>(b);
+          if (is_scaled && is_sum_scaled) {
+            products = products + product;
+            continue;
+          }
+          if (is_scaled) product = scale * product;
+          got += product;
+        }
+        volatile float of_products = scale * products;
+        if (is_sum_scaled) got += of_products;
+        const Expected expected = sum.expected(recipe_of(dtype));
+        RC_PRE(std::isfinite(got) && std::abs(expected.value) + expected.bound <= max_finite(dtype));
+        const double stored = through(dtype, got);
+        RC_LOG() << "value " << expected.value << " bound " << expected.bound << " got " << stored << "\n";
+        RC_ASSERT(is_right(expected, stored, dtype));
+        if (expected.bound > 0)
+          closest = std::max(closest, std::abs(stored - expected.value) / expected.bound);
+      },
+      20000);
+  EXPECT_GT(closest, 0.5);
+}
+
+TEST(BoundOfSums, OfAScaledProductHasASecondRounding) {
+  SumOfProducts sum;
+  sum.add_scaled(0x1.99999ap-4, 0x1.234566p0, 0x1.654322p0);  // 0.1f
+  const Expected expected = sum.expected(recipe_of(DType::kF32));
+  EXPECT_EQ(expected.value, 0x1.99999ap-4 * 0x1.234566p0 * 0x1.654322p0);
+  EXPECT_GE(expected.bound, 2 * 0x1p-24 * expected.value);
+  EXPECT_LE(expected.bound, 2.001 * 0x1p-24 * expected.value);
+}
+
+// The noise does not count the last rounding, and covers bounds of up to 65 products twice.
+TEST(BoundOfSums, NoiseIsHalfTheBoundOf65Products) {
+  for (int products : {1, 65, 70}) {
+    SumOfProducts sum;
+    for (int i = 0; i < products; ++i) sum.add(i % 2 == 0 ? 0x1.234566p0 : 0x1.234568p1, 0x1.654322p0);
+    const double bound = sum.expected(recipe_of(DType::kF32)).bound;
+    EXPECT_EQ(bound <= 2 * sum.noise(recipe_of(DType::kF32)), products <= 65) << products;
+    EXPECT_EQ(sum.noise(recipe_of(DType::kF32)), sum.noise(recipe_of(DType::kBF16)));
+  }
+  EXPECT_EQ(sum_of({{1, 1}, {1, 2}}).noise(recipe_of(DType::kF32)), 0);
+}
+
+TEST(BoundOfSums, NoiseOfProductsThatAreAlikeIsTheBound) {
+  SumOfProducts sum;
+  for (int i = 0; i < 1000; ++i) sum.add(0x1.234566p0 + i % 8 * 0x1p-7, 0x1.654322p0);
+  const double bound = sum.expected(recipe_of(DType::kF32)).bound;
+  EXPECT_LE(sum.noise(recipe_of(DType::kF32)), bound);
+  EXPECT_GE(sum.noise(recipe_of(DType::kF32)), 0.999 * bound);
+}
+
+// A sum of two f16 numbers discards few bits. Its error is known, and often half an ulp.
+TEST(BoundOfSums, VarianceOfAnExactSumIsWhatStoringDiscards) {
+  const Expected tie =
+      expected_of({{1, 1}, {1, 0x1.004p0}}, DType::kF16);  // 2 + 2^-10, between 2 and 2 + 2^-9
+  EXPECT_EQ(tie.bound, 0x1p-10);
+  EXPECT_EQ(tie.variance, 0x1p-20);
+  const Expected quarter = expected_of({{1, 0x1.004p1}, {1, 0x1p-11}}, DType::kF16);
+  EXPECT_EQ(quarter.bound, 0x1p-10);
+  EXPECT_EQ(quarter.variance, 0x1p-22);
+}
+
 // If only the last rounding counts, a result that is one unit in the last place further away is
 // wrong: the bound does not hide a path that rounds once too often.
 TEST_P(Bound, OfOneProductIsOneRounding) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/fuzz.h"
 #include "properties/self/spoiled.h"
 
@@ -92,7 +93,7 @@ TEST(Evidence, HoldsBothRunsOfAPathThatDoesNotRepeatItself) {
 }
 
 TEST(Evidence, HoldsAnInputBeforeAndAfterThePathChangedIt) {
-  const Verdict verdict = judge_path(spoiled([](const Call& call) { *input(call, 1) = 77; }));
+  const Verdict verdict = judge_path(spoiled([](const Call& call) { *input(call, dynamic_conv::kK) = 77; }));
   ASSERT_NE(verdict.evidence, nullptr) << verdict.reason;
   EXPECT_THAT(names(*verdict.evidence), ElementsAre("x", "k", "k.after_call", "out"));
   EXPECT_EQ(values(*verdict.evidence, "k.after_call")[0], 77);
@@ -106,7 +107,7 @@ TEST(Evidence, HoldsInputsThatWereGivenThoughThePathChangedThem) {
   Problem other(*subject.op, *subject.path, which, cpu());
   other.draw_inputs(99);
   const TensorBytes given = other.inputs();
-  const Path path = spoiled([](const Call& call) { *input(call, 1) = 77; });
+  const Path path = spoiled([](const Call& call) { *input(call, dynamic_conv::kK) = 77; });
   const Verdict verdict = judge({subject.op, &path, subject.oracle}, which, cpu(), {.inputs = &given});
   ASSERT_NE(verdict.evidence, nullptr) << verdict.reason;
   EXPECT_EQ(verdict.evidence->tensors[0].bytes, given[0]);

@@ -19,6 +19,7 @@ int run_replay(const Registry& registry, const Options& options);
 int run_draw(const Registry& registry, const Options& options);
 int run_judge(const Registry& registry, const Options& options);
 int run_exec(const Registry& registry, const Options& options);
+int run_new(const Registry& registry, const Options& options);
 int run_report(const Options& options);
 int run_compare(const Options& options);  // compare, gate
 

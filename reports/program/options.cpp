@@ -155,6 +155,13 @@ class CommandLine {
     report.add_option("RUN.JSON", options_.subject, "A record that `run` left, or its directory")->required();
     add_out(report, "Directory for the reports (default: beside the record)");
 
+    auto& create =
+        add(Command::kNew, "new", "Write the project of an op with one formula, to build and to judge");
+    create.add_option("OP", options_.subject, "The name of the op and of its folder, in snake_case")
+        ->required();
+    create.add_option("FORMULA", options_.formula, "Such as 'y[m] = sum_k a[m,k] * x[k] - 0.5 * z[m]'")
+        ->required();
+
     auto& compare =
         add(Command::kCompare, "compare", "Print what got slower or more wrong between two records");
     add_sides(compare);

@@ -24,6 +24,7 @@ enum class Command : uint8_t {
   kDraw,
   kJudge,
   kReport,
+  kNew,
   kCompare,
   kGate
 };
@@ -50,7 +51,8 @@ struct Options {
   std::string out;      // directory; for exec and draw a file
   std::string in;       // file of inputs
   std::string got;      // file of outputs
-  std::string subject;  // a case line, a capsule or a record, by command
+  std::string subject;  // a case line, a capsule, a record or the name of a new op, by command
+  std::string formula;  // of a new op
   std::string after;    // a record, or a folder of them, to compare with the subject
   std::vector<std::string> command_line;
 };

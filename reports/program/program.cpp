@@ -43,6 +43,8 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
       return run_exec(registry, options);
     case Command::kReport:
       return run_report(options);
+    case Command::kNew:
+      return run_new(registry, options);
     case Command::kCompare:
     case Command::kGate:
       return run_compare(options);

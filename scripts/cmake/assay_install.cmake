@@ -1,6 +1,8 @@
-# cmake --install: the program, the libraries with their headers, and the package that find_package(assay) finds.
+# cmake --install: the program, the libraries with their headers, and the package that find_package(assay) finds. The
+# package also lies in the build folder: -Dassay_DIR=<build>/package builds on what is not installed.
 include(CMakePackageConfigHelpers)
 set(assay_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/assay)
+set(assay_build_package ${PROJECT_BINARY_DIR}/package)
 
 get_property(assay_installed GLOBAL PROPERTY ASSAY_LIBRARIES)
 get_property(assay_ops GLOBAL PROPERTY ASSAY_OPS)
@@ -22,10 +24,12 @@ foreach(header IN LISTS assay_headers)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay/${folder})
 endforeach()
 
-configure_package_config_file(${ASSAY_CMAKE_DIR}/assayConfig.cmake.in ${PROJECT_BINARY_DIR}/assayConfig.cmake
+configure_package_config_file(${ASSAY_CMAKE_DIR}/assayConfig.cmake.in ${assay_build_package}/assayConfig.cmake
                               INSTALL_DESTINATION ${assay_package_dir})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/assayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/assayConfig.cmake ${PROJECT_BINARY_DIR}/assayConfigVersion.cmake
-              ${ASSAY_CMAKE_DIR}/assay_cuda.cmake ${ASSAY_CMAKE_DIR}/assay_add_op.cmake
-              ${ASSAY_CMAKE_DIR}/registry.cpp.in ${PROJECT_SOURCE_DIR}/reports/main.cpp
-        DESTINATION ${assay_package_dir})
+write_basic_package_version_file(${assay_build_package}/assayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+foreach(file ${ASSAY_CMAKE_DIR}/assay_cuda.cmake ${ASSAY_CMAKE_DIR}/assay_add_op.cmake
+             ${ASSAY_CMAKE_DIR}/registry.cpp.in ${PROJECT_SOURCE_DIR}/reports/main.cpp)
+  configure_file(${file} ${assay_build_package} COPYONLY)
+endforeach()
+install(DIRECTORY ${assay_build_package}/ DESTINATION ${assay_package_dir} PATTERN assayTargets*.cmake EXCLUDE)
+export(EXPORT assayTargets NAMESPACE assay:: FILE ${assay_build_package}/assayTargets.cmake)

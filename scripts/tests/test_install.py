@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The installed package, as other projects use it: `test_install.py BUILD` installs that build and builds on it."""
+"""The package, as other projects use it: `test_install.py BUILD` installs that build, and builds on it and on the build."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,8 @@ class Install(unittest.TestCase):
         cls.work = Path(folder.name)
         subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.prefix], check=True, stdout=subprocess.DEVNULL)
 
-    def run_ok(self, *command):
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.work)
+    def run_ok(self, *command, **env):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.work, env=os.environ | env)
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout
 
@@ -62,6 +63,31 @@ class Install(unittest.TestCase):
                 (self.work / "aside").rename(source / part)
                 self.assertNotEqual(configured.returncode, 0)
                 self.assertIn(f"The op 'axpy' is incomplete: {part} is missing.", configured.stderr)
+
+    def test_new_op(self):
+        """The project of a formula on the build folder, by the very line that `assay new` prints."""
+        printed = self.run_ok(Path(BUILD) / "bin/assay", "new", "gemm", "c[m,n] = sum_k a[m,k] * b[k,n] + bias[n]")
+        line = printed.splitlines()[-1]
+        verdict = self.run_ok("sh", "-c", line, CXXFLAGS="-Wall -Wextra -Wconversion -Wno-restrict -Werror")
+        for dtype in ("f32", "f16", "bf16"):
+            self.assertRegex(verdict, rf"(?m)^gemm/cpu +{dtype} +cpu +\d+ +[1-9]\d* +0 ")
+        program = self.work / "gemm/build/gemm_assay"
+        self.assertRegex(self.run_ok(program, "verify", "--specimens"), r"(?m)^(\d+) of \1 specimens caught$")
+        self.assertIn("m=128 n=128 k=128", self.run_ok(program, "bench", "--dtype", "f32"))
+
+        loop = self.work / "gemm/kernels/gemm/cpu.cpp"
+        loop.write_text(loop.read_text().replace("k < k_size", "k + 1 < k_size"))
+        self.run_ok("cmake", "--build", "gemm/build")
+        wrong = subprocess.run([program, "verify", "--dtype", "f32"], capture_output=True, text=True)
+        self.assertEqual(wrong.returncode, 1, wrong.stderr)
+        self.assertIn("fail: ", wrong.stderr)
+
+    def test_new_op_of_the_installed_program(self):
+        printed = self.run_ok(self.prefix / "bin/assay", "new", "scale", "y[n] = 2 * x[n]")
+        configure, _, build = printed.splitlines()[-1].partition(" && cmake --build ")
+        self.assertIn(f"-Dassay_DIR='{self.prefix}/", configure)
+        self.assertTrue(build)
+        self.run_ok("sh", "-c", configure)
 
 
 if __name__ == "__main__":
