@@ -10,10 +10,10 @@
 #include <filesystem>
 #include <new>
 
+#include "kernels/core/read_file.h"
 #include "properties/core/judge.h"
 #include "reports/program/capsule.h"
 #include "reports/record/record.h"
-#include "reports/store/files.h"
 
 namespace assay {
 namespace {
