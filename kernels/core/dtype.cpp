@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/core/error.h"
+#include "kernels/core/printable.h"
 
 namespace assay {
 namespace {
@@ -102,7 +103,7 @@ DType parse_dtype(std::string_view text) {
   }
   // Recipes and files may be f64, and parsing it is no error. No path stores f64, so the message
   // does not offer it.
-  throw usage_error("dtype '{}' is not one of f32, f16, bf16", text);
+  throw usage_error("dtype '{}' is not one of f32, f16, bf16", excerpt(text));
 }
 
 double unit_roundoff(DType dtype) {

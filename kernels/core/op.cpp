@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "kernels/core/printable.h"
+
 namespace assay {
 
 Dims::Dims(std::initializer_list<std::pair<Dim, int64_t>> values) {
@@ -136,7 +138,7 @@ const Path& Op::path(std::string_view wanted) const {
   }
   std::vector<std::string_view> known;
   for (const Path& path : paths) known.push_back(path.name);
-  throw usage_error("the op '{}' has no path '{}'; it has {}", name, wanted, fmt::join(known, ", "));
+  throw usage_error("the op '{}' has no path '{}'; it has {}", name, excerpt(wanted), fmt::join(known, ", "));
 }
 
 void require_places(const Op& op) {
@@ -160,7 +162,7 @@ void require_dims(const Op& op, const Dims& dims) {
   }
   for (const auto& [key, size] : dims.values()) {
     if (std::ranges::none_of(op.dims, [&, &key = key](const DimInfo& dim) { return dim.key == key; })) {
-      throw usage_error("{} has no dimension '{}'", op.name, key);
+      throw usage_error("{} has no dimension '{}'", op.name, excerpt(key));
     }
   }
 }

@@ -9,6 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "kernels/core/json.h"
+#include "kernels/core/printable.h"
+#include "kernels/core/read_file.h"
+
 namespace assay {
 namespace {
 
@@ -77,15 +81,6 @@ class TrialBuffers {
   std::vector<DeviceBuffer> owned_;
 };
 
-// Throws Error (usage) if the file cannot be read.
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string content;
-  for (char c; in.get(c);) content += c;
-  if (!in.eof()) throw usage_error("the tuner's choices cannot be read from '{}'", file.string());
-  return content;
-}
-
 struct Loaded {
   struct Entry {
     std::string tunable, key;
@@ -98,34 +93,34 @@ struct Loaded {
   std::vector<std::string> left_out;  // the reason for each other entry
 };
 
-// Throws nlohmann::json::exception for a text that does not hold choices.
+// Throws Error (usage) for a text that does not hold choices.
 Loaded parse_choices(const std::string& text, const std::string& here,
                      std::span<const Tunable* const> known) {
+  constexpr std::string_view kSource = "not a file of the tuner's choices";
   Loaded loaded;
-  const auto document = nlohmann::json::parse(text);
-  if (document.at("schema") != kSchema) {
-    loaded.refused = fmt::format("it has the schema {}, expected {}", document.at("schema").dump(), kSchema);
+  const nlohmann::ordered_json document = parse_json(text, kSource);
+  const JsonFields fields(document, kSource);
+  if (const auto schema = fields.text("schema"); schema != kSchema) {
+    loaded.refused = fmt::format("it has the schema '{}', expected {}", excerpt(schema), kSchema);
     return loaded;
   }
-  if (const auto device = document.at("device").get<std::string>(); device != here) {
-    loaded.refused = fmt::format("it was tuned on '{}', this is '{}'", device, here);
+  if (const auto device = fields.text("device"); device != here) {
+    loaded.refused = fmt::format("it was tuned on '{}', this is '{}'", excerpt(device), here);
     return loaded;
   }
-  for (const auto& entry : document.at("choices")) {
-    const auto name = entry.at("tunable").get<std::string>();
-    const auto key = entry.at("key").get<std::string>();
-    const auto config_text = entry.at("config").get<std::string>();
-    const auto version = entry.at("version").get<int64_t>();
-    const double seconds = entry.at("seconds").get<double>();
+  for (const JsonFields& entry : fields.objects("choices")) {
+    const auto name = entry.text("tunable"), key = entry.text("key"), config_text = entry.text("config");
+    const auto version = entry.integer<int64_t>("version");
+    const double seconds = entry.number("seconds");
     const auto tunable = std::ranges::find(known, name, [](const Tunable* t) { return t->name; });
     const Config* config = tunable == known.end() ? nullptr : find_config(**tunable, config_text);
     if (tunable == known.end()) {
-      loaded.left_out.push_back(fmt::format("{}: no such tunable", name));
+      loaded.left_out.push_back(fmt::format("{}: no such tunable", excerpt(name)));
     } else if (version != (*tunable)->version) {
       loaded.left_out.push_back(
           fmt::format("{}: version {}, this is version {}", name, version, (*tunable)->version));
     } else if (config == nullptr) {
-      loaded.left_out.push_back(fmt::format("{}: it has no configuration {}", name, config_text));
+      loaded.left_out.push_back(fmt::format("{}: it has no configuration {}", name, excerpt(config_text)));
     } else {
       loaded.taken.push_back({name, key, *config, (*tunable)->version, seconds});
     }
@@ -326,20 +321,20 @@ void Tuner::save(const std::filesystem::path& file) const {
   if (out) std::filesystem::rename(unfinished, file, error);
   if (!out || error) {
     std::filesystem::remove(unfinished, error);
-    throw usage_error("the tuner's choices cannot be written to '{}'", file.string());
+    throw usage_error("the tuner's choices cannot be written to '{}'", excerpt(file.string()));
   }
 }
 
 std::vector<std::string> Tuner::load(const std::filesystem::path& file,
                                      std::span<const Tunable* const> known) {
-  const std::string text = content_of(file);
+  const std::string text = read_file(file);
   Loaded loaded;
   try {
     loaded = parse_choices(text, identity(device_->info()), known);
-  } catch (const nlohmann::json::exception& error) {
-    loaded.refused = fmt::format("it is not a file of the tuner's choices: {}", error.what());
+  } catch (const Error& error) {
+    loaded.refused = error.what();
   }
-  if (loaded.refused) return {fmt::format("all of '{}': {}", file.string(), *loaded.refused)};
+  if (loaded.refused) return {fmt::format("all of '{}': {}", excerpt(file.string()), *loaded.refused)};
   for (Loaded::Entry& entry : loaded.taken) {
     const std::shared_ptr<Choice> choice = choice_of(entry.tunable, entry.key);
     const std::lock_guard lock(choice->mutex);

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "kernels/core/printable.h"
 #include "properties/core/text.h"
 
 namespace assay {
@@ -85,9 +86,13 @@ std::string Case::to_string() const {
 }
 
 Case parse_case(std::string_view line) {
+  constexpr size_t kLongest = 10'000;  // [bytes] sequences of states are shorter
+  if (line.size() > kLongest) throw usage_error("'{}' is not a case: it is too long", excerpt(line));
+  if (printable(line) != line)
+    throw usage_error("'{}' is not a case: it holds what cannot be shown", excerpt(line));
   const std::vector<std::string_view> parts = split(line, '/');
   if (parts.size() < 3 || parts[0].empty() || parts[1].empty()) {
-    throw usage_error("'{}' is not a case: it must start with op/path/dtype", line);
+    throw usage_error("'{}' is not a case: it must start with op/path/dtype", excerpt(line));
   }
   Case result;
   result.op = parts[0];
@@ -97,12 +102,12 @@ Case parse_case(std::string_view line) {
   for (std::string_view part : std::span(parts).subspan(3)) {
     const size_t equals = part.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      throw usage_error("'{}' in the case '{}' is not of the form key=value", part, line);
+      throw usage_error("'{}' in the case '{}' is not of the form key=value", excerpt(part), excerpt(line));
     }
     const std::string_view key = part.substr(0, equals);
     const std::string_view value = part.substr(equals + 1);
     if (std::ranges::count(seen, key) != 0)
-      throw usage_error("'{}' stands twice in the case '{}'", key, line);
+      throw usage_error("'{}' stands twice in the case '{}'", excerpt(key), excerpt(line));
     seen.push_back(key);
     if (key == "data") {
       result.data = parse_name(key, value, all_regimes());

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "kernels/core/printable.h"
+
 namespace assay {
 namespace {
 
@@ -25,17 +27,17 @@ std::string names_in(const Range& range, Name name) {
 // The configuration that a step forces. Throws Error (usage) if the path has no such configuration.
 const Config& config_of(const Step& step, const Path& path) {
   if (path.tunables.empty())
-    throw usage_error("{}: {} chooses among no configurations", step.to_string(), path.name);
+    throw usage_error("{}: {} chooses among no configurations", excerpt(step.to_string()), path.name);
   const auto name = [](const Tunable* tunable) { return tunable->name; };
   const auto tunable = std::ranges::find(path.tunables, step.tunable, name);
   if (tunable == path.tunables.end()) {
-    throw usage_error("{}: {} has no tunable '{}'; it has {}", step.to_string(), path.name, step.tunable,
-                      names_in(path.tunables, name));
+    throw usage_error("{}: {} has no tunable '{}'; it has {}", excerpt(step.to_string()), path.name,
+                      excerpt(step.tunable), names_in(path.tunables, name));
   }
   const Config* config = find_config(**tunable, step.config);
   if (config == nullptr) {
-    throw usage_error("{}: {} has no configuration '{}'; it has {}", step.to_string(), step.tunable,
-                      step.config, names_in((*tunable)->configs, &Config::to_string));
+    throw usage_error("{}: {} has no configuration '{}'; it has {}", excerpt(step.to_string()), step.tunable,
+                      excerpt(step.config), names_in((*tunable)->configs, &Config::to_string));
   }
   return *config;
 }
@@ -44,8 +46,8 @@ const Config& config_of(const Step& step, const Path& path) {
 size_t input_of(const Step& step, const Op& op) {
   const auto found = std::ranges::find(op.inputs, step.input, &TensorInfo::name);
   if (found == op.inputs.end()) {
-    throw usage_error("{}: {} has no input '{}'; it has {}", step.to_string(), op.name, step.input,
-                      names_in(op.inputs, &TensorInfo::name));
+    throw usage_error("{}: {} has no input '{}'; it has {}", excerpt(step.to_string()), op.name,
+                      excerpt(step.input), names_in(op.inputs, &TensorInfo::name));
   }
   return static_cast<size_t>(found - op.inputs.begin());
 }
@@ -284,7 +286,7 @@ void require_state(const State& state, const Op& op, const Path& path) {
     try {
       require_sizes(op, step.dims);
     } catch (const Error& error) {
-      throw usage_error("{}: {}", step.to_string(), error.what());
+      throw usage_error("{}: {}", excerpt(step.to_string()), error.what());
     }
   }
 }

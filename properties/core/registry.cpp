@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/core/printable.h"
+
 namespace assay {
 
 void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std::vector<Specimen> specimens,
@@ -31,7 +33,7 @@ const Op& Registry::op(std::string_view name) const {
     if (op->name == name) return *op;
     known.push_back(op->name);
   }
-  throw usage_error("there is no op '{}'; there are {}", name, fmt::join(known, ", "));
+  throw usage_error("there is no op '{}'; there are {}", excerpt(name), fmt::join(known, ", "));
 }
 
 const Oracle& Registry::oracle(std::string_view op) const {

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "kernels/core/printable.h"
 #include "properties/core/text.h"
 
 namespace assay {
@@ -22,7 +23,7 @@ constexpr std::string_view kFirstCall = "first_call";
 void parse_forced(std::string_view argument, Step& step) {
   const size_t colon = argument.find(':');
   if (colon == std::string_view::npos) {
-    throw usage_error("'forced:{}' is not of the form forced:<tunable>:<config>", argument);
+    throw usage_error("'forced:{}' is not of the form forced:<tunable>:<config>", excerpt(argument));
   }
   step.tunable = argument.substr(0, colon);
   step.config = argument.substr(colon + 1);
@@ -35,10 +36,12 @@ void parse_after(std::string_view argument, Step& step) {
   for (std::string_view part : std::span(parts).subspan(1)) {
     const size_t equals = part.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      throw usage_error("'{}' in 'after:{}' is not of the form dimension=size", part, argument);
+      throw usage_error("'{}' in 'after:{}' is not of the form dimension=size", excerpt(part),
+                        excerpt(argument));
     }
     const std::string_view key = part.substr(0, equals);
-    if (step.dims.contains(key)) throw usage_error("'{}' stands twice in 'after:{}'", key, argument);
+    if (step.dims.contains(key))
+      throw usage_error("'{}' stands twice in 'after:{}'", excerpt(key), excerpt(argument));
     step.dims.set(std::string(key), parse_integer<int64_t>(key, part.substr(equals + 1)));
   }
 }
@@ -49,7 +52,7 @@ StepKind parse_kind(std::string_view name) {
   }
   std::vector<std::string_view> names{kFirstCall};
   for (StepKind kind : kSteps) names.push_back(name_of(kind));
-  throw usage_error("state={} is not one of {}", name, fmt::join(names, ", "));
+  throw usage_error("state={} is not one of {}", excerpt(name), fmt::join(names, ", "));
 }
 
 Step parse_step(std::string_view word) {
@@ -61,7 +64,7 @@ Step parse_step(std::string_view word) {
   const std::string_view argument = has_colon ? word.substr(colon + 1) : "";
   const bool takes_argument = step.kind == kForced || step.kind == kAfter || step.kind == kWeightUpdated;
   if (takes_argument ? argument.empty() : has_colon) {
-    throw usage_error("state={}: {} takes {} argument", word, name_of(step.kind),
+    throw usage_error("state={}: {} takes {} argument", excerpt(word), name_of(step.kind),
                       takes_argument ? "an" : "no");
   }
   if (step.kind == kForced) parse_forced(argument, step);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/core/error.h"
+#include "kernels/core/printable.h"
 
 namespace assay {
 
@@ -26,7 +27,7 @@ Enum parse_name(std::string_view field, std::string_view text, std::span<const E
     if (text == name_of(value)) return value;
     names.push_back(name_of(value));
   }
-  throw usage_error("{}={} is not one of {}", field, text, fmt::join(names, ", "));
+  throw usage_error("{}={} is not one of {}", excerpt(field), excerpt(text), fmt::join(names, ", "));
 }
 
 template <class Integer>
@@ -34,7 +35,7 @@ Integer parse_integer(std::string_view field, std::string_view text) {
   Integer value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw usage_error("{}={} is not a {} integer", field, text,
+    throw usage_error("{}={} is not a {} integer", excerpt(field), excerpt(text),
                       std::is_signed_v<Integer> ? "64-bit" : "non-negative 64-bit");
   }
   return value;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include "kernels/core/printable.h"
+
 namespace assay {
 namespace {
 
@@ -44,7 +46,7 @@ void require_known_names(const TensorFile& file, const Op& op, std::string_view 
   };
   for (const auto& [name, tensor] : file.tensors) {
     if (is_known(name) || is_known(without_suffixes(name))) continue;
-    throw usage_error("'{}' is no tensor of {}, which {}", name, op.name, has);
+    throw usage_error("'{}' is no tensor of {}, which {}", excerpt(name), op.name, has);
   }
 }
 
@@ -100,20 +102,24 @@ TensorFile file_of(const Case& which, std::vector<NamedTensor> tensors) {
 }
 
 bool is_capsule(const std::string& subject) {
-  return subject.ends_with(".safetensors");
+  return subject == "-" || subject.ends_with(".safetensors");
 }
 
 Capsule read_capsule(const std::filesystem::path& path) {
   Capsule capsule{.which = {}, .file = read_safetensors(path)};
   const auto line = capsule.file.metadata.find("case");
   if (line == capsule.file.metadata.end())
-    throw usage_error("{} is no capsule: its metadata name no case", path.string());
+    throw usage_error("{} is no capsule: its metadata name no case", excerpt(path.string()));
   const auto left_out = capsule.file.metadata.find("left_out");
   if (capsule.file.tensors.empty() && left_out != capsule.file.metadata.end()) {
-    throw usage_error("{} holds no tensors: {}; its case is {}", path.string(), left_out->second,
-                      line->second);
+    throw usage_error("{} holds no tensors: {}; its case is {}", excerpt(path.string()),
+                      excerpt(left_out->second), excerpt(line->second));
   }
-  capsule.which = parse_case(line->second);
+  try {
+    capsule.which = parse_case(line->second);
+  } catch (const Error& error) {
+    throw usage_error("{}: {}", excerpt(path.string()), error.what());
+  }
   return capsule;
 }
 

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "kernels/core/printable.h"
+#include "kernels/core/read_file.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
 #include "reports/render/changes.h"
-#include "reports/store/files.h"
 
 namespace assay {
 namespace {
@@ -32,7 +33,7 @@ std::vector<Record> read_side(const fs::path& side) {
       files.push_back(entry.path() / "run.json");
     }
     if (error || files.empty())
-      throw usage_error("{} holds no run.json, and no folders of runs", side.string());
+      throw usage_error("{} holds no run.json, and no folders of runs", excerpt(side.string()));
     std::ranges::sort(files);
   }
   std::vector<Record> runs;
@@ -69,7 +70,8 @@ int exit_code(const Changes& changes, const Options& options) {
 int run_compare(const Options& options) {
   std::vector<Record> before = read_side(options.subject), after = read_side(options.after);
   if (const auto missing = unmatched(options.filters, before); !missing.empty()) {
-    fmt::print(stderr, "assay: nothing in {} matches {}\n", options.subject, fmt::join(missing, " "));
+    fmt::print(stderr, "assay: nothing in {} matches {}\n", excerpt(options.subject),
+               excerpt(fmt::format("{}", fmt::join(missing, " "))));
     return kExitNothingSelected;
   }
   for (std::vector<Record>* side : {&before, &after}) {

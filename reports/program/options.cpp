@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/core/printable.h"
 #include "properties/core/generate.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
@@ -24,7 +25,7 @@ std::chrono::duration<double> parse_budget(const std::string& text) {
                          : unit == "h"               ? 3600
                                                      : 0;
   if (error != std::errc() || seconds == 0 || !(number > 0) || !std::isfinite(number * seconds)) {
-    throw usage_error("--budget {} is not a time such as 60s, 5m or 500ms", text);
+    throw usage_error("--budget {} is not a time such as 60s, 5m or 500ms", excerpt(text));
   }
   return std::chrono::duration<double>(number * seconds);
 }
@@ -36,7 +37,7 @@ double parse_share(std::string_view option, const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text_end, percent);
   if (error != std::errc() || std::string_view(end, text_end) != "%" || !(percent >= 0) ||
       !std::isfinite(percent)) {
-    throw usage_error("{} {} is not a share such as 5% or 0.5%", option, text);
+    throw usage_error("{} {} is not a share such as 5% or 0.5%", option, excerpt(text));
   }
   return percent / 100;
 }
@@ -47,7 +48,7 @@ Integer parse_integer(std::string_view option, const std::string& text, Integer 
   const char* text_end = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), text_end, number);
   if (error != std::errc() || end != text_end || number < least) {
-    throw usage_error("{} {} is not an integer from {} to {}", option, text, least,
+    throw usage_error("{} {} is not an integer from {} to {}", option, excerpt(text), least,
                       std::numeric_limits<Integer>::max());
   }
   return number;
@@ -63,7 +64,7 @@ void parse_shard(const std::string& text, Options& options) {
     const auto second = std::from_chars(text.data() + slash + 1, end, n);
     if (first.ptr != text.data() + slash || second.ptr != end) i = 0;
   }
-  if (i < 1 || i > n) throw usage_error("--shard {} is not i/n with 1 <= i <= n", text);
+  if (i < 1 || i > n) throw usage_error("--shard {} is not i/n with 1 <= i <= n", excerpt(text));
   options.shard = i - 1;
   options.shards = n;
 }
@@ -183,19 +184,20 @@ class CommandLine {
       if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>("--seed", raw_.seed, 0);
       if (!raw_.budget.empty()) options_.budget = parse_budget(raw_.budget);
       if (!raw_.budget.empty() && !raw_.cases.empty())
-        throw usage_error("--cases {} and --budget {} exclude each other", raw_.cases, raw_.budget);
+        throw usage_error("--cases {} and --budget {} exclude each other", excerpt(raw_.cases),
+                          excerpt(raw_.budget));
       if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
       options_.limits.slower = parse_share("--slower", raw_.slower);
       options_.limits.more_wrong = parse_share("--more-wrong", raw_.more_wrong);
       if (options_.specimens && options_.json) throw usage_error("--json does not apply to --specimens");
       if (options_.specimens && !options_.out.empty()) {
-        throw usage_error("--out {} does not apply to --specimens", options_.out);
+        throw usage_error("--out {} does not apply to --specimens", excerpt(options_.out));
       }
     } catch (const CLI::Success& success) {
       app_.exit(success);
       return {.options = {}, .exit_code = kExitPassed};
     } catch (const CLI::ParseError& error) {
-      fmt::print(stderr, "assay: {}; see --help\n", error.what());
+      fmt::print(stderr, "assay: {}; see --help\n", excerpt(error.what()));
       return {.options = {}, .exit_code = kExitUsage};
     }
     options_.command_line.assign(argv, argv + argc);

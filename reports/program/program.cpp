@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "kernels/core/error.h"
+#include "kernels/core/printable.h"
 #include "reports/program/commands.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
@@ -19,7 +20,8 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
   const bool reads_records = options.command == Command::kCompare || options.command == Command::kGate;
   const auto unmatched = reads_records ? std::vector<std::string>{} : unmatched_filters(registry, options);
   if (!unmatched.empty()) {
-    fmt::print(stderr, "assay: no path matches {}; see assay list\n", fmt::join(unmatched, " "));
+    fmt::print(stderr, "assay: no path matches {}; see assay list\n",
+               excerpt(fmt::format("{}", fmt::join(unmatched, " "))));
     return kExitNothingSelected;
   }
   switch (options.command) {
@@ -84,13 +86,13 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
     if (error.kind() == Error::Kind::kInternal) {
       fmt::print(stderr, "  at {}:{}\n", error.where().file_name(), error.where().line());
     }
-    return exit_code(error);
+    return is_interrupted() ? kExitInterrupted : exit_code(error);
   } catch (const std::exception& error) {
     if (std::ferror(stdout) != 0) {  // output beyond the buffer fails before the flush
       fmt::print(stderr, "assay: {}\n", kUnwritable);
       return kExitUsage;
     }
-    fmt::print(stderr, "assay: internal error: {}\n", error.what());
+    fmt::print(stderr, "assay: internal error: {}\n", excerpt(error.what()));
     return kExitInternalError;
   }
 }

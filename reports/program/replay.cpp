@@ -94,7 +94,7 @@ int conclude(const Selected& selected, const Device& device, Verdict verdict, co
   const VerdictKind kind = verdict.kind;
   if (!session || !(options.json || options.quiet)) {
     const std::string_view name = name_of(kind);
-    fmt::print("{}\n", in_lines(fmt::format("{}: {}", name, verdict.reason), name.size() + 2));
+    fmt::print("{}\n", in_lines(fmt::format("{}: {}", name, printable(verdict.reason)), name.size() + 2));
     print_numerics(verdict);
     fmt::print("  {}\n", which.to_string());
   }
@@ -113,7 +113,7 @@ Problem problem_on(Device& cpu, const Selected& selected) {
     return Problem(*selected.subject.op, *selected.subject.path, selected.which, cpu);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
-    throw usage_error("{}: {}", selected.which.to_string(), error.what());
+    throw usage_error("{}: {}", excerpt(selected.which.to_string()), error.what());
   }
 }
 
@@ -153,7 +153,8 @@ int run_judge(const Registry& registry, const Options& options) {
   const Selected selected = select(registry, parse_case(options.subject));
   const State& state = selected.which.state;
   if (!state.steps.empty())
-    throw usage_error("state={}: nothing comes before outputs that are there already", state.to_string());
+    throw usage_error("state={}: nothing comes before outputs that are there already",
+                      excerpt(state.to_string()));
   const TensorFile got = read_safetensors(options.got);
   const std::optional<TensorFile> in =
       options.in.empty() ? std::nullopt : std::optional(read_safetensors(options.in));

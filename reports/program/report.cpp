@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 
+#include "kernels/core/read_file.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/session.h"
@@ -10,7 +11,8 @@ namespace assay {
 
 int run_report(const Options& options) {
   std::filesystem::path source(options.subject);
-  if (std::filesystem::is_directory(source)) source /= "run.json";
+  std::error_code error;  // reading the file says what is wrong with it
+  if (std::filesystem::is_directory(source, error)) source /= "run.json";
   const Record record = parse_record(read_file(source), source.string());
   const std::string beside = source.has_parent_path() ? source.parent_path().string() : ".";
   const std::string out = options.out.empty() ? beside : options.out;

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "kernels/core/build.h"
+#include "kernels/core/printable.h"
 #include "kernels/core_cuda/cuda_device.h"
 
 namespace assay {
@@ -50,7 +51,7 @@ std::vector<std::unique_ptr<Device>> open_devices(std::string_view wanted) {
   if (wanted == "all" || wanted == "cpu") devices.push_back(open_cpu());
   if (wanted == "all" && gpu_count() > 0) devices.push_back(open_gpu(0));
   if (gpu_index(wanted) >= 0) devices.push_back(open_gpu(gpu_index(wanted)));
-  if (devices.empty()) throw usage_error("--device {} is not one of all, cpu, cuda, cuda:k", wanted);
+  if (devices.empty()) throw usage_error("--device {} is not one of all, cpu, cuda, cuda:k", excerpt(wanted));
   return devices;
 }
 
@@ -106,7 +107,7 @@ std::unique_ptr<Device> open_device_for(const Path& path, std::string_view wante
   const std::string kind(name_of(path.device));
   auto devices = open_devices(wanted == "all" ? kind : wanted);
   if (devices[0]->info().kind != path.device) {
-    throw usage_error("--device {}: the path {} runs on {}", wanted, path.name, kind);
+    throw usage_error("--device {}: the path {} runs on {}", excerpt(wanted), path.name, kind);
   }
   return std::move(devices[0]);
 }

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "kernels/core/printable.h"
 #include "reports/program/capsule.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
@@ -82,14 +83,14 @@ void Session::save_capsule(const CaseRecord& failure) const {
     make_output_directory(capsules);
     write_capsule(capsules, record_.cases.size() + 1, failure.which, failure.verdict);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "no capsule: {}\n", error.what());
+    fmt::print(stderr, "no capsule: {}\n", excerpt(error.what()));
   }
 }
 
 void Session::add(CaseRecord record) {
   if (is_failure(record.verdict.kind)) {
     progress("");
-    fmt::print(stderr, "{}: {}\n", name_of(record.verdict.kind), record.verdict.reason);
+    fmt::print(stderr, "{}: {}\n", name_of(record.verdict.kind), printable(record.verdict.reason));
     // No path made the outputs that `judge` was given.
     if (options_.command != Command::kJudge)
       fmt::print(stderr, "  assay replay '{}'\n", record.which.to_string());

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "reports/record/json_fields.h"
+#include "kernels/core/json.h"
 
 namespace assay {
 namespace {
@@ -52,9 +52,9 @@ DeviceRecord read_device(const JsonFields& fields) {
                                .index = fields.integer<int>("index"),
                                .model = fields.text("model"),
                                .driver = fields.text("driver"),
-                               .memory_bytes = fields.integer<int64_t>("memory_bytes"),
-                               .cache_bytes = fields.integer<int64_t>("cache_bytes"),
-                               .units = fields.integer<int64_t>("units"),
+                               .memory_bytes = fields.count("memory_bytes"),
+                               .cache_bytes = fields.count("cache_bytes"),
+                               .units = fields.count("units"),
                                .compute_capability = fields.integer<int>("compute_capability")},
                       .ceilings = {}};
   if (fields.has("ceilings")) {
@@ -85,7 +85,7 @@ MachineRecord read_machine(const JsonFields& fields) {
   MachineRecord machine;
   machine.host_os = fields.text("host_os");
   if (fields.has("host_name")) machine.host_name = fields.text("host_name");
-  machine.memory_bytes = fields.integer<int64_t>("memory_bytes");
+  machine.memory_bytes = fields.count("memory_bytes");
   for (const JsonFields& device : fields.objects("devices")) machine.devices.push_back(read_device(device));
   return machine;
 }
@@ -154,25 +154,25 @@ Json to_json(const OutputNumerics& output) {
 OutputNumerics read_output(const JsonFields& fields) {
   OutputNumerics output;
   output.name = fields.text("name");
-  output.elements = fields.integer<int64_t>("elements");
+  output.elements = fields.count("elements");
   if (fields.has_number("allowed_rms")) output.allowed_rms = fields.number("allowed_rms");
   Comparison& seen = output.comparison;
-  seen.count = fields.integer<int64_t>("count");
-  seen.wrong = fields.integer<int64_t>("wrong");
-  seen.nonfinite = fields.integer<int64_t>("nonfinite");
-  if (fields.has("open")) seen.open = fields.integer<int64_t>("open");
+  seen.count = fields.count("count");
+  seen.wrong = fields.count("wrong");
+  seen.nonfinite = fields.count("nonfinite");
+  if (fields.has("open")) seen.open = fields.count("open");
   seen.max_error_over_bound = fields.number("max_error_over_bound");
   seen.max_ulp = fields.number("max_ulp");
   seen.max_abs = fields.number("max_abs");
   if (fields.has("worst")) {
     const JsonFields worst = fields.object("worst");
-    seen.worst = WorstElement{.element = worst.integer<int64_t>("index"),
+    seen.worst = WorstElement{.element = worst.count("index"),
                               .got = worst.number("got"),
                               .want = worst.number("want"),
                               .bound = worst.number("bound")};
   }
   const JsonFields sums = fields.object("sums");
-  seen.finite = sums.integer<int64_t>("finite");
+  seen.finite = sums.count("finite");
   seen.sum_error = sums.number("error");
   seen.sum_square_error = sums.number("square_error");
   seen.sum_square_value = sums.number("square_value");
@@ -211,8 +211,8 @@ Perf read_perf(const JsonFields& fields) {
   if (interval.size() != 2) throw fields.error("ci95_ns", "has {} numbers, expected 2", interval.size());
   perf.ci95_ns[0] = interval[0];
   perf.ci95_ns[1] = interval[1];
-  perf.bytes = fields.integer<int64_t>("bytes");
-  perf.flops = fields.integer<int64_t>("flops");
+  perf.bytes = fields.count("bytes");
+  perf.flops = fields.count("flops");
   perf.floor_ns = fields.number("floor_ns");
   perf.fraction_of_floor = fields.number("fraction_of_floor");
   if (fields.has("implausible")) perf.implausible = fields.text("implausible");
@@ -291,11 +291,11 @@ Json to_json(const Record& record) {
 Record record_from_json(const Json& json, std::string_view source) {
   const JsonFields fields(json, source);
   if (!json.is_object() || !fields.has("schema")) {
-    throw usage_error("{}: not a record of assay: it has no field 'schema'", source);
+    throw usage_error("{}: not a record of assay: it has no field 'schema'", excerpt(source));
   }
   const std::string schema = fields.text("schema");
   if (schema != kSchema) {
-    throw usage_error("{}: the schema is '{}'{}; this program reads {}", source, schema,
+    throw usage_error("{}: the schema is '{}'{}; this program reads {}", excerpt(source), excerpt(schema),
                       schema.starts_with(kSchemaName) ? ", of another version of assay" : "", kSchema);
   }
   Record record;
@@ -335,13 +335,7 @@ std::string record_text(const Record& record) {
 }
 
 Record parse_record(std::string_view text, std::string_view source) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    throw usage_error("{}: not JSON, or cut short: {}", source, error.what());
-  }
-  return record_from_json(json, source);
+  return record_from_json(parse_json(text, source), source);
 }
 
 Tally tally(const std::vector<CaseRecord>& cases) {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "reports/record/json_fields.h"
+#include "kernels/core/json.h"
 #include "reports/render/columns.h"
 #include "reports/render/text.h"
 

@@ -9,29 +9,6 @@
 namespace assay {
 namespace {
 
-unsigned char byte_at(std::string_view text, size_t i) {
-  return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
-}
-
-// [bytes] The length of the UTF-8 character at the start of `text`; 0 if there is none, or if XML
-// or a terminal does not take it.
-size_t shown_length(std::string_view text) {
-  const unsigned char first = byte_at(text, 0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
-  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  uint32_t code = first & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte_at(text, i) & 0xC0) != 0x80) return 0;
-    code = code << 6 | (byte_at(text, i) & 0x3Fu);
-  }
-  // Below 0xA0 are control characters.
-  constexpr std::array<uint32_t, 5> kSmallest{0, 0, 0xA0, 0x800, 0x10000};
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  const bool noncharacter = (code & 0xFFFE) == 0xFFFE;
-  const bool valid = first >= 0xC2 && code >= kSmallest[length] && code <= 0x10FFFF;
-  return valid && !surrogate && !noncharacter ? length : 0;
-}
-
 // Three digits of value / 1000^k with the k-th unit. k is chosen for readable digits.
 template <size_t N>
 std::string with_unit(double value, const std::array<std::string_view, N>& units) {
@@ -44,21 +21,6 @@ std::string with_unit(double value, const std::array<std::string_view, N>& units
 }
 
 }  // namespace
-
-std::string printable(std::string_view text) {
-  std::string shown;
-  shown.reserve(text.size());
-  while (!text.empty()) {
-    const size_t length = shown_length(text);
-    if (length == 0) {
-      shown += fmt::format("\\x{:02x}", byte_at(text, 0));
-    } else {
-      shown += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<size_t>(length, 1));
-  }
-  return shown;
-}
 
 std::string escape_markup(std::string_view text) {
   std::string escaped;
@@ -90,7 +52,7 @@ std::string clipped(std::string text, size_t bytes) {
   constexpr std::string_view kEllipsis = "…";
   if (text.size() <= bytes) return text;
   size_t end = bytes > kEllipsis.size() ? bytes - kEllipsis.size() : 0;
-  while (end > 0 && (byte_at(text, end) & 0xC0) == 0x80) --end;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   text.resize(end);
   return text += kEllipsis;
 }

@@ -9,13 +9,11 @@
 #include <string_view>
 
 #include "bench/core/ceilings.h"
+#include "kernels/core/printable.h"
 #include "properties/core/case.h"
 
 namespace assay {
 
-// The text, with every byte that cannot be shown (control characters, broken UTF-8) written as
-// \x1b.
-std::string printable(std::string_view text);
 // printable(), for element content and attribute values of HTML and XML.
 std::string escape_markup(std::string_view text);
 // At most `bytes` bytes of the text, with an ellipsis if some is cut off. No character is cut in

@@ -11,10 +11,10 @@
 #include <new>
 
 #include "kernels/dynamic_conv/dynamic_conv.h"
+#include "kernels/core/read_file.h"
 #include "properties/core/judge.h"
 #include "reports/program/capsule.h"
 #include "reports/record/record.h"
-#include "reports/store/files.h"
 
 namespace assay {
 namespace {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "kernels/core/read_file.h"
 #include "reports/store/files.h"
 #include "reports/store/safetensors.h"
 
@@ -195,7 +196,7 @@ TEST(Safetensors, RefusesForeignFiles) {
   expect_refusal("PK\x03\x04 some zip archive", "it claims a header of");
   expect_refusal(file_with("{}", 0, uint64_t{1} << 63), "it claims a header of 9223372036854775808 bytes");
   expect_refusal(file_with("{}", 0, 100), "cut short: a header of 100 bytes, 2 are there");
-  expect_refusal(file_with("hello", 0), "the header is not JSON");
+  expect_refusal(file_with("hello", 0), "the header: not JSON");
   expect_refusal(file_with("[1]", 0), "the header is no JSON object");
 }
 
@@ -251,9 +252,10 @@ TEST(Safetensors, RefusesDataThatDoesNotFit) {
 
 TEST(Safetensors, RefusesNamesThatStandTwice) {
   const std::string entry = R"({"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
-  expect_refusal(file_with(fmt::format("{{\"x\":{0},\"x\":{0}}}", entry), 4), "the header holds 'x' twice");
+  expect_refusal(file_with(fmt::format("{{\"x\":{0},\"x\":{0}}}", entry), 4),
+                 "the header: it holds 'x' twice");
   expect_refusal(file_with(R"({"x":{"dtype":"F32","dtype":"F16","shape":[1],"data_offsets":[0,4]}})", 4),
-                 "the header holds 'dtype' twice");
+                 "the header: it holds 'dtype' twice");
 }
 
 }  // namespace

@@ -6,11 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/printable.h"
 
 namespace assay {
 namespace {
@@ -52,7 +51,9 @@ class TemporaryFile {
   }
 
  private:
-  Error failure() const { return usage_error("cannot write {}: {}", target_.string(), std::strerror(errno)); }
+  Error failure() const {
+    return usage_error("cannot write {}: {}", excerpt(target_.string()), std::strerror(errno));
+  }
 
   fs::path target_;
   std::string path_;
@@ -63,11 +64,12 @@ class TemporaryFile {
 }  // namespace
 
 void write_file_atomically(const fs::path& path, std::span<const std::string_view> parts) {
-  std::error_code ignored;
+  std::error_code error, ignored;
   // Renaming to a link, a device or a directory would replace it by a file.
-  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
+  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, error) : path;
+  if (error) throw usage_error("cannot write {}: {}", excerpt(path.string()), error.message());
   if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
-    throw usage_error("cannot write {}: it is there and is not a regular file", path.string());
+    throw usage_error("cannot write {}: it is there and is not a regular file", excerpt(path.string()));
   }
   TemporaryFile file(target);
   for (std::string_view part : parts) file.append(part);
@@ -81,23 +83,11 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
 void make_output_directory(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) throw usage_error("cannot create the directory {}: {}", path.string(), error.message());
-  if (!fs::is_directory(path, error)) throw usage_error("{} is not a directory", path.string());
+  if (error) throw usage_error("cannot create the directory {}: {}", excerpt(path.string()), error.message());
+  if (!fs::is_directory(path, error)) throw usage_error("{} is not a directory", excerpt(path.string()));
   if (access(path.c_str(), W_OK | X_OK) != 0) {
-    throw usage_error("cannot write to the directory {}: {}", path.string(), std::strerror(errno));
+    throw usage_error("cannot write to the directory {}: {}", excerpt(path.string()), std::strerror(errno));
   }
-}
-
-std::string read_file(const fs::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  // A directory can be opened; reading it fails here.
-  if (file && file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
-  if (!file.is_open() || file.bad() || errno == EISDIR) {
-    throw usage_error("cannot read {}: {}", path.string(), std::strerror(errno));
-  }
-  return std::move(content).str();
 }
 
 }  // namespace assay

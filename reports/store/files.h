@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace assay {
@@ -19,8 +18,5 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
 // Creates the directory and its parents. Throws Error (usage) unless the result is a directory that
 // we may write to.
 void make_output_directory(const std::filesystem::path& path);
-
-// The content of a file. Throws Error (usage) if it cannot be read.
-std::string read_file(const std::filesystem::path& path);
 
 }  // namespace assay

@@ -8,8 +8,11 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "kernels/core/host_memory.h"
+#include "kernels/core/json.h"
+#include "kernels/core/printable.h"
+#include "kernels/core/read_file.h"
 #include "reports/store/files.h"
 
 namespace assay {
@@ -72,7 +75,7 @@ std::optional<DType> parse_stored_dtype(const Json& json, std::string_view where
   for (const std::optional<DType> dtype : kDTypes) {
     if (stored_name(dtype) == text) return dtype;
   }
-  throw usage_error("{}: the dtype is '{}', expected F64, F32, F16, BF16 or BOOL", where, text);
+  throw usage_error("{}: the dtype is '{}', expected F64, F32, F16, BF16 or BOOL", where, excerpt(text));
 }
 
 std::vector<int64_t> parse_sizes(const Json& entry, const char* key, std::string_view where) {
@@ -81,7 +84,8 @@ std::vector<int64_t> parse_sizes(const Json& entry, const char* key, std::string
     return item.is_number_unsigned() && item.get<uint64_t>() <= uint64_t{1} << 62;
   };
   if (!json.is_array() || !std::ranges::all_of(json, is_size)) {
-    throw usage_error("{}: {} is {}, expected an array of non-negative integers", where, key, json.dump());
+    throw usage_error("{}: {} is {}, expected an array of non-negative integers", where, key,
+                      excerpt(json.dump()));
   }
   return json.get<std::vector<int64_t>>();
 }
@@ -95,7 +99,7 @@ int64_t bytes_of(const Placement& placement, std::string_view where) {
 }
 
 Placement parse_entry(const std::string& name, const Json& entry, std::string_view source) {
-  const std::string where = fmt::format("{}: tensor '{}'", source, name);
+  const std::string where = fmt::format("{}: tensor '{}'", source, excerpt(name));
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
     if (!entry.is_object() || !entry.contains(key)) throw usage_error("{}: {} is missing", where, key);
   }
@@ -103,13 +107,14 @@ Placement parse_entry(const std::string& name, const Json& entry, std::string_vi
       .name = name, .dtype = parse_stored_dtype(entry["dtype"], where), .shape = {}, .begin = 0, .end = 0};
   const std::vector<int64_t> shape = parse_sizes(entry, "shape", where);
   if (shape.size() > kMaxRank) {
-    throw usage_error("{}: the shape ({}) has more than {} dimensions", where, fmt::join(shape, ", "),
-                      kMaxRank);
+    throw usage_error("{}: the shape ({}) has more than {} dimensions", where,
+                      excerpt(fmt::format("{}", fmt::join(shape, ", "))), kMaxRank);
   }
   for (int64_t size : shape) placement.shape.push_back(size);
   const std::vector<int64_t> offsets = parse_sizes(entry, "data_offsets", where);
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    throw usage_error("{}: data_offsets are {}, expected [begin, end]", where, entry["data_offsets"].dump());
+    throw usage_error("{}: data_offsets are {}, expected [begin, end]", where,
+                      excerpt(entry["data_offsets"].dump()));
   }
   placement.begin = offsets[0];
   placement.end = offsets[1];
@@ -130,12 +135,12 @@ void require_tiling(std::vector<Placement> placements, int64_t data_bytes, std::
   for (const Placement& tensor : placements) {
     if (tensor.end > data_bytes) {
       throw usage_error("{}: tensor '{}' ends at byte {} of the data, which has {}: the file is cut short",
-                        source, tensor.name, tensor.end, data_bytes);
+                        source, excerpt(tensor.name), tensor.end, data_bytes);
     }
     if (tensor.begin != filled) {
       throw usage_error("{}: tensor '{}' begins at byte {} of the data, {} the end {} of the one before",
-                        source, tensor.name, tensor.begin, tensor.begin < filled ? "inside, before" : "after",
-                        filled);
+                        source, excerpt(tensor.name), tensor.begin,
+                        tensor.begin < filled ? "inside, before" : "after", filled);
     }
     filled = tensor.end;
   }
@@ -144,24 +149,8 @@ void require_tiling(std::vector<Placement> placements, int64_t data_bytes, std::
   }
 }
 
-// Parses the header as JSON. It refuses a key that occurs twice; a plain parse would keep one of
-// the two.
 Json parse_header(std::string_view header, std::string_view source) {
-  std::vector<std::set<std::string>> keys;
-  const auto check_keys = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      throw usage_error("{}: the header holds '{}' twice", source, parsed.get<std::string>());
-    }
-    return true;
-  };
-  Json json;
-  try {
-    json = Json::parse(header, check_keys);
-  } catch (const Json::parse_error& error) {
-    throw usage_error("{}: not a safetensors file: the header is not JSON: {}", source, error.what());
-  }
+  Json json = parse_json(header, fmt::format("{}: the header", source));
   if (!json.is_object())
     throw usage_error("{}: not a safetensors file: the header is no JSON object", source);
   return json;
@@ -170,7 +159,7 @@ Json parse_header(std::string_view header, std::string_view source) {
 std::map<std::string, std::string> parse_metadata(const Json& json, std::string_view source) {
   const auto is_text = [](const Json& value) { return value.is_string(); };
   if (!json.is_object() || !std::ranges::all_of(json, is_text)) {
-    throw usage_error("{}: {} is {}, expected an object of strings", source, kMetadata, json.dump());
+    throw usage_error("{}: {} is {}, expected an object of strings", source, kMetadata, excerpt(json.dump()));
   }
   return json.get<std::map<std::string, std::string>>();
 }
@@ -206,7 +195,8 @@ std::string header_text(const std::vector<const std::pair<const std::string, Sto
 
 }  // namespace
 
-TensorFile parse_safetensors(std::string_view content, std::string_view source) {
+TensorFile parse_safetensors(std::string_view content, std::string_view file_name) {
+  const std::string source = excerpt(file_name);
   if (content.size() < kLengthBytes) {
     throw usage_error("{}: not a safetensors file: {} bytes are less than the header's length field", source,
                       content.size());
@@ -238,13 +228,15 @@ TensorFile parse_safetensors(std::string_view content, std::string_view source) 
     const auto* bytes = reinterpret_cast<const std::byte*>(data.data());
     StoredTensor& tensor = file.tensors[placement.name];
     tensor = {placement.dtype, placement.shape, {bytes + placement.begin, bytes + placement.end}};
-    require_boolean(tensor, fmt::format("{}: tensor '{}'", source, placement.name));
+    require_boolean(tensor, fmt::format("{}: tensor '{}'", source, excerpt(placement.name)));
   }
   return file;
 }
 
 TensorFile read_safetensors(const std::filesystem::path& path) {
-  return parse_safetensors(read_file(path), path.string());
+  // The tensors are copied from the file's bytes, and so are those bytes while they come.
+  const auto most = static_cast<int64_t>(std::min(available_host_memory() / 4, 0x1p62));
+  return parse_safetensors(read_file(path, most), path.string());
 }
 
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {

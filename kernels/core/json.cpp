@@ -1,16 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/record/json_fields.h"
+#include "kernels/core/json.h"
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 
 namespace assay {
 namespace {
 
 constexpr const char* kNonfinite = "nonfinite_fields";
 
+// Functions that walk a document call themselves at each level.
+constexpr int kDeepest = 32;
+// An object of ordered_json takes a time that grows with the square of its fields.
+constexpr size_t kMostFields = 1000;
+
+// What the parser tells of a document while it parses it: whether that may go on.
+class Limits {
+ public:
+  explicit Limits(std::string_view source) : source_(source) {}
+
+  bool operator()(int depth, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& parsed) {
+    using enum nlohmann::ordered_json::parse_event_t;
+    const bool starts = event == object_start || event == array_start;
+    if (starts && depth >= kDeepest) throw usage_error("{}: it nests deeper than {}", source_, kDeepest);
+    if (event == object_start) fields_.emplace_back();
+    if (event == object_end) fields_.pop_back();
+    if (event == key) add(parsed.get<std::string>());
+    return true;
+  }
+
+ private:
+  void add(const std::string& field) {
+    std::set<std::string>& fields = fields_.back();
+    if (!fields.insert(field).second) throw usage_error("{}: it holds '{}' twice", source_, excerpt(field));
+    if (fields.size() > kMostFields)
+      throw usage_error("{}: an object has more than {} fields", source_, kMostFields);
+  }
+
+  std::string_view source_;
+  std::vector<std::set<std::string>> fields_;  // of each object that is open
+};
+
+// What the library says, without its name for the exception.
+std::string_view reason_of(const nlohmann::json::exception& error) {
+  const std::string_view what = error.what();
+  const size_t name_end = what.find("] ");
+  return name_end == std::string_view::npos ? what : what.substr(name_end + 2);
+}
+
 }  // namespace
+
+nlohmann::ordered_json parse_json(std::string_view text, std::string_view source) {
+  const std::string name = excerpt(source);
+  try {
+    return nlohmann::ordered_json::parse(text, Limits(name));
+  } catch (const nlohmann::json::parse_error& error) {
+    throw usage_error("{}: not JSON, or cut short: {}", name, excerpt(reason_of(error)));
+  } catch (const nlohmann::json::exception& error) {  // a number out of range
+    throw usage_error("{}: {}", name, excerpt(reason_of(error)));
+  }
+}
 
 std::string JsonFields::path_of(std::string_view key) const {
   return where_.empty() ? std::string(key) : fmt::format("{}.{}", where_, key);
@@ -55,7 +106,7 @@ double JsonFields::number(std::string_view key) const {
     if (kind == "inf") return std::numeric_limits<double>::infinity();
     if (kind == "-inf") return -std::numeric_limits<double>::infinity();
     if (kind == "nan") return std::numeric_limits<double>::quiet_NaN();
-    throw error(key, "is '{}' in nonfinite_fields, expected inf, -inf or nan", kind);
+    throw error(key, "is '{}' in nonfinite_fields, expected inf, -inf or nan", excerpt(kind));
   }
   const Json& json = at(key);
   if (!json.is_number()) throw error(key, "is a {}, expected a number", json.type_name());
@@ -74,6 +125,12 @@ Integer JsonFields::integer(std::string_view key) const {
 template int JsonFields::integer<int>(std::string_view) const;
 template int64_t JsonFields::integer<int64_t>(std::string_view) const;
 template uint64_t JsonFields::integer<uint64_t>(std::string_view) const;
+
+int64_t JsonFields::count(std::string_view key) const {
+  const auto count = integer<int64_t>(key);
+  if (count < 0) throw error(key, "is {}, which is negative", count);
+  return count;
+}
 
 std::vector<double> JsonFields::numbers(std::string_view key) const {
   std::vector<double> values;
@@ -104,7 +161,7 @@ std::vector<JsonFields> JsonFields::objects(std::string_view key) const {
   for (const Json& item : array(key)) {
     const std::string where = fmt::format("{}[{}]", path_of(key), items.size());
     if (!item.is_object())
-      throw usage_error("{}: {} is a {}, expected an object", source_, where, item.type_name());
+      throw usage_error("{}: {} is a {}, expected an object", excerpt(source_), where, item.type_name());
     items.emplace_back(item, source_, where);
   }
   return items;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads fields of a JSON object strictly. A missing field, or one of the wrong kind, is an Error
-// that names the field.
+// Reads JSON strictly. What is wrong with a document is an Error that names its source and, if it
+// has been parsed, the field.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -10,8 +11,14 @@
 #include <vector>
 
 #include "kernels/core/error.h"
+#include "kernels/core/printable.h"
 
 namespace assay {
+
+// Parses all JSON that comes from outside. Throws Error (usage) that starts with `source` if the
+// text is not JSON, holds a number that no double holds, nests deeper than 32, or names a field
+// twice or more than 1000 fields in one object.
+nlohmann::ordered_json parse_json(std::string_view text, std::string_view source);
 
 class JsonFields {
  public:
@@ -28,6 +35,7 @@ class JsonFields {
   double number(std::string_view key) const;  // infinite or NaN if nonfinite_fields says so
   template <class Integer>
   Integer integer(std::string_view key) const;
+  int64_t count(std::string_view key) const;  // an integer that is not negative
   std::vector<double> numbers(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
   JsonFields object(std::string_view key) const;
@@ -40,13 +48,14 @@ class JsonFields {
     for (auto value : values) {
       if (name_of(value) == name) return value;
     }
-    throw error(key, "is '{}', which this program does not know", name);
+    throw error(key, "is '{}', which this program does not know", excerpt(name));
   }
 
   template <class... Args>
   Error error(std::string_view key, FormatOf<Args...> format, const Args&... args) const {
     const std::string what = fmt::vformat(format.text, fmt::make_format_args(args...));
-    return Error(Error::Kind::kUsage, fmt::format("{}: {} {}", source_, path_of(key), what), format.where);
+    return Error(Error::Kind::kUsage, fmt::format("{}: {} {}", excerpt(source_), path_of(key), what),
+                 format.where);
   }
 
  private:
