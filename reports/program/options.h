@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,9 @@ struct Options {
   std::string got;      // file of outputs
   std::string subject;  // a case line, a capsule or a record, by command
   std::string after;    // a record, or a folder of them, to compare with the subject
+  std::string resume;   // the directory of an unfinished run
+  // The options that select and draw cases, as they were typed. A resumed run has the same.
+  std::map<std::string, std::string> typed;
   std::vector<std::string> command_line;
 };
 

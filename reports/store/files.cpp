@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <list>
 #include <sstream>
 #include <utility>
 
@@ -17,20 +18,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file that is removed in the end unless it was renamed.
+// Renaming to a link, a device or a directory would replace it by a file.
+fs::path target_of(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
+  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
+    throw usage_error("cannot write {}: it is there and is not a regular file", path.string());
+  }
+  return target;
+}
+
+// A file that is gone in the end unless it was renamed. It has no name until it is whole, so that a
+// killed process leaves nothing. Where the file system knows no files without a name it has one.
 class TemporaryFile {
  public:
-  // Errors name `target`, which is the file that the user asked for.
-  explicit TemporaryFile(const fs::path& target) : target_(target) {
-    for (int attempt = 0; descriptor_ < 0; ++attempt) {
-      path_ = fmt::format("{}.{}.{}.tmp", target.string(), getpid(), attempt);
-      descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (descriptor_ < 0 && errno != EEXIST) throw failure();
+  // Errors name the target, which is the file that the user asked for.
+  explicit TemporaryFile(const fs::path& path) : target_(target_of(path)) {
+    const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
+    descriptor_ = open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) {
+      with_new_name(
+          [&] { return descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
     }
   }
   ~TemporaryFile() {
     if (descriptor_ >= 0) close(descriptor_);
-    if (!renamed_) unlink(path_.c_str());
+    if (!renamed_ && !path_.empty()) unlink(path_.c_str());
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -44,14 +57,35 @@ class TemporaryFile {
     }
   }
 
-  void rename_to_target() {
+  // Flushes the content to the disk.
+  void finish() {
     if (fsync(descriptor_) != 0) throw failure();
+    if (path_.empty()) {
+      const std::string here = fmt::format("/proc/self/fd/{}", descriptor_);
+      with_new_name(
+          [&] { return linkat(AT_FDCWD, here.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW); });
+    }
     if (close(std::exchange(descriptor_, -1)) != 0) throw failure();
+  }
+
+  void rename_to_target() {
     if (rename(path_.c_str(), target_.c_str()) != 0) throw failure();
     renamed_ = true;
   }
 
  private:
+  // Calls `create` with other names in `path_` until it finds one that is free.
+  template <class Create>
+  void with_new_name(const Create& create) {
+    for (int attempt = 0;; ++attempt) {
+      path_ = fmt::format("{}.{}.{}.tmp", target_.string(), getpid(), attempt);
+      if (create() >= 0) return;
+      if (errno == EEXIST) continue;
+      path_.clear();
+      throw failure();
+    }
+  }
+
   Error failure() const { return usage_error("cannot write {}: {}", target_.string(), std::strerror(errno)); }
 
   fs::path target_;
@@ -63,19 +97,23 @@ class TemporaryFile {
 }  // namespace
 
 void write_file_atomically(const fs::path& path, std::span<const std::string_view> parts) {
-  std::error_code ignored;
-  // Renaming to a link, a device or a directory would replace it by a file.
-  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
-  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
-    throw usage_error("cannot write {}: it is there and is not a regular file", path.string());
-  }
-  TemporaryFile file(target);
+  TemporaryFile file(path);
   for (std::string_view part : parts) file.append(part);
+  file.finish();
   file.rename_to_target();
 }
 
 void write_file_atomically(const fs::path& path, std::string_view content) {
   write_file_atomically(path, std::span(&content, 1));
+}
+
+void write_files_atomically(std::span<const NamedContent> files) {
+  std::list<TemporaryFile> whole;
+  for (const auto& [path, content] : files) {
+    whole.emplace_back(path).append(content);
+  }
+  for (TemporaryFile& file : whole) file.finish();
+  for (TemporaryFile& file : whole) file.rename_to_target();
 }
 
 void make_output_directory(const fs::path& path) {
