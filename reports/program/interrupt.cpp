@@ -61,7 +61,7 @@ Deadline::Deadline(std::function<void()> overdue)
         std::mutex mutex;
         std::unique_lock lock(mutex);
         std::condition_variable_any never;
-        never.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
+        never.wait_for(lock, stop, std::chrono::milliseconds(700), [] { return false; });
         if (!stop.stop_requested()) overdue();
       }) {
   ++deadlines;

@@ -13,7 +13,7 @@ namespace assay {
 void install_interrupt_handler();
 bool is_interrupted();
 
-// One second from the first signal to the end of the run.
+// A run has 0.7 s from the first signal to its end. The reports follow within the second.
 class Deadline {
  public:
   // Calls `overdue` on a thread of its own, unless the deadline is gone by then.

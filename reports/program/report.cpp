@@ -13,9 +13,11 @@ namespace assay {
 int run_report(const Options& options) {
   namespace fs = std::filesystem;
   const fs::path source = record_file(options.subject);
-  const Record record = read_record(source);
   const fs::path beside = source.has_parent_path() ? source.parent_path() : ".";
   const fs::path out = options.out.empty() ? beside : fs::path(options.out);
+  require_no_run(beside);
+  require_no_run(out);
+  const Record record = read_record(source);
   make_output_directory(out);
   const bool is_journal = source.extension() == ".jsonl";
   std::error_code error;

@@ -19,6 +19,12 @@ bool has_journal(const fs::path& folder) {
   return !error && size > 0;
 }
 
+Error in_use(const fs::path& folder) {
+  const Writer writer = unfinished_run(folder).writer;
+  return usage_error("{}: process {} has been writing a run there since {}", folder.string(), writer.pid,
+                     writer.started);
+}
+
 }  // namespace
 
 bool is_run_folder(const fs::path& path) {
@@ -44,11 +50,13 @@ Record read_record(const fs::path& file) {
                                       : parse_record(text, file.string());
 }
 
+void require_no_run(const fs::path& folder) {
+  if (LockedFile::is_held(folder / kJournal)) throw in_use(folder);
+}
+
 LockedFile open_journal(const fs::path& folder) {
   if (auto file = LockedFile::open(folder / kJournal)) return *std::move(file);
-  const Writer writer = unfinished_run(folder).writer;
-  throw usage_error("{}: process {} has been writing a run there since {}", folder.string(), writer.pid,
-                    writer.started);
+  throw in_use(folder);
 }
 
 void remove_reports(const fs::path& folder) {

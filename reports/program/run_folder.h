@@ -21,8 +21,9 @@ Journal unfinished_run(const std::filesystem::path& folder);
 // The record in such a file.
 Record read_record(const std::filesystem::path& file);
 
-// The journal of the run that now begins in a folder. Throws Error (usage) that names the other
-// process if another run goes on there.
+// Throws Error (usage) that names the process if a run goes on in a folder.
+void require_no_run(const std::filesystem::path& folder);
+// The same, and the journal of the run that now begins there.
 LockedFile open_journal(const std::filesystem::path& folder);
 
 // Removes the reports of an earlier run, so that nobody takes them for those of this one.

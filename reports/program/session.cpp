@@ -66,6 +66,8 @@ Session::Session(const Options& options)
 
 Session::~Session() {
   current = nullptr;
+  if (is_ending_ || judged_ == 0 || options_.out.empty()) return;
+  fmt::print(stderr, "assay: {0} keeps what was judged; --resume {0} goes on\n", options_.out);
 }
 
 double Session::elapsed() const {

@@ -20,7 +20,7 @@
 namespace assay {
 
 // Everything is appended to the journal of the run as soon as it is known, and the record is folded
-// from the journal in the end: by finish(), one second after a signal if the run has not finished
+// from the journal in the end: by finish(), soon after a signal if the run has not finished
 // by then, or where a path calls exit().
 class Session {
  public:

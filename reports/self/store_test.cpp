@@ -132,8 +132,10 @@ TEST_F(Store, OneAtATimeHoldsALockedFile) {
   ASSERT_TRUE(first.has_value());
   first->append("one\n");
   EXPECT_FALSE(LockedFile::open(path).has_value());
+  EXPECT_TRUE(LockedFile::is_held(path));
   EXPECT_EQ(read_file(path), "one\n");
   first.reset();
+  EXPECT_FALSE(LockedFile::is_held(path));
   auto second = LockedFile::open(path);
   ASSERT_TRUE(second.has_value());
   second->append("two\n");

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <list>
 #include <sstream>
-#include <utility>
 
 #include "kernels/core/error.h"
 
@@ -28,8 +27,9 @@ fs::path target_of(const fs::path& path) {
   return target;
 }
 
-// A file that is gone in the end unless it was renamed. It has no name until it is whole, so that a
-// killed process leaves nothing. Where the file system knows no files without a name it has one.
+// A file that is gone in the end unless it was named as its target. Until then it has no name, so
+// that a killed process leaves nothing. It has one where the file system wants that, and for a
+// moment where the target is there already.
 class TemporaryFile {
  public:
   // Errors name the target, which is the file that the user asked for.
@@ -43,7 +43,7 @@ class TemporaryFile {
   }
   ~TemporaryFile() {
     if (descriptor_ >= 0) close(descriptor_);
-    if (!renamed_ && !path_.empty()) unlink(path_.c_str());
+    if (!is_named_ && !path_.empty()) unlink(path_.c_str());
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -57,20 +57,24 @@ class TemporaryFile {
     }
   }
 
-  // Flushes the content to the disk.
-  void finish() {
+  void flush() {
     if (fsync(descriptor_) != 0) throw failure();
-    if (path_.empty()) {
-      const std::string here = fmt::format("/proc/self/fd/{}", descriptor_);
-      with_new_name(
-          [&] { return linkat(AT_FDCWD, here.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW); });
-    }
-    if (close(std::exchange(descriptor_, -1)) != 0) throw failure();
   }
 
-  void rename_to_target() {
+  void name_as_target() {
+    if (path_.empty()) {
+      const std::string here = fmt::format("/proc/self/fd/{}", descriptor_);
+      const auto link = [&](const std::string& name) {
+        return linkat(AT_FDCWD, here.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
+      };
+      if (link(target_) == 0) {
+        is_named_ = true;
+        return;
+      }
+      with_new_name([&] { return link(path_); });
+    }
     if (rename(path_.c_str(), target_.c_str()) != 0) throw failure();
-    renamed_ = true;
+    is_named_ = true;
   }
 
  private:
@@ -91,7 +95,7 @@ class TemporaryFile {
   fs::path target_;
   std::string path_;
   int descriptor_ = -1;
-  bool renamed_ = false;
+  bool is_named_ = false;
 };
 
 }  // namespace
@@ -99,8 +103,8 @@ class TemporaryFile {
 void write_file_atomically(const fs::path& path, std::span<const std::string_view> parts) {
   TemporaryFile file(path);
   for (std::string_view part : parts) file.append(part);
-  file.finish();
-  file.rename_to_target();
+  file.flush();
+  file.name_as_target();
 }
 
 void write_file_atomically(const fs::path& path, std::string_view content) {
@@ -112,8 +116,8 @@ void write_files_atomically(std::span<const NamedContent> files) {
   for (const auto& [path, content] : files) {
     whole.emplace_back(path).append(content);
   }
-  for (TemporaryFile& file : whole) file.finish();
-  for (TemporaryFile& file : whole) file.rename_to_target();
+  for (TemporaryFile& file : whole) file.flush();
+  for (TemporaryFile& file : whole) file.name_as_target();
 }
 
 void make_output_directory(const fs::path& path) {

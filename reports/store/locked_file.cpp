@@ -46,6 +46,13 @@ std::optional<LockedFile> LockedFile::open(const std::filesystem::path& path) {
   }
 }
 
+bool LockedFile::is_held(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const bool is_held = descriptor >= 0 && flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (descriptor >= 0) close(descriptor);
+  return is_held;
+}
+
 LockedFile LockedFile::in_memory() {
   const int descriptor = memfd_create("journal", MFD_CLOEXEC);
   if (descriptor < 0) throw failure("create", "a file in memory");

@@ -15,6 +15,8 @@ class LockedFile {
  public:
   // Opens the file, or creates it. Nothing if another process holds it.
   static std::optional<LockedFile> open(const std::filesystem::path& path);
+  // Whether a process holds the file. It need not be one that we may write to.
+  static bool is_held(const std::filesystem::path& path);
   // A file without a name, which is in memory.
   static LockedFile in_memory();
 
