@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -38,22 +39,29 @@ class Interrupt : public testing::Test {
     unsetenv("INTERRUPT_TEST_OUT");
   }
 
-  // Verifies ten cases of dynamic_conv. The second call that has elements does `act`.
-  void verify(const std::function<void()>& act) {
+  // Runs a command on a path of dynamic_conv that is wrong in f32. Its call number `last` does `act`.
+  static int run(const std::vector<const char*>& arguments, int last, const std::function<void()>& act) {
     Op op = registry().op("dynamic_conv");
     Path path = op.path("cpu");
-    path.run = [act, right = path.run, calls = 0](const Call& call) mutable {
+    path.run = [act, last, right = path.run, calls = 0](const Call& call) mutable {
       right(call);
-      if (++calls == 6) act();
+      if (call.dtype == DType::kF32 && element_count(call.outputs[0].shape) > 0)
+        *call.outputs[0].as<float>() += 1;
+      if (++calls == last) act();
     };
     op.paths = {path};
     Registry all;
     const std::vector ops{op};
     all.add(ops, {registry().oracle("dynamic_conv")}, {}, {});
-    const std::vector<const char*> arguments{"assay", "verify", "--device", "cpu",       "--cases",
-                                             "10",    "-q",     "--out",    out_.c_str()};
-    std::exit(run_program(static_cast<int>(arguments.size()), arguments.data(), all, {}));
+    return run_program(static_cast<int>(arguments.size()), arguments.data(), all, {});
   }
+
+  std::vector<const char*> verify_cases(const char* number) const {
+    return {"assay", "verify", "--device", "cpu", "--cases", number, "-q", "--out", out_.c_str()};
+  }
+
+  // Verifies ten cases, in one of which the path acts.
+  void verify(const std::function<void()>& act) const { std::exit(run(verify_cases("10"), 6, act)); }
 
   void expect_interrupted_record() const {
     const Record record = unfinished_run(out_).record;
@@ -123,6 +131,25 @@ TEST_F(InterruptDeathTest, APathThatCrashesIsNamedInTheJournal) {
   const Record record = unfinished_run(out_).record;
   EXPECT_GE(record.cases.size(), 1u);
   EXPECT_TRUE(record.running.has_value());
+}
+
+// The resumed run knows to what the failures shrank that the killed one reported.
+TEST_F(InterruptDeathTest, AResumedRunReportsTheSameFailures) {
+  std::vector<const char*> arguments = verify_cases("12");
+  arguments.insert(arguments.end(), {"--dtype", "f32"});
+  const auto killed = [&] { std::exit(run(arguments, 200, [] { raise(SIGKILL); })); };
+  EXPECT_EXIT(killed(), testing::KilledBySignal(SIGKILL), "");
+  const std::vector<CaseRecord> before = unfinished_run(out_).record.cases;
+  EXPECT_TRUE(
+      std::ranges::any_of(before, [](const CaseRecord& item) { return item.shrunk_from.has_value(); }));
+  EXPECT_LT(before.size(), 11u);
+  EXPECT_EQ(run({"assay", "verify", "--resume", out_.c_str(), "-q"}, 0, {}), kExitNumericalFailure);
+  const Record resumed = read_record(out_ / "run.json");
+  EXPECT_EQ(run(arguments, 0, {}), kExitNumericalFailure);
+  const Record whole = read_record(out_ / "run.json");
+  ASSERT_EQ(resumed.cases.size(), whole.cases.size());
+  for (size_t i = 0; i < whole.cases.size(); ++i)
+    EXPECT_EQ(one_line(to_json(resumed.cases[i])), one_line(to_json(whole.cases[i])));
 }
 
 }  // namespace
