@@ -14,6 +14,7 @@
 #include "bench/core/measure.h"
 #include "kernels/core/build.h"
 #include "kernels/core/context.h"
+#include "kernels/core/host_memory.h"
 #include "kernels/core/parallel.h"
 #include "kernels/core_cuda/cublas.h"
 #include "properties/core/random.h"
@@ -154,7 +155,14 @@ std::map<Factor, double> product_rates(Device& device) {
 Ceilings measure_ceilings(Device& device) {
   // Far beyond the caches, and a small part of the memory.
   const int64_t beyond_caches = std::max(4 * device.info().cache_bytes, int64_t{1} << 30);
-  const int64_t bytes = std::min(beyond_caches, device.info().memory_bytes / 8) / 4096 * 4096;
+  const double memory =
+      device.host_can_access() ? available_host_memory() : static_cast<double>(device.info().memory_bytes);
+  const int64_t bytes =
+      std::min(beyond_caches, static_cast<int64_t>(std::min(memory / 8, 0x1p60))) / 4096 * 4096;
+  if (bytes <= device.info().cache_bytes) {
+    throw device_error("{} MiB of the memory that is left are no more than the caches of {} hold",
+                       bytes >> 20, device.info().name());
+  }
   const DeviceBuffer from(device, bytes);
   const DeviceBuffer to(device, bytes);
   fill_with_noise(device, from);

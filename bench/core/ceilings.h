@@ -24,6 +24,7 @@ struct Ceilings {
   std::map<Factor, double> product_flops_per_s;
 };
 
+// Throws Error (device) if the device or the host has no memory for the copy.
 Ceilings measure_ceilings(Device& device);
 
 // [s] The time that a path of this precision can hardly beat: the longer of copying the bytes and

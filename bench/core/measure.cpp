@@ -68,7 +68,7 @@ std::optional<Drift> drift_of(const std::vector<double>& samples) {
   return Drift{.count = count, .first = first.median, .last = last.median};
 }
 
-Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {
+Perf measure(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings) {
   const Case& which = problem.which();
   const Device& device = problem.device();
   Perf perf;
@@ -86,12 +86,13 @@ Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings) {
   const Cost cost = problem.op().cost(which.dims, which.dtype);
   perf.bytes = cost.bytes;
   perf.flops = cost.flops;
-  perf.floor_ns = floor_seconds(ceilings, cost, problem.path().recipe(which.dims, which.dtype)) * 1e9;
-  perf.fraction_of_floor = perf.floor_ns / perf.median_ns;
+  if (!ceilings) return perf;
+  perf.floor_ns = floor_seconds(*ceilings, cost, problem.path().recipe(which.dims, which.dtype)) * 1e9;
+  perf.fraction_of_floor = *perf.floor_ns / perf.median_ns;
   // Warm data may come from a cache, which no memory bandwidth limits, unless it is too large for
   // the cache.
   const bool from_memory = cache == Cache::kCold || cost.bytes > 2 * device.info().cache_bytes;
-  const double fastest = std::max(ceilings.copy_bytes_per_s, ceilings.read_bytes_per_s);
+  const double fastest = std::max(ceilings->copy_bytes_per_s, ceilings->read_bytes_per_s);
   const double least_ns = static_cast<double>(cost.bytes) / fastest * 1e9;
   if (from_memory && perf.ci95_ns[1] < least_ns) {
     perf.implausible = fmt::format("{:.4g} us is less than reading as many bytes takes, {:.4g} us",

@@ -28,8 +28,9 @@ struct Perf {
   double ci95_ns[2] = {0, 0};      // [ns] of the median, from order statistics
   int64_t bytes = 0;               // [bytes] Cost::bytes of kernels/core/op.h
   int64_t flops = 0;               // [flop]
-  double floor_ns = 0;             // [ns] floor_seconds() of bench/core/ceilings.h
-  double fraction_of_floor = 0;    // [1] floor_ns / median_ns
+  // Absent if the ceilings of the device were not measured.
+  std::optional<double> floor_ns;           // [ns] floor_seconds() of bench/core/ceilings.h
+  std::optional<double> fraction_of_floor;  // [1] floor_ns / median_ns
   // Why the time cannot be right: it is shorter than reading the bytes takes.
   std::optional<std::string> implausible;
 };
@@ -45,8 +46,9 @@ struct Sweep {
 // The sweeps of all ops, defined in the generated source of each program.
 const std::vector<Sweep>& sweeps();
 
-// Times a problem that was judged just before. `ceilings` belong to its device.
-Perf measure(Problem& problem, Cache cache, const Ceilings& ceilings);
+// Times a problem that was judged just before. `ceilings` belong to its device; they are absent if
+// they were not measured.
+Perf measure(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings);
 
 // The median and its 95 % interval by order statistics (binomial, without an assumption on the
 // distribution).

@@ -126,7 +126,7 @@ TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
   EXPECT_EQ(perf.median_ns, median_interval(perf.samples_ns).median);
   EXPECT_EQ(perf.bytes, (2 + 4) * 64 * 64 * 4);
   EXPECT_EQ(perf.floor_ns, static_cast<double>(perf.bytes));
-  EXPECT_EQ(perf.fraction_of_floor, perf.floor_ns / perf.median_ns);
+  EXPECT_EQ(perf.fraction_of_floor, *perf.floor_ns / perf.median_ns);
   EXPECT_FALSE(perf.implausible);
 }
 

@@ -59,6 +59,11 @@ void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
     const rc::Shrinkable<Case> drawn = draw(generator, of_case, path);
+    if (const auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
+      if (is_failure(known->verdict.kind)) failures.insert(known->which.to_string());
+      continue;
+    }
+    if (options.starts) options.starts(drawn.value());
     Verdict verdict = judge(subject, drawn.value(), device);
     Judged judged{.which = drawn.value(), .verdict = {}, .shrunk_from = {}};
     if (is_failure(verdict.kind) && verdict.kind != VerdictKind::kCrashed) {

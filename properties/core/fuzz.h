@@ -12,6 +12,13 @@
 
 namespace assay {
 
+struct Judged {
+  Case which;
+  Verdict verdict;
+  // The failing case as drawn. `which` is the simplest one found that still fails.
+  std::optional<Case> shrunk_from;
+};
+
 struct FuzzOptions {
   int64_t cases = 200;
   std::optional<std::chrono::duration<double>> budget;  // stop after this time, not by `cases`
@@ -22,13 +29,10 @@ struct FuzzOptions {
   int64_t shards = 1;
   bool stop_at_first_failure = false;
   int max_shrinks = 400;  // judgements spent on shrinking one failure
-};
-
-struct Judged {
-  Case which;
-  Verdict verdict;
-  // The failing case as drawn. `which` is the simplest one found that still fails.
-  std::optional<Case> shrunk_from;
+  // What an earlier run of the same options said of a drawn case, if it came so far. The case is
+  // then neither judged nor reported.
+  std::function<std::optional<Judged>(const Case& drawn)> recall = {};
+  std::function<void(const Case& drawn)> starts = {};  // called before a case is judged
 };
 
 // Judges cases in order and hands each to `report`, which may return false to stop. If a failure

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "reports/gate/sides.h"
+#include "reports/render/render.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -84,11 +85,13 @@ Changes changes_between(std::span<const Record> before, std::span<const Record> 
   changes.differences = differences_of(before, after);
   for (const Record& run : before) {
     if (!run.complete)
-      changes.differences.push_back(fmt::format("before: the run of {} is not complete", run.started));
+      changes.differences.push_back(
+          fmt::format("before: the run of {} is {}", run.started, render_interruption(run)));
   }
   for (const Record& run : after) {
     if (!run.complete)
-      changes.gone.push_back({fmt::format("the rest of the run of {}", run.started), "not complete"});
+      changes.gone.push_back(
+          {fmt::format("the rest of the run of {}", run.started), render_interruption(run)});
   }
   compare_times(before, after, limits, changes);
   compare_cases(before, after, limits, changes);

@@ -9,6 +9,7 @@
 #include "kernels/core/read_file.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
+#include "reports/program/run_folder.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
 #include "reports/render/changes.h"
@@ -18,26 +19,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The records of a side: a file, the run.json of a folder, or the run.json of each folder in it.
+// The records of a side: a file, that of the folder of a run, or those of all folders in it.
 std::vector<Record> read_side(const fs::path& side) {
   std::vector<fs::path> files;
   std::error_code error;
   if (!fs::is_directory(side, error)) {
     files.push_back(side);
-  } else if (fs::exists(side / "run.json", error)) {
-    files.push_back(side / "run.json");
+  } else if (is_run_folder(side)) {
+    files.push_back(record_file(side));
   } else {
     for (const fs::directory_entry& entry : fs::directory_iterator(side, error)) {
       if (!entry.is_directory(error)) continue;
       // a missing run.json is an error, not one run less.
-      files.push_back(entry.path() / "run.json");
+      files.push_back(record_file(entry.path()));
     }
     if (error || files.empty())
       throw usage_error("{} holds no run.json, and no folders of runs", excerpt(side.string()));
     std::ranges::sort(files);
   }
   std::vector<Record> runs;
-  for (const fs::path& file : files) runs.push_back(parse_record(read_file(file), file.string()));
+  for (const fs::path& file : files) runs.push_back(read_record(file));
   return runs;
 }
 

@@ -6,6 +6,7 @@
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
+#include "reports/render/summary.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -17,6 +18,20 @@ std::string gpu_state() {
     return count > 0 ? fmt::format("{} found", count) : cuda_unavailable_reason();
   }
   return "this build has no CUDA";
+}
+
+void add_ceilings(Json& json, const DeviceRecord& measured) {
+  if (!measured.ceilings) {
+    json["no_ceilings"] = measured.no_ceilings;
+    return;
+  }
+  const Ceilings& ceilings = *measured.ceilings;
+  json["copy_bytes_per_s"] = ceilings.copy_bytes_per_s;
+  json["copy_method"] = ceilings.copy_method;
+  json["read_bytes_per_s"] = ceilings.read_bytes_per_s;
+  json["products"] = Json::array();
+  for (const auto& [factor, rate] : ceilings.product_flops_per_s)
+    json["products"].push_back({{"factor", name_of(factor)}, {"flops_per_s", rate}});
 }
 
 }  // namespace
@@ -46,20 +61,16 @@ int run_doctor(const Options& options) {
   const std::vector<std::string> disturbances = timing_disturbances();
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();
-    const Ceilings ceilings = measure_ceilings(*device);
+    const DeviceRecord measured = measured_device(*device);
+    const std::optional<Ceilings>& ceilings = measured.ceilings;
     json["devices"].push_back({{"device", info.name()},
                                {"model", info.model},
                                {"driver", info.driver},
                                {"memory_bytes", info.memory_bytes},
                                {"cache_bytes", info.cache_bytes},
                                {"units", info.units},
-                               {"compute_capability", info.compute_capability},
-                               {"copy_bytes_per_s", ceilings.copy_bytes_per_s},
-                               {"copy_method", ceilings.copy_method},
-                               {"read_bytes_per_s", ceilings.read_bytes_per_s},
-                               {"products", Json::array()}});
-    for (const auto& [factor, rate] : ceilings.product_flops_per_s)
-      json["devices"].back()["products"].push_back({{"factor", name_of(factor)}, {"flops_per_s", rate}});
+                               {"compute_capability", info.compute_capability}});
+    add_ceilings(json["devices"].back(), measured);
     if (options.json) continue;
     fmt::print("{:<9} {}, {} {}, {:.1f} GiB, {:.0f} MiB last-level cache\n", info.name(), info.model,
                info.units, info.kind == DeviceKind::kCpu ? "hardware threads" : "multiprocessors",
@@ -67,8 +78,12 @@ int run_doctor(const Options& options) {
                static_cast<double>(info.cache_bytes) / 0x1p20);
     if (!info.driver.empty())
       fmt::print("          driver {}, sm_{}\n", info.driver, info.compute_capability);
+    if (!ceilings) {
+      fmt::print("          {}\n", ceilings_missing(measured));
+      continue;
+    }
     fmt::print("          copies {:.1f} GB/s, read and written ({}); reads {:.1f} GB/s\n",
-               ceilings.copy_bytes_per_s / 1e9, ceilings.copy_method, ceilings.read_bytes_per_s / 1e9);
+               ceilings->copy_bytes_per_s / 1e9, ceilings->copy_method, ceilings->read_bytes_per_s / 1e9);
     fmt::print("          multiplies {}\n", format_products(ceilings));
   }
   json["disturbances"] = disturbances;

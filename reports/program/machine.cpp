@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "assay_build_info.h"
+#include "bench/core/ceilings.h"
 
 namespace assay {
 namespace {
@@ -40,6 +41,17 @@ MachineRecord machine_record() {
   machine.host_name = system.nodename;
   machine.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return machine;
+}
+
+DeviceRecord measured_device(Device& device) {
+  DeviceRecord measured{.info = device.info(), .ceilings = {}};
+  try {
+    measured.ceilings = measure_ceilings(device);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    measured.no_ceilings = error.what();
+  }
+  return measured;
 }
 
 std::vector<std::string> timing_disturbances() {

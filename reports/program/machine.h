@@ -11,6 +11,8 @@ namespace assay {
 
 ToolRecord tool_record();
 MachineRecord machine_record();  // without devices
+// The device with its ceilings, or with the reason why there is no memory to measure them.
+DeviceRecord measured_device(Device& device);
 
 // What disturbs timings on this machine now, one sentence for each thing that was found.
 std::vector<std::string> timing_disturbances();

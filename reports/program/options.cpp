@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/options.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <sstream>
 
 #include "kernels/core/printable.h"
 #include "properties/core/generate.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
+#include "reports/program/run_folder.h"
 
 namespace assay {
 namespace {
@@ -71,6 +76,7 @@ void parse_shard(const std::string& text, Options& options) {
 
 // Options as text, for those that need a parser of ours.
 struct RawOptions {
+  std::string device;
   std::string dtype;
   std::string cases;
   std::string max_elements;
@@ -80,6 +86,11 @@ struct RawOptions {
   std::string slower = "5%";
   std::string more_wrong = "25%";
 };
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
 
 class CommandLine {
  public:
@@ -104,6 +115,7 @@ class CommandLine {
     add_selection(verify);
     add_cases(verify);
     add_out(verify, "Directory for the record and the reports");
+    add_resume(verify);
     add_json(verify);
     verify
         .add_flag("--specimens", options_.specimens,
@@ -114,6 +126,7 @@ class CommandLine {
     add_selection(bench);
     add_seed(bench);
     add_out(bench, "Directory for the record and the reports");
+    add_resume(bench);
     add_json(bench);
     add_strict_env(bench);
 
@@ -121,6 +134,7 @@ class CommandLine {
     add_selection(run);
     add_cases(run);
     add_out(run, "Directory for the record and the reports (default assay-out)");
+    add_resume(run);
     add_json(run);
     add_strict_env(run);
 
@@ -177,6 +191,8 @@ class CommandLine {
     try {
       app_.parse(argc, argv);
       if (app_.get_subcommands().empty()) throw usage_error("a subcommand is required; see --help");
+      take_typed();
+      if (!raw_.device.empty()) options_.device = raw_.device;
       if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
       if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>("--cases", raw_.cases, 1);
       if (!raw_.max_elements.empty())
@@ -205,6 +221,37 @@ class CommandLine {
   }
 
  private:
+  // Keeps the text of the options that select and draw the cases. A resumed run takes those of its
+  // journal, and refuses others.
+  void take_typed() {
+    std::string command = app_.get_subcommands().front()->get_name();
+    std::string filters = fmt::format("{}", fmt::join(options_.filters, " "));
+    const std::pair<const char*, std::string*> texts[] = {
+        {"command", &command},      {"FILTER", &filters},     {"--dtype", &raw_.dtype},
+        {"--device", &raw_.device}, {"--cases", &raw_.cases}, {"--budget", &raw_.budget},
+        {"--seed", &raw_.seed},     {"--shard", &raw_.shard}, {"--max-elements", &raw_.max_elements}};
+    if (!options_.resume.empty()) {
+      if (options_.specimens) throw usage_error("--resume does not apply to --specimens");
+      if (!options_.out.empty() && options_.out != options_.resume)
+        throw usage_error("--out {} and --resume {} exclude each other", options_.out, options_.resume);
+      options_.out = options_.resume;
+      const Journal journal = unfinished_run(options_.resume);
+      for (const auto& [name, text] : texts) {
+        const auto found = journal.options.find(name);
+        const std::string was = found == journal.options.end() ? "" : found->second;
+        if (!text->empty() && *text != was) {
+          throw usage_error("{} {}: the unfinished run in {} has {}", name, *text, options_.resume,
+                            was.empty() ? "none" : was);
+        }
+        *text = was;
+      }
+      options_.filters = words_of(filters);
+    }
+    for (const auto& [name, text] : texts) {
+      if (!text->empty()) options_.typed[name] = *text;
+    }
+  }
+
   CLI::App& add(Command command, const char* name, const char* what) {
     CLI::App& sub = *app_.add_subcommand(name, what);
     sub.callback([this, command] { options_.command = command; });
@@ -229,7 +276,7 @@ class CommandLine {
         ->envname("ASSAY_SHARES");
   }
   void add_device(CLI::App& sub) {
-    sub.add_option("--device", options_.device, "all, cpu, cuda or cuda:k (default all)")
+    sub.add_option("--device", raw_.device, "all, cpu, cuda or cuda:k (default all)")
         ->envname("ASSAY_DEVICE");
   }
   void add_seed(CLI::App& sub) {
@@ -248,6 +295,10 @@ class CommandLine {
   }
   void add_out(CLI::App& sub, const char* what) {
     sub.add_option("--out", options_.out, what)->envname("ASSAY_OUT");
+  }
+  void add_resume(CLI::App& sub) {
+    sub.add_option("--resume", options_.resume, "Go on with the unfinished run in this directory")
+        ->envname("ASSAY_RESUME");
   }
   void add_json(CLI::App& sub) {
     sub.add_flag("--json", options_.json, "JSON on stdout instead of a table")->envname("ASSAY_JSON");

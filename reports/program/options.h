@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,9 @@ struct Options {
   std::string subject;  // a case line, a capsule, a record or the name of a new op, by command
   std::string formula;  // of a new op
   std::string after;    // a record, or a folder of them, to compare with the subject
+  std::string resume;   // the directory of an unfinished run
+  // The options that select and draw cases, as they were typed. A resumed run has the same.
+  std::map<std::string, std::string> typed;
   std::vector<std::string> command_line;
 };
 

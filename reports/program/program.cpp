@@ -9,8 +9,9 @@
 #include "kernels/core/error.h"
 #include "kernels/core/printable.h"
 #include "reports/program/commands.h"
+#include "reports/program/interrupt.h"
 #include "reports/program/selection.h"
-#include "reports/program/session.h"
+#include "reports/program/streams.h"
 
 namespace assay {
 namespace {
@@ -74,6 +75,7 @@ constexpr std::string_view kUnwritable = "cannot write to standard output";
 int run_program(int argc, const char* const* argv, const Registry& registry,
                 const std::vector<Sweep>& sweeps) {
   try {
+    prepare_streams();
     install_interrupt_handler();
     const ParsedOptions parsed = parse_options(argc, argv);
     const int code = parsed.options ? run_command(registry, sweeps, *parsed.options) : parsed.exit_code;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // replay, judge, draw and exec: one case.
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -69,10 +70,8 @@ Selected select_served(const Registry& registry, const Options& options) {
 }
 
 // The session in which a verdict is recorded, if one is asked for.
-std::optional<Session> session_for(const Options& options) {
-  std::optional<Session> session;
-  if (options.json || !options.out.empty()) session.emplace(options);
-  return session;
+std::unique_ptr<Session> session_for(const Options& options) {
+  return options.json || !options.out.empty() ? std::make_unique<Session>(options) : nullptr;
 }
 
 // Breaks a long line after its semicolons.
@@ -86,19 +85,19 @@ std::string in_lines(std::string text, size_t indent) {
 
 // Prints and records a verdict. Returns the exit code.
 int conclude(const Selected& selected, const Device& device, Verdict verdict, const Options& options,
-             std::optional<Session>& session) {
+             Session* session) {
   const auto& [subject, which] = selected;
   if (options.shares && !options.quiet) {
     if (const auto why = without_shares(subject, verdict)) fmt::print(stderr, "assay: {}\n", *why);
   }
   const VerdictKind kind = verdict.kind;
-  if (!session || !(options.json || options.quiet)) {
+  if (session == nullptr || !(options.json || options.quiet)) {
     const std::string_view name = name_of(kind);
     fmt::print("{}\n", in_lines(fmt::format("{}: {}", name, printable(verdict.reason)), name.size() + 2));
     print_numerics(verdict);
     fmt::print("  {}\n", which.to_string());
   }
-  if (session) {
+  if (session != nullptr) {
     session->add_device(device);
     session->add(subject, device, {.which = which, .verdict = std::move(verdict), .shrunk_from = {}});
     return session->finish();
@@ -146,7 +145,7 @@ int run_replay(const Registry& registry, const Options& options) {
   auto session = session_for(options);
   Verdict verdict =
       judge(subject, which, *device, {.inputs = inputs ? &*inputs : nullptr, .shares = options.shares});
-  return conclude(selected, *device, std::move(verdict), options, session);
+  return conclude(selected, *device, std::move(verdict), options, session.get());
 }
 
 int run_judge(const Registry& registry, const Options& options) {
@@ -160,7 +159,7 @@ int run_judge(const Registry& registry, const Options& options) {
       options.in.empty() ? std::nullopt : std::optional(read_safetensors(options.in));
   auto session = session_for(options);
   const auto cpu = open_cpu();
-  return conclude(selected, *cpu, judge_given(selected, *cpu, in, got, options), options, session);
+  return conclude(selected, *cpu, judge_given(selected, *cpu, in, got, options), options, session.get());
 }
 
 int run_draw(const Registry& registry, const Options& options) {

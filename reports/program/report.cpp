@@ -4,21 +4,29 @@
 #include "kernels/core/read_file.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
-#include "reports/program/session.h"
+#include "reports/program/run_folder.h"
+#include "reports/render/render.h"
 #include "reports/store/files.h"
 
 namespace assay {
 
+// Renders a record. The record itself stays as it is; another folder gets a copy of it.
 int run_report(const Options& options) {
-  std::filesystem::path source(options.subject);
-  std::error_code error;  // reading the file says what is wrong with it
-  if (std::filesystem::is_directory(source, error)) source /= "run.json";
-  const Record record = parse_record(read_file(source), source.string());
-  const std::string beside = source.has_parent_path() ? source.parent_path().string() : ".";
-  const std::string out = options.out.empty() ? beside : options.out;
+  namespace fs = std::filesystem;
+  const fs::path source = record_file(options.subject);
+  const fs::path beside = source.has_parent_path() ? source.parent_path() : ".";
+  const fs::path out = options.out.empty() ? beside : fs::path(options.out);
+  require_no_run(beside);
+  require_no_run(out);
+  const Record record = read_record(source);
   make_output_directory(out);
-  write_reports(record, out);
-  fmt::print("{}\n", (std::filesystem::path(out) / "report.html").string());
+  const bool is_journal = source.extension() == ".jsonl";
+  std::error_code error;
+  const bool in_place = fs::equivalent(beside, out, error);
+  write_reports(record, in_place ? std::string() : is_journal ? record_text(record) : read_file(source), out);
+  if (const std::string end = render_interruption(record); !end.empty())
+    fmt::print(stderr, "assay: {}: {}\n", options.subject, end);
+  fmt::print("{}\n", (out / "report.html").string());
   return kExitPassed;
 }
 

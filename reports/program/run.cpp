@@ -15,6 +15,8 @@
 namespace assay {
 namespace {
 
+using Seconds = std::chrono::duration<double>;
+
 std::string path_name(const Subject& subject) {
   return fmt::format("{}/{}", subject.op->name, subject.path->name);
 }
@@ -38,7 +40,11 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   const std::string name = path_name(selected.subject);
   int64_t done = 0;
   session.progress(fmt::format("verifying {}", name));
-  fuzz(selected.subject, *selected.device, fuzz_options(options), [&](const Judged& judged) {
+  FuzzOptions fuzzing = fuzz_options(options);
+  if (fuzzing.budget) *fuzzing.budget -= Seconds(session.spent(selected.subject, *selected.device));
+  fuzzing.recall = [&](const Case& drawn) { return session.recall(drawn, *selected.device); };
+  fuzzing.starts = [&](const Case& drawn) { session.starts(drawn, *selected.device); };
+  fuzz(selected.subject, *selected.device, fuzzing, [&](const Judged& judged) {
     session.add(selected.subject, *selected.device, judged);
     session.progress(fmt::format("verifying {}: {} cases", name, ++done), Session::Progress::kStep);
     return !is_interrupted();
@@ -46,7 +52,8 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
 }
 
 // Judges one production shape. If it passes, times it on the same tensors.
-CaseRecord bench_case(const Subject& subject, const Case& which, Device& device, const Ceilings& ceilings) {
+CaseRecord bench_case(const Subject& subject, const Case& which, Device& device,
+                      const std::optional<Ceilings>& ceilings) {
   CaseRecord record{.which = which,
                     .device = device.info().name(),
                     .recipe = subject.path->recipe(which.dims, which.dtype).to_string(),
@@ -63,22 +70,31 @@ CaseRecord bench_case(const Subject& subject, const Case& which, Device& device,
     if (error.kind() != Error::Kind::kDevice) throw;
     record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
   }
-  if (record.verdict.kind == VerdictKind::kPass) {
+  if (record.verdict.kind != VerdictKind::kPass) {
+    record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
+    return record;
+  }
+  try {
     record.perf = measure(*problem, Cache::kCold, ceilings);
     record.perf_warm = measure(*problem, Cache::kWarm, ceilings);
-  } else {
-    record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    record.no_perf = error.what();  // no memory to flush the caches with
   }
   return record;
 }
 
+bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
+  return sweep.op == subject.op->name && sweep.device == subject.path->device &&
+         std::ranges::count(subject.path->dtypes, sweep.dtype) != 0 &&
+         (!options.dtype || sweep.dtype == *options.dtype);
+}
+
 void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, const Options& options,
-                const Ceilings& ceilings, Session& session) {
+                const std::optional<Ceilings>& ceilings, Session& session) {
   const Subject& subject = selected.subject;
   for (const Sweep& sweep : sweeps) {
-    if (sweep.op != subject.op->name || sweep.device != subject.path->device || is_interrupted()) continue;
-    if (std::ranges::count(subject.path->dtypes, sweep.dtype) == 0) continue;
-    if (options.dtype && sweep.dtype != *options.dtype) continue;
+    if (!times(subject, sweep, options) || is_interrupted()) continue;
     const Case which{.op = std::string(subject.op->name),
                      .path = std::string(subject.path->name),
                      .dtype = sweep.dtype,
@@ -87,9 +103,26 @@ void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, 
                      .layout = Layout::kDense,
                      .state = {},
                      .seed = options.seed};
+    if (session.recall(which, *selected.device)) continue;
     session.progress(fmt::format("timing {}", which.to_string()));
+    session.starts(which, *selected.device);
     session.add(bench_case(subject, which, *selected.device, ceilings));
   }
+}
+
+// The number of cases, unless time decides it.
+std::optional<int64_t> planned_cases(const std::vector<SelectedPath>& paths, const std::vector<Sweep>& sweeps,
+                                     const Options& options) {
+  const bool verifies = options.command != Command::kBench;
+  if (verifies && options.budget) return std::nullopt;
+  int64_t planned = 0;
+  for (const SelectedPath& path : paths) {
+    if (verifies) planned += (options.cases - options.shard + options.shards - 1) / options.shards;
+    if (options.command == Command::kVerify) continue;
+    planned += std::ranges::count_if(sweeps,
+                                     [&](const Sweep& sweep) { return times(path.subject, sweep, options); });
+  }
+  return planned;
 }
 
 // The paths that this machine can run now. The others are recorded with the reason.
@@ -117,11 +150,11 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   Options options = given;
   if (options.command == Command::kRun && options.out.empty()) options.out = "assay-out";
   const bool verifies = options.command != Command::kBench;
-  const bool times = options.command != Command::kVerify;
+  const bool is_timed = options.command != Command::kVerify;
 
   const auto devices = open_devices(options.device);
   const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
-  const std::vector<std::string> disturbances = times ? timing_disturbances() : std::vector<std::string>{};
+  const std::vector<std::string> disturbances = is_timed ? timing_disturbances() : std::vector<std::string>{};
   for (const std::string& disturbance : disturbances)
     fmt::print(stderr, "assay: timings are disturbed: {}\n", disturbance);
 
@@ -139,11 +172,12 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   if (paths.empty()) {
     const bool lacks_device =
         std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
-    for (const NotRun& path : session.record().not_run) {
+    for (const NotRun& path : session.not_run()) {
       fmt::print(stderr, "assay: {}/{}: {}\n", path.op, path.path, path.reason);
     }
     return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
   }
+  session.begin(planned_cases(paths, sweeps, options));
   for (const auto& device : devices) {
     const auto uses = [&](const SelectedPath& path) { return path.device == device.get(); };
     if (std::ranges::none_of(paths, uses) || is_interrupted()) continue;
@@ -152,15 +186,15 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
         if (uses(path) && !is_interrupted()) verify_path(path, options, session);
       }
     }
-    if (!times || is_interrupted()) continue;
+    if (!is_timed || is_interrupted()) continue;
     session.progress(fmt::format("measuring what {} copies and multiplies", device->info().name()));
-    const Ceilings ceilings = measure_ceilings(*device);
-    session.set_ceilings(*device, ceilings);
+    const DeviceRecord measured = measured_device(*device);
+    session.set_ceilings(measured);
     for (const SelectedPath& path : paths) {
-      if (uses(path)) bench_path(path, sweeps, options, ceilings, session);
+      if (uses(path)) bench_path(path, sweeps, options, measured.ceilings, session);
     }
   }
-  if (session.record().cases.empty() && !is_interrupted()) {
+  if (session.judged() == 0 && !is_interrupted()) {
     fmt::print(stderr, "assay: no case: {}\n",
                options.shards > 1 ? fmt::format("part {} of {} is empty", options.shard + 1, options.shards)
                                   : "no problem of these paths is timed in this dtype");

@@ -4,8 +4,6 @@
 #include <fmt/chrono.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -14,14 +12,22 @@
 #include "reports/program/capsule.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
+#include "reports/program/run_folder.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"
 
 namespace assay {
 namespace {
 
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only use lock-free atomics");
+std::atomic<Session*> current = nullptr;  // for what ends the process inside a call of a path
+
+std::string now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+std::string key_of(const Case& drawn, std::string_view device) {
+  return fmt::format("{} {}", drawn.to_string(), device);
+}
 
 int exit_code(const Record& record) {
   const Tally all = tally(record.cases);
@@ -33,34 +39,98 @@ int exit_code(const Record& record) {
 
 }  // namespace
 
-void install_interrupt_handler() {
-  const auto handler = [](int) { interrupted = true; };
-  std::signal(SIGINT, handler);
-  std::signal(SIGTERM, handler);
-}
-
-bool is_interrupted() {
-  return interrupted;
-}
-
 Session::Session(const Options& options)
-    : options_(options), start_(std::chrono::steady_clock::now()), on_terminal_(isatty(STDERR_FILENO) != 0) {
-  record_.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+    : options_(options),
+      start_(std::chrono::steady_clock::now()),
+      on_terminal_(isatty(STDERR_FILENO) != 0),
+      process_(getpid()),
+      deadline_([this] {
+        if (is_ending_.exchange(true)) return;
+        alarm(5);  // a path may have damaged what the reports need
+        try {
+          conclude(false);
+        } catch (const std::exception& error) {
+          fmt::print(stderr, "assay: {}\n", error.what());
+        }
+        _exit(kExitInterrupted);
+      }) {
+  record_.started = now();
   record_.command = options.command_line;
   record_.seed = options.seed;
   record_.machine = machine_record();
   record_.tool = tool_record();
   if (!options.out.empty()) make_output_directory(options.out);  // fails before any work is done
+  [[maybe_unused]] static const bool registered =
+      std::atexit(end_at_exit) == 0 && std::at_quick_exit(end_at_exit) == 0;
+  current = this;
+}
+
+Session::~Session() {
+  current = nullptr;
+  if (is_ending_ || judged_ == 0 || options_.out.empty()) return;
+  fmt::print(stderr, "assay: {0} keeps what was judged; --resume {0} goes on\n", options_.out);
+}
+
+double Session::elapsed() const {
+  return before_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void Session::append(const std::string& line) {
+  if (journal_) journal_->append(line);
 }
 
 void Session::add_device(const Device& device) {
   record_.machine.devices.push_back({.info = device.info(), .ceilings = {}});
 }
 
-void Session::set_ceilings(const Device& device, const Ceilings& ceilings) {
-  for (DeviceRecord& known : record_.machine.devices) {
-    if (known.info.name() == device.info().name()) known.ceilings = ceilings;
+void Session::begin(std::optional<int64_t> planned) {
+  record_.planned = planned;
+  journal_.emplace(options_.out.empty() ? LockedFile::in_memory() : open_journal(options_.out));
+  if (!options_.resume.empty()) {
+    resume();
+  } else {
+    journal_->cut(0);
+    append(head_line(record_, options_.typed, {.pid = process_, .started = record_.started}));
   }
+  if (!options_.out.empty()) remove_reports(options_.out);
+}
+
+void Session::resume() {
+  Journal journal = unfinished_run(options_.out);
+  const Json begun = to_json(record_);
+  for (const char* field : {"tool", "machine"}) {
+    if (journal.begun[field] == begun[field]) continue;
+    throw usage_error("{}: the {} of the run there was {}, and is {}", options_.out, field,
+                      one_line(journal.begun[field]), one_line(begun[field]));
+  }
+  for (const CaseRecord& item : journal.record.cases) {
+    const Judged judged{.which = item.which, .verdict = item.verdict, .shrunk_from = item.shrunk_from};
+    recalled_.emplace(key_of(item.shrunk_from.value_or(item.which), item.device), judged);
+  }
+  spent_ = std::move(journal.spent);
+  judged_ = std::ssize(journal.record.cases);
+  before_ = journal.record.seconds;
+  journal_->cut(journal.bytes);
+  append(resumed_line(elapsed(), {.pid = process_, .started = record_.started}));
+}
+
+std::optional<Judged> Session::recall(const Case& drawn, const Device& device) const {
+  const auto found = recalled_.find(key_of(drawn, device.info().name()));
+  return found == recalled_.end() ? std::nullopt : std::optional(found->second);
+}
+
+double Session::spent(const Subject& subject, const Device& device) const {
+  const auto found =
+      spent_.find(fmt::format("{}/{} {}", subject.op->name, subject.path->name, device.info().name()));
+  return found == spent_.end() ? 0 : found->second;
+}
+
+void Session::starts(const Case& which, const Device& device) {
+  append(running_line(elapsed(), which, device.info().name()));
+}
+
+void Session::set_ceilings(const DeviceRecord& measured) {
+  append(device_line(elapsed(), measured));
 }
 
 void Session::add(const Subject& subject, const Device& device, const Judged& judged) {
@@ -81,7 +151,7 @@ void Session::save_capsule(const CaseRecord& failure) const {
   try {
     const auto capsules = std::filesystem::path(options_.out) / "capsules";
     make_output_directory(capsules);
-    write_capsule(capsules, record_.cases.size() + 1, failure.which, failure.verdict);
+    write_capsule(capsules, static_cast<size_t>(judged_) + 1, failure.which, failure.verdict);
   } catch (const std::exception& error) {
     fmt::print(stderr, "no capsule: {}\n", excerpt(error.what()));
   }
@@ -96,13 +166,15 @@ void Session::add(CaseRecord record) {
       fmt::print(stderr, "  assay replay '{}'\n", record.which.to_string());
     if (!options_.out.empty()) save_capsule(record);
   }
-  record.verdict.evidence.reset();  // which is large
-  record_.cases.push_back(std::move(record));
+  if (!journal_) begin(std::nullopt);
+  append(case_line(elapsed(), record));
+  ++judged_;
 }
 
 void Session::add_not_run(const Op& op, const Path& path, std::string reason) {
   record_.not_run.push_back(
       {.op = std::string(op.name), .path = std::string(path.name), .reason = std::move(reason)});
+  append(not_run_line(elapsed(), record_.not_run.back()));
 }
 
 void Session::progress(const std::string& text, Progress kind) {
@@ -119,34 +191,51 @@ void Session::progress(const std::string& text, Progress kind) {
 }
 
 int Session::finish(bool complete) {
+  while (is_ending_.exchange(true)) pause();  // the deadline ends the process
+  return conclude(complete && !is_interrupted());
+}
+
+// Another thread may call this while a path runs, so it reads nothing but the journal.
+int Session::conclude(bool complete) {
   progress("");
-  record_.complete = complete && !is_interrupted();
-  record_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  if (options_.json) {
-    fmt::print("{}", record_text(record_));
-  } else {
-    fmt::print("{}", render_table(record_, wants_colour()));
+  if (!journal_) begin(std::nullopt);
+  Record record = read_journal(journal_->content(), "the journal").record;
+  record.complete = complete;
+  record.seconds = elapsed();
+  std::exception_ptr unwritten;
+  const bool has_files = !options_.out.empty();
+  try {
+    if (has_files) write_reports(record, record_text(record), options_.out);
+    if (has_files && complete) journal_->remove();
+  } catch (const Error&) {
+    unwritten = std::current_exception();
   }
-  std::fflush(stdout);  // whether or not the files can be written
-  if (!options_.out.empty()) write_reports(record_, options_.out);
-  if (!options_.out.empty() && !options_.quiet) {
+  if (!complete) fmt::print(stderr, "assay: {}\n", render_interruption(record));
+  if (has_files && !unwritten && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }
-  return exit_code(record_);
+  fmt::print("{}", options_.json ? record_text(record) : render_table(record, wants_colour()));
+  std::fflush(stdout);
+  if (unwritten) std::rethrow_exception(unwritten);
+  return exit_code(record);
+}
+
+// A path that calls exit() must not end the run as if it had passed.
+void Session::end_at_exit() {
+  Session* const session = current;
+  if (session == nullptr || getpid() != session->process_ || session->is_ending_.exchange(true)) return;
+  fmt::print(stderr, "assay: a path called exit()\n");
+  try {
+    session->conclude(false);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "assay: {}\n", error.what());
+  }
+  _exit(kExitNumericalFailure);
 }
 
 bool wants_colour() {
   const char* no_colour = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
-}
-
-void write_reports(const Record& record, const std::string& directory) {
-  const std::filesystem::path root(directory);
-  write_file_atomically(root / "run.json", record_text(record));
-  write_file_atomically(root / "report.html", render_html(record));
-  write_file_atomically(root / "report.md", render_markdown(record));
-  write_file_atomically(root / "junit.xml", render_junit(record));
-  write_file_atomically(root / "benchmark.json", render_benchmark_json(record));
 }
 
 }  // namespace assay

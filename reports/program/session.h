@@ -3,27 +3,43 @@
 // files at the end.
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <chrono>
+#include <map>
 #include <string>
 
 #include "kernels/core/device.h"
 #include "properties/core/fuzz.h"
+#include "reports/program/interrupt.h"
 #include "reports/program/options.h"
 #include "reports/record/record.h"
+#include "reports/store/locked_file.h"
 
 namespace assay {
 
-// After install_interrupt_handler(), SIGINT and SIGTERM set is_interrupted(). The program then
-// finishes the case, writes the reports and exits with 130.
-void install_interrupt_handler();
-bool is_interrupted();
-
+// Everything is appended to the journal of the run as soon as it is known, and the record is folded
+// from the journal in the end: by finish(), soon after a signal if the run has not finished
+// by then, or where a path calls exit().
 class Session {
  public:
   explicit Session(const Options& options);
+  ~Session();
 
   void add_device(const Device& device);
-  void set_ceilings(const Device& device, const Ceilings& ceilings);
+  // Begins the journal, or goes on with it (--resume). `planned` is the number of cases, if it is
+  // known. Throws Error (usage) if another process writes to the directory, or if the run to resume
+  // was made by another program or on another machine.
+  void begin(std::optional<int64_t> planned);
+  void set_ceilings(const DeviceRecord& measured);
+
+  // What the resumed run said of a case before it was interrupted.
+  std::optional<Judged> recall(const Case& drawn, const Device& device) const;
+  // [s] How long the resumed run took for the cases of a path.
+  double spent(const Subject& subject, const Device& device) const;
+
+  void starts(const Case& which, const Device& device);  // before a case is judged
   // Adds a judged case. A failure is printed at once and, if there is an output directory, saved as
   // a capsule. The record does not keep its evidence.
   void add(const Subject& subject, const Device& device, const Judged& judged);
@@ -35,27 +51,38 @@ class Session {
   enum class Progress : uint8_t { kMilestone, kStep };
   void progress(const std::string& text, Progress kind = Progress::kMilestone);
 
-  // Closes the record, prints the table or the JSON, and writes the files to --out. Returns the
+  // Closes the record, writes the files to --out, and prints the table or the JSON. Returns the
   // exit code. A record is not complete if its run was interrupted or ended before its work was
-  // done.
+  // done. Its journal stays then.
   int finish(bool complete = true);
 
-  const Record& record() const { return record_; }
+  const std::vector<NotRun>& not_run() const { return record_.not_run; }
+  int64_t judged() const { return judged_; }
 
  private:
+  double elapsed() const;  // [s]
+  void append(const std::string& line);
+  void resume();
   void save_capsule(const CaseRecord& failure) const;
+  int conclude(bool complete);
+  static void end_at_exit();  // of the process
 
   const Options& options_;
-  Record record_;
+  Record record_;  // as it is before the first case
+  std::optional<LockedFile> journal_;
+  std::map<std::string, Judged> recalled_;  // by drawn case and device
+  std::map<std::string, double> spent_;
+  int64_t judged_ = 0;
+  double before_ = 0;  // [s] that the resumed run took
   std::chrono::steady_clock::time_point start_;
   bool on_terminal_;
   bool line_is_open_ = false;
+  pid_t process_;
+  std::atomic<bool> is_ending_ = false;  // somebody concludes
+  Deadline deadline_;                    // last, because its thread uses the others
 };
 
 // Whether standard output is a terminal on which NO_COLOR does not forbid colours.
 bool wants_colour();
-
-// Writes run.json, report.html, report.md, junit.xml and benchmark.json, each whole or not at all.
-void write_reports(const Record& record, const std::string& directory);
 
 }  // namespace assay

@@ -23,6 +23,8 @@ constexpr std::array kFactors{Factor::kStored, Factor::kF16, Factor::kBF16, Fact
 
 // ---- devices, machine, tool
 
+}  // namespace
+
 Json to_json(const DeviceRecord& device) {
   Json json{{"name", device.info.name()},
             {"kind", name_of(device.info.kind)},
@@ -33,6 +35,7 @@ Json to_json(const DeviceRecord& device) {
             {"cache_bytes", device.info.cache_bytes},
             {"units", device.info.units},
             {"compute_capability", device.info.compute_capability}};
+  if (!device.no_ceilings.empty()) json["no_ceilings"] = device.no_ceilings;
   if (device.ceilings) {
     Json& ceilings = json["ceilings"];
     put_number(ceilings, "copy_bytes_per_s", device.ceilings->copy_bytes_per_s);
@@ -57,6 +60,7 @@ DeviceRecord read_device(const JsonFields& fields) {
                                .units = fields.count("units"),
                                .compute_capability = fields.integer<int>("compute_capability")},
                       .ceilings = {}};
+  if (fields.has("no_ceilings")) device.no_ceilings = fields.text("no_ceilings");
   if (fields.has("ceilings")) {
     const JsonFields ceilings = fields.object("ceilings");
     device.ceilings = Ceilings{.copy_bytes_per_s = ceilings.number("copy_bytes_per_s"),
@@ -71,6 +75,8 @@ DeviceRecord read_device(const JsonFields& fields) {
   }
   return device;
 }
+
+namespace {
 
 Json to_json(const MachineRecord& machine) {
   Json json{{"host_os", machine.host_os}};
@@ -194,8 +200,8 @@ Json to_json(const Perf& perf) {
   put_numbers(json, "ci95_ns", perf.ci95_ns);
   json["bytes"] = perf.bytes;
   json["flops"] = perf.flops;
-  put_number(json, "floor_ns", perf.floor_ns);
-  put_number(json, "fraction_of_floor", perf.fraction_of_floor);
+  if (perf.floor_ns) put_number(json, "floor_ns", *perf.floor_ns);
+  if (perf.fraction_of_floor) put_number(json, "fraction_of_floor", *perf.fraction_of_floor);
   if (perf.implausible) json["implausible"] = *perf.implausible;
   put_numbers(json, "samples_ns", perf.samples_ns);
   return json;
@@ -213,13 +219,15 @@ Perf read_perf(const JsonFields& fields) {
   perf.ci95_ns[1] = interval[1];
   perf.bytes = fields.count("bytes");
   perf.flops = fields.count("flops");
-  perf.floor_ns = fields.number("floor_ns");
-  perf.fraction_of_floor = fields.number("fraction_of_floor");
+  if (fields.has_number("floor_ns")) perf.floor_ns = fields.number("floor_ns");
+  if (fields.has_number("fraction_of_floor")) perf.fraction_of_floor = fields.number("fraction_of_floor");
   if (fields.has("implausible")) perf.implausible = fields.text("implausible");
   return perf;
 }
 
 // ---- cases
+
+}  // namespace
 
 Json to_json(const CaseRecord& item) {
   if (item.verdict.kind != VerdictKind::kPass && (item.perf || item.perf_warm)) {
@@ -268,7 +276,13 @@ CaseRecord read_case(const JsonFields& fields) {
   return item;
 }
 
-}  // namespace
+Json to_json(const NotRun& path) {
+  return {{"op", path.op}, {"path", path.path}, {"reason", path.reason}};
+}
+
+NotRun read_not_run(const JsonFields& fields) {
+  return {fields.text("op"), fields.text("path"), fields.text("reason")};
+}
 
 Json to_json(const Record& record) {
   Json json{{"schema", kSchema},
@@ -279,10 +293,10 @@ Json to_json(const Record& record) {
             {"tool", to_json(record.tool)},
             {"machine", to_json(record.machine)}};
   put_number(json, "seconds", record.seconds);
+  if (record.planned) json["planned"] = *record.planned;
+  if (record.running) json["running"] = record.running->to_string();
   json["not_run"] = Json::array();
-  for (const NotRun& path : record.not_run) {
-    json["not_run"].push_back({{"op", path.op}, {"path", path.path}, {"reason", path.reason}});
-  }
+  for (const NotRun& path : record.not_run) json["not_run"].push_back(to_json(path));
   json["cases"] = Json::array();
   for (const CaseRecord& item : record.cases) json["cases"].push_back(to_json(item));
   return json;
@@ -307,28 +321,28 @@ Record record_from_json(const Json& json, std::string_view source) {
   record.machine = read_machine(fields.object("machine"));
   record.tool = read_tool(fields.object("tool"));
   for (const JsonFields& item : fields.objects("cases")) record.cases.push_back(read_case(item));
-  for (const JsonFields& path : fields.objects("not_run")) {
-    record.not_run.push_back({path.text("op"), path.text("path"), path.text("reason")});
-  }
+  for (const JsonFields& path : fields.objects("not_run")) record.not_run.push_back(read_not_run(path));
+  if (fields.has("planned")) record.planned = fields.integer<int64_t>("planned");
+  if (fields.has("running")) record.running = read_case_line(fields, "running");
   return record;
+}
+
+std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 // Each field and each case has a line of its own, for text tools.
 std::string record_text(const Record& record) {
-  // A reason may quote bytes that are not UTF-8. They become U+FFFD.
-  const auto dump = [](const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  };
   const Json json = to_json(record);
   std::string text;
   for (const auto& [key, value] : json.items()) {
     text += fmt::format("{}\"{}\": ", text.empty() ? "{\n" : ",\n", key);
     if (key != "cases") {
-      text += dump(value);
+      text += one_line(value);
       continue;
     }
     text += "[";
-    for (size_t i = 0; i < value.size(); ++i) text += (i == 0 ? "\n" : ",\n") + dump(value[i]);
+    for (size_t i = 0; i < value.size(); ++i) text += (i == 0 ? "\n" : ",\n") + one_line(value[i]);
     text += "\n]";
   }
   return text + "\n}\n";

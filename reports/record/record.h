@@ -16,9 +16,12 @@
 
 namespace assay {
 
+class JsonFields;
+
 struct DeviceRecord {
   DeviceInfo info;
   std::optional<Ceilings> ceilings;  // absent if nothing was timed on it
+  std::string no_ceilings = {};      // why they could not be measured, if that was tried
 };
 
 struct MachineRecord {
@@ -64,6 +67,8 @@ struct Record {
   ToolRecord tool;
   std::vector<CaseRecord> cases;
   std::vector<NotRun> not_run;
+  std::optional<int64_t> planned = {};  // cases; absent if time decides how many
+  std::optional<Case> running = {};     // the case in which the run ended, if it did not complete
 };
 
 // Keys keep their order, so that a record begins with what it is.
@@ -76,6 +81,18 @@ Json to_json(const Record& record);
 // Throws Error (usage) for a foreign, newer or damaged document. The message starts with `source`
 // and names the field.
 Record record_from_json(const Json& json, std::string_view source = "the record");
+
+// The same for parts of a record, which a journal holds.
+Json to_json(const CaseRecord& item);
+Json to_json(const DeviceRecord& device);
+Json to_json(const NotRun& path);
+CaseRecord read_case(const JsonFields& fields);
+Case read_case_line(const JsonFields& fields, std::string_view key);
+DeviceRecord read_device(const JsonFields& fields);
+NotRun read_not_run(const JsonFields& fields);
+
+// JSON on one line. A reason may quote bytes that are not UTF-8. They become U+FFFD.
+std::string one_line(const Json& json);
 
 // The contents of run.json, and back.
 std::string record_text(const Record& record);

@@ -99,7 +99,7 @@ std::string machine_section(const MachineRecord& machine) {
         device.ceilings ? fmt::format("{} <span class=\"muted\">{}</span>",
                                       format_rate(device.ceilings->copy_bytes_per_s),
                                       escape_markup(device.ceilings->copy_method))
-                        : "not measured",
+                        : escape_markup(ceilings_missing(device)),
         device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured",
         format_products(device.ceilings));
   }
@@ -326,9 +326,10 @@ std::string case_row(const CaseRecord& item, const std::string& anchor) {
     row += fmt::format("<td>{0}<td>{0}<td>{0}<td>{0}", kDash);
   }
   if (!item.perf) return row + fmt::format("<td>{0}<td>{0}\n", kDash);
-  return row + fmt::format("<td data-value={:.0f}>{}<td data-value={:.4f}>{}\n", item.perf->median_ns,
-                           format_time(item.perf->median_ns), item.perf->fraction_of_floor,
-                           format_percent(item.perf->fraction_of_floor));
+  row += fmt::format("<td data-value={:.0f}>{}", item.perf->median_ns, format_time(item.perf->median_ns));
+  const std::optional<double>& fraction = item.perf->fraction_of_floor;
+  if (!fraction) return row + fmt::format("<td>{}\n", kDash);
+  return row + fmt::format("<td data-value={:.4f}>{}\n", *fraction, format_percent(fraction));
 }
 
 std::string cases_section(const Record& record, const std::vector<std::string>& anchors) {

@@ -121,7 +121,7 @@ std::string sample_chart(const CaseRecord& item) {
     if (!perf || perf->samples_ns.empty()) continue;
     series.push_back({name_of(perf->cache), perf->samples_ns});
     std::ranges::sort(series.back().sorted);
-    floor_ns = perf->floor_ns;
+    floor_ns = perf->floor_ns.value_or(0);
   }
   if (series.empty()) return "";
   const Scale x = scale_of(series, floor_ns);

@@ -15,7 +15,9 @@ std::string property(std::string_view name, const std::string& value) {
 std::string perf_properties(const Perf& perf) {
   const std::string_view cache = name_of(perf.cache);
   return property(fmt::format("{}.median_ns", cache), fmt::format("{}", perf.median_ns)) +
-         property(fmt::format("{}.fraction_of_floor", cache), fmt::format("{}", perf.fraction_of_floor));
+         (perf.fraction_of_floor ? property(fmt::format("{}.fraction_of_floor", cache),
+                                            fmt::format("{}", *perf.fraction_of_floor))
+                                 : "");
 }
 
 std::string properties(const CaseRecord& item) {
@@ -51,9 +53,18 @@ std::string test_case(const CaseRecord& item) {
                      escape_markup(item.which.to_string()), properties(item), outcome(item));
 }
 
-std::string counts(const Tally& tally) {
-  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\"", tally.all(),
-                     tally.failures(), tally.unsupported + tally.skipped);
+std::string counts(const Tally& tally, int64_t errors = 0) {
+  return fmt::format("tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"", tally.all() + errors,
+                     tally.failures(), errors, tally.unsupported + tally.skipped);
+}
+
+// A run that did not complete is an error of its own.
+std::string interruption_suite(const Record& record) {
+  if (record.complete) return "";
+  return fmt::format(
+      "  <testsuite name=\"the run\" {}>\n    <testcase classname=\"assay\" name=\"the run\">\n"
+      "      <error message=\"{}\"/>\n    </testcase>\n  </testsuite>\n",
+      counts({}, 1), escape_markup(render_interruption(record)));
 }
 
 }  // namespace
@@ -71,7 +82,8 @@ std::string render_junit(const Record& record) {
   }
   std::string text = fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"assay\" {} time=\"{:.3f}\">\n",
-      counts(tally(record.cases)), record.seconds);
+      counts(tally(record.cases), record.complete ? 0 : 1), record.seconds);
+  text += interruption_suite(record);
   for (const auto& [name, suite] : suites) {
     text += fmt::format("  <testsuite name=\"{}\" {} timestamp=\"{}\">\n{}  </testsuite>\n",
                         escape_markup(name), counts(suite.tally), escape_markup(record.started), suite.cases);

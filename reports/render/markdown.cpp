@@ -76,7 +76,7 @@ std::string machine_section(const MachineRecord& machine) {
                     format_bytes(device.info.memory_bytes), format_bytes(device.info.cache_bytes),
                     device.ceilings ? fmt::format("{} ({})", format_rate(device.ceilings->copy_bytes_per_s),
                                                   escape(device.ceilings->copy_method))
-                                    : "not measured",
+                                    : escape(ceilings_missing(device)),
                     device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured",
                     format_products(device.ceilings)));
   }

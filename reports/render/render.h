@@ -16,6 +16,8 @@ namespace assay {
 
 // The verdict on the whole run in one sentence, plain text.
 std::string render_headline(const Record& record);
+// "interrupted after 812 of 1,414 cases, in CASE"; empty if the record is complete.
+std::string render_interruption(const Record& record);
 
 // One line per op, path, dtype and device, for a terminal of `width` columns. The least important
 // columns are left out until the table fits. The paths that were not run follow. ANSI colours are

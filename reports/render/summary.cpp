@@ -63,8 +63,8 @@ std::vector<PathSummary> summarize(const Record& record) {
     if (!item.perf) continue;
     if (item.perf->implausible) {
       ++path.implausible;
-    } else {
-      path.best_fraction = std::max(path.best_fraction.value_or(0), item.perf->fraction_of_floor);
+    } else if (item.perf->fraction_of_floor) {
+      path.best_fraction = std::max(path.best_fraction.value_or(0), *item.perf->fraction_of_floor);
     }
     if (path.largest_timed == nullptr || item.perf->bytes > path.largest_timed->perf->bytes)
       path.largest_timed = &item;
@@ -88,6 +88,10 @@ std::vector<const CaseRecord*> timed_cases(const Record& record) {
     if (item.perf || item.perf_warm) found.push_back(&item);
   }
   return found;
+}
+
+std::string ceilings_missing(const DeviceRecord& device) {
+  return device.no_ceilings.empty() ? "not measured" : "not measured: " + device.no_ceilings;
 }
 
 std::string describe(const Tally& tally) {
@@ -124,8 +128,22 @@ std::string render_drift(const Perf& perf) {
                : "";
 }
 
+std::string render_interruption(const Record& record) {
+  if (record.complete) return "";
+  if (record.cases.empty() && !record.planned) return "not complete";
+  const std::string of = record.planned ? fmt::format(" of {}", format_count(*record.planned)) : "";
+  const int64_t known = record.planned.value_or(std::ssize(record.cases));
+  const std::string in = record.running ? fmt::format(", in {}", printable(record.running->to_string())) : "";
+  return fmt::format("interrupted after {}{} {}{}", format_count(std::ssize(record.cases)), of,
+                     known == 1 ? "case" : "cases", in);
+}
+
 std::string render_headline(const Record& record) {
-  const std::string interrupted = record.complete ? "" : "The run is not complete. ";
+  std::string interrupted = render_interruption(record);
+  if (!interrupted.empty()) {
+    interrupted.front() = interrupted.front() == 'i' ? 'I' : 'N';
+    interrupted += ". ";
+  }
   const Tally counts = tally(record.cases);
   const int64_t judged = counts.pass + counts.failures();
   if (judged == 0) return interrupted + "Nothing was judged.";

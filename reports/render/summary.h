@@ -43,6 +43,9 @@ std::vector<PathSummary> summarize(const Record& record);  // by op, path, devic
 std::vector<const CaseRecord*> failures(const Record& record);
 std::vector<const CaseRecord*> timed_cases(const Record& record);
 
+// "not measured", with the reason if it was tried.
+std::string ceilings_missing(const DeviceRecord& device);
+
 // "198 pass, 2 fail"
 std::string describe(const Tally& tally);
 

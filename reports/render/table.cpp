@@ -43,6 +43,7 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
 
 std::string render_table(const Record& record, bool colour, int width) {
   std::string text = align_columns(fill(summarize(record)), colour, width);
+  if (const std::string end = render_interruption(record); !end.empty()) text += end + "\n";
   for (const NotRun& path : record.not_run) {
     text += fmt::format("{}/{} was not run: {}\n", printable(path.op), printable(path.path),
                         printable(path.reason));

@@ -97,9 +97,10 @@ std::string format_bytes(int64_t bytes) {
   return with_unit(static_cast<double>(bytes), std::array<std::string_view, 5>{"B", "kB", "MB", "GB", "TB"});
 }
 
-std::string format_percent(double fraction) {
-  if (fraction > 0 && fraction < 1e-5) return "under 0.001 %";
-  return fmt::format("{} %", format_number(100 * fraction));
+std::string format_percent(std::optional<double> fraction) {
+  if (!fraction) return "–";
+  if (*fraction > 0 && *fraction < 1e-5) return "under 0.001 %";
+  return fmt::format("{} %", format_number(100 * *fraction));
 }
 
 std::string format_count(int64_t count) {

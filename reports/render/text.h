@@ -28,8 +28,9 @@ std::string format_rate(double bytes_per_s);   // "4250 GB/s"
 std::string format_flops(double flops_per_s);  // "51.2 TFLOP/s"
 // The rate for each kind of factor, "51.2 TFLOP/s f32, 704 TFLOP/s f16", or "not measured".
 std::string format_products(const std::optional<Ceilings>& ceilings);
-std::string format_bytes(int64_t bytes);                   // "141 GB": decimal units, as in rates
-std::string format_percent(double fraction);               // "93.1 %", "under 0.001 %"
+std::string format_bytes(int64_t bytes);  // "141 GB": decimal units, as in rates
+// "93.1 %", "under 0.001 %". A dash if absent.
+std::string format_percent(std::optional<double> fraction);
 std::string format_count(int64_t count);                   // "12,345"
 std::string plural(int64_t count, std::string_view noun);  // "1 case", "2 cases"
 

@@ -244,6 +244,21 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+Record interrupted_record() {
+  Record interrupted = example_record(1);
+  interrupted.complete = false;
+  interrupted.planned = 1414;
+  interrupted.running = interrupted.cases.front().which;
+  interrupted.machine.devices.front().ceilings.reset();
+  interrupted.machine.devices.front().no_ceilings = "no memory";
+  for (CaseRecord& item : interrupted.cases) {
+    for (std::optional<Perf>* timed : {&item.perf, &item.perf_warm}) {
+      if (*timed) (*timed)->floor_ns = (*timed)->fraction_of_floor = std::nullopt;
+    }
+  }
+  return interrupted;
+}
+
 std::vector<Record> odd_records() {
   Record failures_only = example_record(1);
   std::erase_if(failures_only.cases,
@@ -254,9 +269,10 @@ std::vector<Record> odd_records() {
   Record zero_time = example_record(0);
   Perf& perf = *zero_time.cases.front().perf;
   perf.samples_ns = {0, 0, 0};
-  perf.median_ns = perf.floor_ns = perf.fraction_of_floor = 0;
+  perf.median_ns = 0;
+  perf.floor_ns = perf.fraction_of_floor = 0;
   perf.bytes = 0;
-  return {Record{}, failures_only, one_sample, zero_time, hostile_record()};
+  return {Record{}, failures_only, one_sample, zero_time, hostile_record(), interrupted_record()};
 }
 
 Record one_passing_case(double error_over_bound, double rms_over_allowed) {

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <new>
 
-#include "kernels/dynamic_conv/dynamic_conv.h"
 #include "kernels/core/read_file.h"
+#include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/judge.h"
 #include "reports/program/capsule.h"
 #include "reports/record/record.h"

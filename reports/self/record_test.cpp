@@ -18,6 +18,10 @@ namespace assay {
 static uint64_t bits(double value) {
   return std::bit_cast<uint64_t>(value);
 }
+static std::optional<uint64_t> bits(const std::optional<double>& value) {
+  return value ? std::optional(bits(*value)) : std::nullopt;
+}
+
 static std::vector<uint64_t> bits(const std::vector<double>& values) {
   std::vector<uint64_t> all;
   for (double value : values) all.push_back(bits(value));
@@ -41,8 +45,7 @@ static auto fields(const OutputNumerics& output) {
   const auto& [name, comparison, allowed_rms, elements, shares] = output;
   std::vector<std::tuple<std::string, uint64_t, uint64_t>> shared;
   for (const auto& [stage, bound, rms] : shares) shared.emplace_back(stage, bits(bound), bits(rms));
-  return std::tuple(name, fields(comparison), allowed_rms ? std::optional(bits(*allowed_rms)) : std::nullopt,
-                    elements, shared);
+  return std::tuple(name, fields(comparison), bits(allowed_rms), elements, shared);
 }
 
 static auto fields(const std::optional<Perf>& perf) {
@@ -67,11 +70,11 @@ static auto fields(const CaseRecord& item) {
 }
 
 static auto fields(const DeviceRecord& device) {
-  const auto& [info, ceilings] = device;
+  const auto& [info, ceilings, no_ceilings] = device;
   const auto& [kind, index, model, driver, memory, cache, units, capability] = info;
-  return std::tuple(kind, index, model, driver, memory, cache, units, capability, ceilings.has_value(),
-                    ceilings ? bits(ceilings->copy_bytes_per_s) : 0, ceilings ? ceilings->copy_method : "",
-                    ceilings ? bits(ceilings->read_bytes_per_s) : 0,
+  return std::tuple(kind, index, model, driver, memory, cache, units, capability, no_ceilings,
+                    ceilings.has_value(), ceilings ? bits(ceilings->copy_bytes_per_s) : 0,
+                    ceilings ? ceilings->copy_method : "", ceilings ? bits(ceilings->read_bytes_per_s) : 0,
                     ceilings ? ceilings->product_flops_per_s : std::map<Factor, double>{});
 }
 
@@ -81,12 +84,13 @@ static auto fields(const NotRun& path) {
 }
 
 static auto fields(const Record& record) {
-  const auto& [complete, started, seconds, command, seed, machine, tool, cases, not_run] = record;
+  const auto& [complete, started, seconds, command, seed, machine, tool, cases, not_run, planned, running] =
+      record;
   const auto& [host_os, host_name, memory, devices] = machine;
   const auto& [version, git, dirty, compiler, build] = tool;
   return std::tuple(complete, started, bits(seconds), command, seed, host_os, host_name, memory,
                     all_fields(devices), version, git, dirty, compiler, build, all_fields(cases),
-                    all_fields(not_run));
+                    all_fields(not_run), planned, running ? running->to_string() : "");
 }
 
 namespace {
@@ -116,7 +120,7 @@ std::string damaged(const std::string& from, const std::string& to) {
 // ---- the tests
 
 TEST(Record, SurvivesText) {
-  for (const Record& record : {example_record(), Record{}}) {
+  for (const Record& record : {example_record(), interrupted_record(), Record{}}) {
     EXPECT_TRUE(fields(through_text(record)) == fields(record));
   }
 }

@@ -83,8 +83,9 @@ TEST(Headline, SaysWhatHappened) {
   std::erase_if(record.cases, [](const CaseRecord& item) { return item.verdict.kind != VerdictKind::kPass; });
   EXPECT_TRUE(has(render_headline(record), "All 37 judged cases on 4 paths pass; the largest error is 0."));
   record.complete = false;
-  EXPECT_TRUE(render_headline(record).starts_with("The run is not complete. All 37"));
-  EXPECT_EQ(render_headline(Record{}), "The run is not complete. Nothing was judged.");
+  EXPECT_TRUE(render_headline(record).starts_with("Interrupted after 37 cases. All 37"));
+  EXPECT_TRUE(has(render_headline(interrupted_record()), "of 1,414 cases, in "));
+  EXPECT_EQ(render_headline(Record{}), "Not complete. Nothing was judged.");
 }
 
 TEST(Headline, SpeaksOfOneCaseAndOnePath) {

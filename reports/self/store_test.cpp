@@ -10,6 +10,7 @@
 
 #include "kernels/core/read_file.h"
 #include "reports/store/files.h"
+#include "reports/store/locked_file.h"
 #include "reports/store/safetensors.h"
 
 namespace assay {
@@ -99,6 +100,17 @@ TEST_F(Store, LeavesTheOldFileWhenTheDiskIsFull) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(Store, ReplacesSeveralFilesAsOne) {
+  const fs::path a = directory_ / "a", b = directory_ / "b";
+  write_files_atomically(std::vector<NamedContent>{{a, "1"}, {b, "2"}});
+  EXPECT_EQ(read_file(a) + read_file(b), "12");
+  fs::create_directory(directory_ / "c");
+  const std::vector<NamedContent> three{{a, "3"}, {b, "4"}, {directory_ / "c", "5"}};
+  expect_error(error_of([&] { write_files_atomically(three); }), "is not a regular file");
+  EXPECT_EQ(read_file(a) + read_file(b), "12");
+  EXPECT_EQ(files(), 3u);
+}
+
 TEST_F(Store, NamesWhatCannotBeRead) {
   expect_error(error_of([&] { read_file(directory_ / "none"); }), "none: No such file or directory");
   expect_error(error_of([&] { read_file(directory_); }), "Is a directory");
@@ -111,6 +123,47 @@ TEST_F(Store, MakesOutputDirectories) {
   write_file_atomically(directory_ / "file", "x");
   expect_error(error_of([&] { make_output_directory(directory_ / "file"); }), "file");
   expect_error(error_of([&] { make_output_directory(directory_ / "file" / "c"); }), "Not a directory");
+}
+
+// ---- a locked file
+
+TEST_F(Store, OneAtATimeHoldsALockedFile) {
+  const fs::path path = directory_ / "j";
+  auto first = LockedFile::open(path);
+  ASSERT_TRUE(first.has_value());
+  first->append("one\n");
+  EXPECT_FALSE(LockedFile::open(path).has_value());
+  EXPECT_TRUE(LockedFile::is_held(path));
+  EXPECT_EQ(read_file(path), "one\n");
+  first.reset();
+  EXPECT_FALSE(LockedFile::is_held(path));
+  auto second = LockedFile::open(path);
+  ASSERT_TRUE(second.has_value());
+  second->append("two\n");
+  EXPECT_EQ(second->content(), "one\ntwo\n");
+  second->cut(4);
+  second->append("three\n");
+  EXPECT_EQ(second->content(), "one\nthree\n");
+  second->remove();
+  EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+TEST_F(Store, AFileInMemoryIsInNoFolder) {
+  LockedFile file = LockedFile::in_memory();
+  file.append(std::string(100000, 'x'));
+  EXPECT_EQ(file.content().size(), 100000u);
+  file.cut(0);
+  EXPECT_EQ(file.content(), "");
+  file.remove();
+}
+
+TEST_F(Store, NamesWhatCannotBeLocked) {
+  expect_error(error_of([&] { LockedFile::open(directory_); }), "cannot write ");
+  expect_error(error_of([&] { LockedFile::open(directory_ / "none" / "j"); }), "No such file or directory");
+  expect_error(error_of([&] { LockedFile::open("/dev/null"); }), "is not a regular file");
+  auto file = LockedFile::open(directory_ / "j");
+  fs::remove(directory_ / "j");
+  expect_error(error_of([&] { file->remove(); }), "cannot remove ");
 }
 
 // ---- safetensors

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/program/run_folder.h"
+
+#include "reports/render/render.h"
+#include "reports/store/files.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kJournal = "journal.jsonl";
+constexpr const char* kRecord = "run.json";
+
+// The head of a journal follows its creation at once. Before that it says nothing.
+bool has_journal(const fs::path& folder) {
+  std::error_code error;
+  const auto size = fs::file_size(folder / kJournal, error);
+  return !error && size > 0;
+}
+
+Error in_use(const fs::path& folder) {
+  const Writer writer = unfinished_run(folder).writer;
+  return usage_error("{}: process {} has been writing a run there since {}", folder.string(), writer.pid,
+                     writer.started);
+}
+
+}  // namespace
+
+bool is_run_folder(const fs::path& path) {
+  std::error_code error;
+  return has_journal(path) || fs::exists(path / kRecord, error);
+}
+
+fs::path record_file(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return path;
+  return path / (has_journal(path) ? kJournal : kRecord);
+}
+
+Journal unfinished_run(const fs::path& folder) {
+  const fs::path file = folder / kJournal;
+  if (!has_journal(folder)) throw usage_error("{} holds no unfinished run: no {}", folder.string(), kJournal);
+  return read_journal(read_file(file), file.string());
+}
+
+Record read_record(const fs::path& file) {
+  const std::string text = read_file(file);
+  return file.extension() == ".jsonl" ? read_journal(text, file.string()).record
+                                      : parse_record(text, file.string());
+}
+
+void require_no_run(const fs::path& folder) {
+  if (LockedFile::is_held(folder / kJournal)) throw in_use(folder);
+}
+
+LockedFile open_journal(const fs::path& folder) {
+  if (auto file = LockedFile::open(folder / kJournal)) return *std::move(file);
+  throw in_use(folder);
+}
+
+void remove_reports(const fs::path& folder) {
+  for (const char* name : {kRecord, "report.html", "report.md", "junit.xml", "benchmark.json"}) {
+    std::error_code error;
+    if (fs::is_regular_file(fs::symlink_status(folder / name, error))) fs::remove(folder / name, error);
+  }
+}
+
+void write_reports(const Record& record, const std::string& run_json, const fs::path& folder) {
+  std::vector<NamedContent> files{{folder / "report.html", render_html(record)},
+                                  {folder / "report.md", render_markdown(record)},
+                                  {folder / "junit.xml", render_junit(record)},
+                                  {folder / "benchmark.json", render_benchmark_json(record)}};
+  if (!run_json.empty()) files.push_back({folder / kRecord, run_json});
+  write_files_atomically(files);
+}
+
+}  // namespace assay

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/record/journal.h"
+
+#include "kernels/core/json.h"
+
+namespace assay {
+namespace {
+
+constexpr std::string_view kSchema = "assay.journal/1";
+
+std::string line_at(double at, std::string_view key, Json value) {
+  return one_line(Json{{"at", at}, {key, std::move(value)}}) + "\n";
+}
+
+Json to_json(const Writer& writer) {
+  return {{"pid", writer.pid}, {"started", writer.started}};
+}
+
+Writer read_writer(const JsonFields& fields) {
+  return {.pid = fields.integer<int64_t>("pid"), .started = fields.text("started")};
+}
+
+void replace_device(MachineRecord& machine, DeviceRecord device) {
+  for (DeviceRecord& known : machine.devices) {
+    if (known.info.name() == device.info.name()) known = std::move(device);
+  }
+}
+
+class Fold {
+ public:
+  explicit Fold(std::string_view source) : source_(source) {}
+
+  void head(const Json& line) {
+    const JsonFields fields(line, source_);
+    if (!line.is_object() || !fields.has("schema") || fields.text("schema") != kSchema) {
+      throw usage_error("{}: not a journal of assay: its first line has no schema {}", source_, kSchema);
+    }
+    fields.object("record");
+    journal_.begun = line["record"];
+    journal_.record = record_from_json(journal_.begun, source_);
+    journal_.writer = read_writer(fields.object("writer"));
+    fields.object("options");
+    for (const auto& [name, value] : line["options"].items())
+      journal_.options[name] = JsonFields(line["options"], source_, "options").text(name);
+  }
+
+  void line(const Json& line) {
+    const JsonFields fields(line, source_);
+    if (!line.is_object())
+      throw usage_error("{}: a line is a {}, expected an object", source_, line.type_name());
+    Record& record = journal_.record;
+    record.seconds = fields.number("at");
+    if (fields.has("running")) {
+      record.running = read_case_line(fields, "running");
+      spend(*record.running, fields.text("device"));
+    } else if (fields.has("case")) {
+      record.cases.push_back(read_case(fields.object("case")));
+      record.running.reset();
+      spend(record.cases.back().which, record.cases.back().device);
+    } else if (fields.has("device")) {
+      replace_device(record.machine, read_device(fields.object("device")));
+    } else if (fields.has("not_run")) {
+      record.not_run.push_back(read_not_run(fields.object("not_run")));
+    } else if (fields.has("resumed")) {
+      journal_.writer = read_writer(fields.object("resumed"));
+    } else {
+      throw usage_error("{}: a line has none of the fields that this program knows", source_);
+    }
+  }
+
+  Journal take(size_t bytes) {
+    journal_.bytes = bytes;
+    return std::move(journal_);
+  }
+
+ private:
+  void spend(const Case& which, const std::string& device) {
+    const std::string path = fmt::format("{}/{} {}", which.op, which.path, device);
+    const double at = journal_.record.seconds;
+    const double first = first_.emplace(path, at).first->second;
+    journal_.spent[path] = at - first;
+  }
+
+  std::string_view source_;
+  Journal journal_;
+  std::map<std::string, double> first_;  // [s] when the first case of a path began
+};
+
+}  // namespace
+
+std::string head_line(const Record& begun, const std::map<std::string, std::string>& options,
+                      const Writer& writer) {
+  return one_line(Json{{"schema", kSchema},
+                       {"writer", to_json(writer)},
+                       {"options", Json(options)},
+                       {"record", to_json(begun)}}) +
+         "\n";
+}
+
+std::string resumed_line(double at, const Writer& writer) {
+  return line_at(at, "resumed", to_json(writer));
+}
+
+std::string running_line(double at, const Case& which, std::string_view device) {
+  return one_line(Json{{"at", at}, {"running", which.to_string()}, {"device", device}}) + "\n";
+}
+
+std::string case_line(double at, const CaseRecord& item) {
+  return line_at(at, "case", to_json(item));
+}
+
+std::string device_line(double at, const DeviceRecord& device) {
+  return line_at(at, "device", to_json(device));
+}
+
+std::string not_run_line(double at, const NotRun& path) {
+  return line_at(at, "not_run", to_json(path));
+}
+
+Journal read_journal(std::string_view text, std::string_view source) {
+  Fold fold(source);
+  size_t begin = 0;
+  int64_t number = 0;
+  for (size_t end = 0; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
+    Json json;
+    try {
+      json = parse_json(text.substr(begin, end - begin), fmt::format("{}: line {}", source, number + 1));
+    } catch (const Error&) {
+      if (end + 1 == text.size()) break;  // torn
+      throw;
+    }
+    ++number;
+    if (number == 1) {
+      fold.head(json);
+    } else {
+      fold.line(json);
+    }
+  }
+  if (number == 0) throw usage_error("{}: the run ended before it began", source);
+  return fold.take(begin);
+}
+
+}  // namespace assay

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The journal of a run: lines of JSON that are appended while it runs. Its record is folded from
+// them. Schema: reports/schema/assay.journal-1.schema.json.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "reports/record/record.h"
+
+namespace assay {
+
+// The process that appends to a journal.
+struct Writer {
+  int64_t pid = 0;
+  std::string started;  // ISO 8601, UTC
+};
+
+struct Journal {
+  Record record;                               // not complete
+  Json begun;                                  // the record as it was before the first case
+  std::map<std::string, std::string> options;  // that select and draw the cases, as they were typed
+  Writer writer;                               // the last one
+  size_t bytes = 0;                            // up to the end of the last whole line
+  std::map<std::string, double> spent;         // [s] on the cases of each path: "op/path device"
+};
+
+// The lines of a journal. `at` is in seconds since the run began, without the time between an
+// interruption and its resumption.
+std::string head_line(const Record& begun, const std::map<std::string, std::string>& options,
+                      const Writer& writer);
+std::string resumed_line(double at, const Writer& writer);
+std::string running_line(double at, const Case& which, std::string_view device);
+std::string case_line(double at, const CaseRecord& item);
+std::string device_line(double at, const DeviceRecord& device);  // replaces the device of its name
+std::string not_run_line(double at, const NotRun& path);
+
+// Folds a journal. Its last line may be cut short, and is ignored then. Throws Error (usage) for
+// what is no journal or is damaged elsewhere.
+Journal read_journal(std::string_view text, std::string_view source);
+
+}  // namespace assay
