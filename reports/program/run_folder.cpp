@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/run_folder.h"
 
+#include "kernels/core/read_file.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"
 

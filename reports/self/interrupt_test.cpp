@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "kernels/core/read_file.h"
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
 #include "reports/render/render.h"
