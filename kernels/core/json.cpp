@@ -126,11 +126,14 @@ template int JsonFields::integer<int>(std::string_view) const;
 template int64_t JsonFields::integer<int64_t>(std::string_view) const;
 template uint64_t JsonFields::integer<uint64_t>(std::string_view) const;
 
-int64_t JsonFields::count(std::string_view key) const {
-  const auto count = integer<int64_t>(key);
+template <class Integer>
+Integer JsonFields::count(std::string_view key) const {
+  const auto count = integer<Integer>(key);
   if (count < 0) throw error(key, "is {}, which is negative", count);
   return count;
 }
+template int JsonFields::count<int>(std::string_view) const;
+template int64_t JsonFields::count<int64_t>(std::string_view) const;
 
 std::vector<double> JsonFields::numbers(std::string_view key) const {
   std::vector<double> values;

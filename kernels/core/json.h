@@ -35,7 +35,8 @@ class JsonFields {
   double number(std::string_view key) const;  // infinite or NaN if nonfinite_fields says so
   template <class Integer>
   Integer integer(std::string_view key) const;
-  int64_t count(std::string_view key) const;  // an integer that is not negative
+  template <class Integer = int64_t>
+  Integer count(std::string_view key) const;  // an integer that is not negative
   std::vector<double> numbers(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
   JsonFields object(std::string_view key) const;

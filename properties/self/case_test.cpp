@@ -105,6 +105,8 @@ TEST(Case, ErrorsNameTheFieldAndItsValue) {
       {"o/p/f32/b=1.5", {"b=1.5"}},
       {"o/p/f32/b=9223372036854775808", {"b=9223372036854775808", "64-bit"}},
       {"o/p/f32/b=1/b=1", {"'b'", "twice"}},
+      {"o/p/f32/b\x1b[2J=1", {"'o/p/f32/b\\x1b[2J=1'", "cannot be shown"}},
+      {"o/p/f32/state=forced:\xff:\n", {"forced:\\xff:\\x0a'", "cannot be shown"}},
       {"o/p/f32/seed=1/seed=2", {"'seed'", "twice"}},
       {"o/p/f32/data=gauss", {"data=gauss", "heavy_tail"}},
       {"o/p/f32/layout=sparse", {"layout=sparse", "transposed"}},

@@ -265,6 +265,12 @@ TEST(TunerFile, IsTakenAsAWholeOrNotAtAll) {
   without_seconds.replace(without_seconds.rfind("seconds"), 7, "minutes");
   expect_nothing_taken(without_seconds);
   expect_nothing_taken(content + "{}");
+  for (const char* version : {"1e19", "1e999", "18446744073709551616", "-1e19", "\"3\"", "[3]"}) {
+    std::string other = content;
+    const size_t at = other.rfind("\"version\": 3");
+    other.replace(at, std::string_view("\"version\": 3").size(), fmt::format("\"version\": {}", version));
+    expect_nothing_taken(other);
+  }
   std::filesystem::remove(file);
 }
 

@@ -52,13 +52,13 @@ Json to_json(const DeviceRecord& device) {
 
 DeviceRecord read_device(const JsonFields& fields) {
   DeviceRecord device{.info = {.kind = fields.one_of("kind", kDeviceKinds),
-                               .index = fields.integer<int>("index"),
+                               .index = fields.count<int>("index"),
                                .model = fields.text("model"),
                                .driver = fields.text("driver"),
                                .memory_bytes = fields.count("memory_bytes"),
                                .cache_bytes = fields.count("cache_bytes"),
                                .units = fields.count("units"),
-                               .compute_capability = fields.integer<int>("compute_capability")},
+                               .compute_capability = fields.count<int>("compute_capability")},
                       .ceilings = {}};
   if (fields.has("no_ceilings")) device.no_ceilings = fields.text("no_ceilings");
   if (fields.has("ceilings")) {

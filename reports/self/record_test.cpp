@@ -8,6 +8,7 @@
 #include <limits>
 #include <tuple>
 
+#include "kernels/core/json.h"
 #include "reports/self/fixture.h"
 
 namespace assay {
@@ -204,6 +205,7 @@ TEST(Record, NamesWhatIsWrong) {
   expect(damaged("\"seed\": 18446744073709551615", "\"seed\": -1"), "seed is -1, which is out of range");
   expect(damaged("\"seed\": 18446744073709551615", "\"seed\": 1.5"), "seed is a number, expected an integer");
   expect(damaged("\"seconds\": 41.7", "\"seconds\": 1e999"), "run.json: number overflow parsing '1e999'");
+  expect(damaged("\"units\":16", "\"units\":1e19"), "devices[0].units is a number, expected an integer");
   expect(damaged("\"memory_bytes\":", "\"memory_bytes\":-"), "memory_bytes is -");
   expect(damaged("\"seconds\": 41.7", "\"seconds\": \"long\""), "seconds is a string, expected a number");
   expect(damaged("\"seconds\": 41.7", "\"nonfinite_fields\": {\"seconds\": \"huge\"}"),
@@ -221,6 +223,32 @@ TEST(Record, NamesWhatIsWrong) {
   expect(damaged("\"samples_ns\":[", "\"samples_ns\":[null,"),
          "cases[1].perf.samples_ns holds a null, expected numbers");
   expect(damaged("\"verdict\":\"fail\"", "\"verdict\":\"pass\""), "no error");
+}
+
+TEST(Json, IsRefusedBeyondItsLimits) {
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  const auto with_fields = [](int count) {
+    std::string text = "{\"a\":0";
+    for (int i = 1; i < count; ++i) text += fmt::format(",\"{}\":0", i);
+    return text + "}";
+  };
+  const auto error_of = [](const std::string& text) -> std::string {
+    try {
+      parse_json(text, "a.json");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::kUsage);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of(nested(32)), "no error");
+  EXPECT_EQ(error_of(nested(33)), "a.json: it nests deeper than 32");
+  EXPECT_EQ(error_of(with_fields(1000)), "no error");
+  EXPECT_EQ(error_of(with_fields(1001)), "a.json: an object has more than 1000 fields");
+  EXPECT_EQ(error_of(R"([{"a":0},{"a":{"a":0}}])"), "no error");
+  EXPECT_EQ(error_of(R"({"b":{"a":0,"a":0}})"), "a.json: it holds 'a' twice");
+  EXPECT_EQ(error_of("[-1e999]"), "a.json: number overflow parsing '-1e999'");
+  EXPECT_TRUE(has(error_of("[\"\x01\"]"), "a.json: not JSON, or cut short: parse error at line 1, column 3"));
 }
 
 TEST(Record, CountsVerdicts) {

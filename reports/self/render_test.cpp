@@ -31,6 +31,18 @@ TEST(Text, ShowsWhatCannotBeShown) {
   EXPECT_EQ(escape_markup("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
 }
 
+TEST(Text, LosesItsMiddleInAMessage) {
+  const std::string whole(200, 'a');
+  EXPECT_EQ(excerpt(whole), whole);
+  EXPECT_EQ(excerpt("\x1b\n"), "\\x1b\\x0a");
+  const std::string cut = excerpt("<" + whole + ">");
+  EXPECT_EQ(cut, "<" + std::string(99, 'a') + "[... 202 bytes ...]" + std::string(39, 'a') + ">");
+  EXPECT_EQ(excerpt(cut), cut);
+  std::string accents;
+  for (int i = 0; i < 101; ++i) accents += "é";
+  EXPECT_EQ(printable(excerpt("x" + accents)), excerpt("x" + accents)) << "a character is cut in two";
+}
+
 TEST(Text, ClipsBetweenCharacters) {
   EXPECT_EQ(clipped("abcdef", 6), "abcdef");
   EXPECT_EQ(clipped("abcdef", 5), "ab…");

@@ -114,6 +114,19 @@ TEST_F(Store, ReplacesSeveralFilesAsOne) {
 TEST_F(Store, NamesWhatCannotBeRead) {
   expect_error(error_of([&] { read_file(directory_ / "none"); }), "none: No such file or directory");
   expect_error(error_of([&] { read_file(directory_); }), "Is a directory");
+  expect_error(error_of([&] { read_file("/dev/zero"); }), "cannot read /dev/zero: it is not a regular file");
+  ASSERT_EQ(mkfifo((directory_ / "pipe").c_str(), 0600), 0);
+  expect_error(error_of([&] { read_file(directory_ / "pipe"); }), "pipe: it is not a regular file");
+  fs::create_symlink("loop", directory_ / "loop");
+  expect_error(error_of([&] { read_file(directory_ / "loop"); }), "loop: Too many levels of symbolic links");
+  expect_error(error_of([&] { write_file_atomically(directory_ / "loop", "x"); }),
+               "loop: Too many levels of symbolic links");
+}
+
+TEST_F(Store, ReadsFilesUpToALimit) {
+  write_file_atomically(directory_ / "a", "four");
+  EXPECT_EQ(read_file(directory_ / "a", 4), "four");
+  expect_error(error_of([&] { read_file(directory_ / "a", 3); }), "a: it has more than 3 bytes");
 }
 
 TEST_F(Store, MakesOutputDirectories) {
