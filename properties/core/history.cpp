@@ -113,7 +113,7 @@ class History {
 
   // Returns what the step's call computed wrongly.
   std::optional<WrongStep> perform(const Step& step) {
-    ++number_;
+    problem_.begin(fmt::format("step {} of the state: {}", ++number_, step.to_string()));
     Tuner& tuner = problem_.context()->tuner();
     switch (step.kind) {
       case StepKind::kSecondCall:
@@ -303,6 +303,7 @@ std::optional<WrongStep> prepare(Problem& problem, const TensorBytes* inputs) {
   problem.poison_outputs(Poison::kNan);
   std::optional<WrongStep> wrong;
   for (size_t i = 0; i < steps.size() && !wrong; ++i) wrong = history.perform(steps[i]);
+  problem.begin("the preparation of the inputs");
   history.set_inputs();
   if (!problem.which().state.ends_with(StepKind::kSecondCall)) problem.poison_outputs(Poison::kNan);
   return wrong;
@@ -314,7 +315,7 @@ TensorBytes outputs_of_untuned_call(Problem& problem) {
   fresh.tuner().allow_trials(false);
   Call call = problem.call();
   call.context = &fresh;
-  problem.path().run(call);
+  problem.call_path(call);
   problem.device().synchronize();
   for (GuardedTensor& tensor : problem.output_tensors()) tensor.download();
   return problem.outputs();

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "bench/core/measure.h"
-#include "properties/core/judge.h"
 #include "reports/program/commands.h"
+#include "reports/program/judging.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -38,43 +38,21 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   const std::string name = path_name(selected.subject);
   int64_t done = 0;
   session.progress(fmt::format("verifying {}", name));
-  fuzz(selected.subject, *selected.device, fuzz_options(options), [&](const Judged& judged) {
+  PathJudge judge(selected.subject, *selected.device, options);
+  const Judging judging = [&](const Case& which) { return judge.judge(which); };
+  FuzzOptions fuzzing = fuzz_options(options);
+  fuzzing.shrinks_crashes = options.isolate;
+  fuzz(selected.subject, judging, fuzzing, [&](const Judged& judged) {
     session.add(selected.subject, *selected.device, judged);
     session.progress(fmt::format("verifying {}: {} cases", name, ++done), Session::Progress::kStep);
     return !is_interrupted();
   });
 }
 
-// Judges one production shape. If it passes, times it on the same tensors.
-CaseRecord bench_case(const Subject& subject, const Case& which, Device& device, const Ceilings& ceilings) {
-  CaseRecord record{.which = which,
-                    .device = device.info().name(),
-                    .recipe = subject.path->recipe(which.dims, which.dtype).to_string(),
-                    .verdict = {},
-                    .shrunk_from = {},
-                    .perf = {},
-                    .perf_warm = {},
-                    .no_perf = ""};
-  std::optional<Problem> problem;
-  try {
-    problem.emplace(*subject.op, *subject.path, which, device);
-    record.verdict = judge(subject, *problem);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
-  }
-  if (record.verdict.kind == VerdictKind::kPass) {
-    record.perf = measure(*problem, Cache::kCold, ceilings);
-    record.perf_warm = measure(*problem, Cache::kWarm, ceilings);
-  } else {
-    record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
-  }
-  return record;
-}
-
 void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, const Options& options,
                 const Ceilings& ceilings, Session& session) {
   const Subject& subject = selected.subject;
+  PathJudge judge(subject, *selected.device, options);
   for (const Sweep& sweep : sweeps) {
     if (sweep.op != subject.op->name || sweep.device != subject.path->device || is_interrupted()) continue;
     if (std::ranges::count(subject.path->dtypes, sweep.dtype) == 0) continue;
@@ -88,7 +66,7 @@ void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, 
                      .state = {},
                      .seed = options.seed};
     session.progress(fmt::format("timing {}", which.to_string()));
-    session.add(bench_case(subject, which, *selected.device, ceilings));
+    if (auto record = judge.bench(which, ceilings)) session.add(*std::move(record));
   }
 }
 
