@@ -98,11 +98,11 @@ std::optional<Message> Channel::receive(const std::function<bool()>& gives_up) {
   if (!read(length, sizeof(length), gives_up)) return std::nullopt;
   size_t size = 0;
   for (int byte = 0; byte < 4; ++byte) size |= static_cast<size_t>(length[byte]) << 8 * byte;
-  if (size > kLongestMessage) throw Disconnected(fmt::format("a message of {} bytes", size));
+  if (size > kLongestMessage) throw Nonsense(fmt::format("a message of {} bytes", size));
   std::string text(size, '\0');
   if (!read(text.data(), size, gives_up)) return std::nullopt;
   Message message{.fields = nlohmann::ordered_json::parse(text, nullptr, false), .tensors = {}};
-  if (!message.fields.is_object()) throw Disconnected("a message that is no object of JSON");
+  if (!message.fields.is_object()) throw Nonsense("a message that is no object of JSON");
   take_tensors(message);
   return message;
 }
@@ -114,7 +114,7 @@ void Channel::take_tensors(Message& message) {
   int64_t at = kHeader;
   for (const auto& bytes : message.fields["bytes"]) {
     const int64_t size = bytes.is_number_unsigned() ? bytes.get<int64_t>() : -1;
-    if (size < 0 || size > status.st_size - at) throw Disconnected("a message whose tensors are not there");
+    if (size < 0 || size > status.st_size - at) throw Nonsense("a message whose tensors are not there");
     reserve(at + size);
     message.tensors.emplace_back(map_ + at, map_ + at + size);
     at += size;

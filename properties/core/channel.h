@@ -24,10 +24,16 @@ struct Message {
   TensorBytes tensors;
 };
 
-// The other process has closed its end, or has sent what is no message.
+// The other process has closed its end.
 class Disconnected : public Error {
  public:
   explicit Disconnected(std::string_view why) : Error("{}", why) {}
+};
+
+// The other process has sent what is no message.
+class Nonsense : public Error {
+ public:
+  explicit Nonsense(std::string_view what) : Error("{}", what) {}
 };
 
 class Channel {
@@ -43,7 +49,7 @@ class Channel {
   // Throws Disconnected.
   void send(const Message& message);
   // Waits for a message, or until `gives_up` says so, which is asked 20 times a second. An empty
-  // function never does. Throws Disconnected.
+  // function never does. Throws Disconnected and Nonsense.
   std::optional<Message> receive(const std::function<bool()>& gives_up = {});
 
   void set_step(std::string_view step);

@@ -24,9 +24,10 @@ class Fuzzer {
     return verdict;
   }
 
-  // Whether a failure can be judged in simpler cases.
+  // Whether the verdict says of this case alone that it fails, and judging simpler ones is safe.
   bool can_shrink(const Verdict& verdict) const {
-    return is_failure(verdict.kind) && (options_.shrinks_crashes || verdict.kind != VerdictKind::kCrashed);
+    return is_failure(verdict.kind) && verdict.fails_alone.value_or(true) &&
+           (options_.shrinks_crashes || verdict.kind != VerdictKind::kCrashed);
   }
 
   Judged shrink(rc::Shrinkable<Case> failing, Verdict verdict) {

@@ -20,7 +20,7 @@ constexpr std::array kTensorsOfRuns{&Runs::got, &Runs::previous, &Runs::again, &
 template <class Values>
 typename Values::value_type value_of(const Values& values, const std::string& name) {
   const auto found = std::ranges::find(values, name, [](auto value) { return name_of(value); });
-  if (found == values.end()) throw Disconnected("an answer with an unknown name");
+  if (found == values.end()) throw Nonsense("an answer with an unknown name");
   return *found;
 }
 
@@ -49,7 +49,7 @@ Message to_message(Runs&& runs) {
   return message;
 }
 
-// Throws a JSON exception, or Disconnected, for what no worker sends that is intact.
+// Throws a JSON exception, or Nonsense, for what no worker sends that is intact.
 Runs from_message(Message&& message) {
   Runs runs;
   const Json& fields = message.fields;
@@ -58,6 +58,7 @@ Runs from_message(Message&& message) {
                            .reason = fields.at("reason").get<std::string>(),
                            .outputs = {}};
   }
+  if (runs.verdict && !fields.contains("counts")) return runs;
   size_t next = 0;
   const auto take = [&] { return std::move(message.tensors.at(next++)); };
   const auto counts = fields.at("counts").get<std::vector<size_t>>();
@@ -142,9 +143,9 @@ std::optional<Runs> Isolation::run(const Message& request, const Problem& proble
   if (answer.message) {
     try {
       runs = from_message(*std::move(answer.message));
-      if (!is_sound(*runs, problem.op(), problem.which())) throw Disconnected("tensors of other sizes");
+      if (!is_sound(*runs, problem.op(), problem.which())) throw Nonsense("tensors of other sizes");
     } catch (const std::exception&) {
-      runs = decided(VerdictKind::kCrashed, "the path damaged its process, whose answer makes no sense");
+      runs = decided(VerdictKind::kCrashed, std::string(kNonsense));
     }
   }
   if (!runs || has_died(*runs)) worker_.reset();

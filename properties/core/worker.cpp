@@ -24,8 +24,10 @@ namespace {
 
 constexpr int kSocket = 3, kMemory = 4;  // descriptors of a worker
 constexpr Seconds kStart{60};            // for a worker to become ready
-constexpr Seconds kEnd{1};               // for a process to end that has closed its end of the channel
+constexpr Seconds kEnd{5};               // for a process to end that has closed its end of the channel
 constexpr Seconds kKilled{5};            // for the system to end a killed process
+
+constexpr std::string_view kClosed = "the path closed its process's connection to this program";
 
 class Descriptor {
  public:
@@ -105,9 +107,10 @@ std::string how_it_ended(int status) {
   if (WIFEXITED(status))
     return fmt::format("the path ended its process with exit status {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
+  if (signal == SIGPIPE) return std::string(kClosed);
   const char* name = sigabbrev_np(signal);
   return fmt::format("the path's process died of SIG{}{}", name == nullptr ? std::to_string(signal) : name,
-                     signal == SIGKILL ? ", which the system sends for want of memory," : "");
+                     signal == SIGKILL ? " (as the system sends for want of memory)" : "");
 }
 
 }  // namespace
@@ -160,6 +163,8 @@ Worker::Answer Worker::receive(Seconds timeout) {
     }
   } catch (const Disconnected&) {
     return {.message = {}, .death = death()};
+  } catch (const Nonsense&) {
+    return {.message = {}, .death = Death{.kind = VerdictKind::kCrashed, .reason = std::string(kNonsense)}};
   }
   if (gives_up_()) return {};
   end(std::exchange(process_, -1));
@@ -190,6 +195,11 @@ std::unique_ptr<Channel> become_worker(pid_t parent) {
   setrlimit(RLIMIT_CORE, &no_core);
   std::ofstream("/proc/self/oom_score_adj") << 1000;  // the first to end if memory is short
   return std::make_unique<Channel>(kSocket, kMemory);
+}
+
+void end_disconnected() {
+  std::raise(SIGPIPE);
+  _exit(1);
 }
 
 namespace {

@@ -22,6 +22,9 @@ namespace assay {
 
 using Seconds = std::chrono::duration<double>;
 
+// What is said of an answer that no healthy worker gives.
+inline constexpr std::string_view kNonsense = "the path damaged its process, whose answer makes no sense";
+
 class Worker {
  public:
   // How it ended: `crashed` or `timeout`, and a reason that names the step in which it did.
@@ -47,7 +50,7 @@ class Worker {
   int64_t answers() const { return answers_; }  // so far
 
  private:
-  Death death();
+  Death death();  // of a process that has closed its end
 
   std::function<bool()> gives_up_;
   pid_t process_ = -1;
@@ -57,6 +60,9 @@ class Worker {
 
 // Makes this process a worker of the process `parent`. Returns its end of the channel.
 std::unique_ptr<Channel> become_worker(pid_t parent);
+
+// Ends a worker that has lost its connection, so that its parent can tell.
+[[noreturn]] void end_disconnected();
 
 // While it lives, this process gets no more memory than was left on the machine, and a few times
 // what it has mapped already: tensors with large strides map more than they use. So a path that

@@ -28,6 +28,34 @@ Message take_samples(std::optional<Problem>& problem, const std::string& name, C
   return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
 }
 
+// [ns] None if the message makes no sense.
+std::vector<double> samples_in(const Message& answer) {
+  std::vector<double> samples;
+  if (!answer.fields.contains("samples_ns")) return samples;
+  for (const auto& sample : answer.fields["samples_ns"]) {
+    if (!sample.is_number()) return {};
+    samples.push_back(sample.get<double>());
+  }
+  return samples;
+}
+
+// Why there are none.
+std::string reason_in(const Message& answer) {
+  const auto reason = answer.fields.find("reason");
+  return reason != answer.fields.end() && reason->is_string() ? reason->get<std::string>()
+                                                              : std::string(kNonsense);
+}
+
+Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
+               std::optional<Problem>& kept) {
+  try {
+    return request.fields.contains("time") ? take_samples(kept, request.fields["time"], channel)
+                                           : run_case(subject, device, request, channel, kept);
+  } catch (const std::exception& error) {
+    return {.fields = {{"verdict", name_of(VerdictKind::kCrashed)}, {"reason", error.what()}}, .tensors = {}};
+  }
+}
+
 }  // namespace
 
 PathJudge::PathJudge(const Subject& subject, Device& device, const Options& options)
@@ -78,27 +106,27 @@ void PathJudge::time_here(CaseRecord& record, const Ceilings& ceilings) {
 }
 
 bool PathJudge::time_isolated(CaseRecord& record, const Ceilings& ceilings) {
+  const auto crash = [&](VerdictKind kind, std::string reason) {
+    record.verdict = {.kind = kind, .reason = std::move(reason), .outputs = {}};
+    record.perf = record.perf_warm = std::nullopt;
+  };
   std::optional<Verdict> verdict = isolation_->judge(record.which, {}, true);
   if (!verdict) return false;
   record.verdict = *std::move(verdict);
   for (Cache cache : kCaches) {
     if (record.verdict.kind != VerdictKind::kPass) break;
-    const Message request{.fields = {{"time", name_of(cache)}}, .tensors = {}};
-    Worker::Answer answer = isolation_->ask(record.which, request);
-    if (answer.message && answer.message->fields.contains("samples_ns")) {
-      auto samples = answer.message->fields["samples_ns"].get<std::vector<double>>();
+    Worker::Answer answer =
+        isolation_->ask(record.which, {.fields = {{"time", name_of(cache)}}, .tensors = {}});
+    if (!answer.message && !answer.death) return false;
+    if (answer.death) {
+      crash(answer.death->kind, std::move(answer.death->reason));
+    } else if (std::vector<double> samples = samples_in(*answer.message); samples.empty()) {
+      crash(VerdictKind::kCrashed, reason_in(*answer.message));
+    } else {
       perf_of(record, cache) =
           assay::perf_of(std::move(samples), subject_, record.which, device_.info(), cache, ceilings);
-    } else if (answer.message) {
-      record.verdict = {
-          .kind = VerdictKind::kCrashed, .reason = answer.message->fields.at("reason"), .outputs = {}};
-    } else if (answer.death) {
-      record.verdict = {.kind = answer.death->kind, .reason = std::move(answer.death->reason), .outputs = {}};
-    } else {
-      return false;
     }
   }
-  if (record.verdict.kind != VerdictKind::kPass) record.perf = record.perf_warm = std::nullopt;
   return true;
 }
 
@@ -120,15 +148,12 @@ int run_worker(const Registry& registry, const char* const* argv) {
   channel->send({.fields = {{"ready", true}}, .tensors = {}});
   std::optional<Problem> kept;
   for (;;) {
-    const std::optional<Message> request = channel->receive();
-    Message answer;
     try {
-      answer = request->fields.contains("time") ? take_samples(kept, request->fields["time"], *channel)
-                                                : run_case(*subject, *device, *request, *channel, kept);
-    } catch (const std::exception& error) {
-      answer.fields = {{"verdict", name_of(VerdictKind::kCrashed)}, {"reason", error.what()}};
+      const std::optional<Message> request = channel->receive();
+      channel->send(answer(*subject, *device, *request, *channel, kept));
+    } catch (const Disconnected&) {
+      end_disconnected();
     }
-    channel->send(answer);
   }
 }
 
