@@ -302,7 +302,7 @@ Tuner::Choices Tuner::copy_of_choices() const {
   return choices_;
 }
 
-void Tuner::save(const std::filesystem::path& file) const {
+std::string Tuner::saved() const {
   nlohmann::ordered_json document = {{"schema", kSchema},
                                      {"device", identity(device_->info())},
                                      {"choices", nlohmann::ordered_json::array()}};
@@ -315,12 +315,16 @@ void Tuner::save(const std::filesystem::path& file) const {
                                    {"config", choice->config->to_string()},
                                    {"seconds", *choice->seconds}});
   }
+  return document.dump(1) + '\n';
+}
+
+void Tuner::save(const std::filesystem::path& file) const {
   // The temporary name is used by no other thread, process or machine.
   std::random_device entropy;
   const std::filesystem::path unfinished =
       fmt::format("{}.{:08x}{:08x}.unfinished", file.string(), entropy(), entropy());
   std::ofstream out(unfinished);
-  out << document.dump(1) << '\n';
+  out << saved();
   out.close();
   std::error_code error;
   if (out) std::filesystem::rename(unfinished, file, error);
@@ -332,14 +336,18 @@ void Tuner::save(const std::filesystem::path& file) const {
 
 std::vector<std::string> Tuner::load(const std::filesystem::path& file,
                                      std::span<const Tunable* const> known) {
-  const std::string text = content_of(file);
+  return load_saved(content_of(file), file.string(), known);
+}
+
+std::vector<std::string> Tuner::load_saved(const std::string& text, std::string_view source,
+                                           std::span<const Tunable* const> known) {
   Loaded loaded;
   try {
     loaded = parse_choices(text, identity(device_->info()), known);
   } catch (const nlohmann::json::exception& error) {
     loaded.refused = fmt::format("it is not a file of the tuner's choices: {}", error.what());
   }
-  if (loaded.refused) return {fmt::format("all of '{}': {}", file.string(), *loaded.refused)};
+  if (loaded.refused) return {fmt::format("all of '{}': {}", source, *loaded.refused)};
   for (Loaded::Entry& entry : loaded.taken) {
     const std::shared_ptr<Choice> choice = choice_of(entry.tunable, entry.key);
     const std::lock_guard lock(choice->mutex);

@@ -17,9 +17,11 @@ class Fuzzer {
     return options_.budget && std::chrono::steady_clock::now() - start_ >= *options_.budget;
   }
   bool has_timed_out() const { return timeouts_ >= options_.max_timeouts; }
+  bool has_given_up() const { return has_given_up_; }
 
   std::optional<Verdict> judge(const Case& which) {
     std::optional<Verdict> verdict = judging_(which);
+    has_given_up_ = !verdict;
     if (verdict && verdict->kind == VerdictKind::kTimeout) ++timeouts_;
     return verdict;
   }
@@ -58,6 +60,7 @@ class Fuzzer {
   const FuzzOptions& options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int timeouts_ = 0;
+  bool has_given_up_ = false;
 };
 
 // Draws a case, up to three times until the path serves it. So a path that needs multiples of 16 is
@@ -96,11 +99,12 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
       }
       failures.insert(judged.which.to_string());
     }
-    const bool stop = options.stop_at_first_failure && is_failure(judged.verdict.kind);
+    const bool stop = fuzzer.has_given_up() || fuzzer.has_timed_out() ||
+                      (options.stop_at_first_failure && is_failure(judged.verdict.kind));
     if (fuzzer.has_timed_out())
       judged.verdict.reason +=
           fmt::format("; after {} timeouts the path is judged no further", options.max_timeouts);
-    if (!report(judged) || stop || fuzzer.has_timed_out()) return;
+    if (!report(judged) || stop) return;
   }
 }
 

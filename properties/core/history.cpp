@@ -2,12 +2,9 @@
 #include "properties/core/history.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 
 namespace assay {
@@ -85,15 +82,12 @@ std::optional<std::string> inapplicable(const Step& step, const Path& path) {
   throw Error("StepKind({}) is not a kind of step", static_cast<int>(step.kind));
 }
 
-// A new context that has read the choices of the old one from a file.
+// A new context with the choices of the old one, saved and loaded. No file may be left by a process
+// that ends here.
 std::shared_ptr<Context> reloaded(const Problem& problem) {
-  static std::atomic<int> count = 0;
-  const auto file = std::filesystem::temp_directory_path() /
-                    fmt::format("assay-choices-{}-{}.json", getpid(), count.fetch_add(1));
-  problem.context()->tuner().save(file);
   auto context = std::make_shared<Context>(problem.device());
-  const std::vector<std::string> left_out = context->tuner().load(file, problem.path().tunables);
-  std::filesystem::remove(file);
+  const std::vector<std::string> left_out =
+      context->tuner().load_saved(problem.context()->tuner().saved(), "the choices", problem.path().tunables);
   if (!left_out.empty()) throw Error("a choice that was just saved is not loaded: {}", left_out.front());
   return context;
 }

@@ -180,6 +180,21 @@ class Workers(InstalledTest):
         self.assertIn("; it needs what ran before", crashed["reason"])
         self.assertGreater(len(cases) - cases.index(crashed), 10)
 
+    def test_a_spoiled_gpu_costs_the_verdicts_of_its_path(self):
+        result = self.assay("verify", "echo/cuda*", "--cases", "6", "--device", "cuda", "--json")
+        if result.returncode in (5, 77):
+            self.skipTest("no GPU, or no CUDA in this build")
+        verdicts = {}
+        for case in json.loads(result.stdout)["cases"]:
+            verdicts.setdefault(case["path"], []).append((case["verdict"], case["reason"]))
+        for path in "cuda", "cuda.again":
+            self.assertLessEqual({verdict for verdict, _ in verdicts[path]}, {"pass", "skipped"}, verdicts[path])
+            self.assertIn("pass", {verdict for verdict, _ in verdicts[path]})
+            self.assertTrue(all(reason.startswith("empty") for verdict, reason in verdicts[path] if verdict == "skipped"), verdicts[path])
+        for path in "cuda.faults", "cuda.faults_elsewhere":
+            self.assertEqual({verdict for verdict, _ in verdicts[path]}, {"crashed"}, verdicts[path])
+            self.assertTrue(all("cuda" in reason for _, reason in verdicts[path]), verdicts[path])
+
     def test_nobody_else_starts_a_worker(self):
         started = subprocess.run(["sh", "-c", '"$0" --worker echo healthy cpu $$; exit $?', self.program], text=True, capture_output=True)
         self.assertEqual(started.returncode, 2)

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/echo/echo.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "kernels/core/build.h"
+
 namespace assay::echo {
 
 void copy(const Call& call) {
@@ -24,6 +29,7 @@ const std::vector<Op>& ops() {
     op.paths.insert(op.paths.begin(), healthy);
     healthy.name = "healthy_too";
     op.paths.push_back(healthy);
+    if constexpr (kHasCuda) std::ranges::move(cuda_paths(), std::back_inserter(op.paths));
     return std::vector{op};
   }();
   return all;

@@ -18,6 +18,7 @@ void copy(const Call& call);
 
 // Paths that copy and then do something else as well. Each is named by what it does.
 std::vector<Path> murderous_paths();
+std::vector<Path> cuda_paths();  // where CUDA is built
 
 // The op echo, with its paths.
 const std::vector<Op>& ops();
