@@ -68,30 +68,38 @@ std::optional<Drift> drift_of(const std::vector<double>& samples) {
   return Drift{.count = count, .first = first.median, .last = last.median};
 }
 
+std::vector<double> take_samples(Problem& problem, Cache cache) {
+  time_once(problem, Cache::kWarm);  // first touch of the outputs, code pages, clocks
+  const int64_t count = sample_count(problem, cache);
+  std::vector<double> samples;
+  for (int64_t i = 0; i < count; ++i) samples.push_back(time_once(problem, cache) * 1e9);
+  return samples;
+}
+
 Perf measure(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings) {
-  const Case& which = problem.which();
-  const Device& device = problem.device();
+  return perf_of(take_samples(problem, cache), {&problem.op(), &problem.path(), nullptr}, problem.which(),
+                 problem.device().info(), cache, ceilings);
+}
+
+Perf perf_of(std::vector<double> samples_ns, const Subject& subject, const Case& which,
+             const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings) {
   Perf perf;
   perf.cache = cache;
-  perf.timer = device.info().kind == DeviceKind::kCuda ? "cuda_event" : "steady_clock";
-
-  time_once(problem, Cache::kWarm);  // first touch of the outputs, code pages, clocks
-  const int64_t samples = sample_count(problem, cache);
-  for (int64_t i = 0; i < samples; ++i) perf.samples_ns.push_back(time_once(problem, cache) * 1e9);
-
+  perf.timer = device.kind == DeviceKind::kCuda ? "cuda_event" : "steady_clock";
+  perf.samples_ns = std::move(samples_ns);
   const MedianInterval interval = median_interval(perf.samples_ns);
   perf.median_ns = interval.median;
   perf.ci95_ns[0] = interval.low;
   perf.ci95_ns[1] = interval.high;
-  const Cost cost = problem.op().cost(which.dims, which.dtype);
+  const Cost cost = subject.op->cost(which.dims, which.dtype);
   perf.bytes = cost.bytes;
   perf.flops = cost.flops;
   if (!ceilings) return perf;
-  perf.floor_ns = floor_seconds(*ceilings, cost, problem.path().recipe(which.dims, which.dtype)) * 1e9;
+  perf.floor_ns = floor_seconds(*ceilings, cost, subject.path->recipe(which.dims, which.dtype)) * 1e9;
   perf.fraction_of_floor = *perf.floor_ns / perf.median_ns;
   // Warm data may come from a cache, which no memory bandwidth limits, unless it is too large for
   // the cache.
-  const bool from_memory = cache == Cache::kCold || cost.bytes > 2 * device.info().cache_bytes;
+  const bool from_memory = cache == Cache::kCold || cost.bytes > 2 * device.cache_bytes;
   const double fastest = std::max(ceilings->copy_bytes_per_s, ceilings->read_bytes_per_s);
   const double least_ns = static_cast<double>(cost.bytes) / fastest * 1e9;
   if (from_memory && perf.ci95_ns[1] < least_ns) {

@@ -50,6 +50,12 @@ const std::vector<Sweep>& sweeps();
 // they were not measured.
 Perf measure(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings);
 
+// The two parts of measure(): the process that runs the path takes the samples, [ns], and any other
+// one, which knows the device and its ceilings, says what they mean.
+std::vector<double> take_samples(Problem& problem, Cache cache);
+Perf perf_of(std::vector<double> samples_ns, const Subject& subject, const Case& which,
+             const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings);
+
 // The median and its 95 % interval by order statistics (binomial, without an assumption on the
 // distribution).
 struct MedianInterval {

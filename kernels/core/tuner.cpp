@@ -297,7 +297,7 @@ Tuner::Choices Tuner::copy_of_choices() const {
   return choices_;
 }
 
-void Tuner::save(const std::filesystem::path& file) const {
+std::string Tuner::saved() const {
   nlohmann::ordered_json document = {{"schema", kSchema},
                                      {"device", identity(device_->info())},
                                      {"choices", nlohmann::ordered_json::array()}};
@@ -310,12 +310,16 @@ void Tuner::save(const std::filesystem::path& file) const {
                                    {"config", choice->config->to_string()},
                                    {"seconds", *choice->seconds}});
   }
+  return document.dump(1) + '\n';
+}
+
+void Tuner::save(const std::filesystem::path& file) const {
   // The temporary name is used by no other thread, process or machine.
   std::random_device entropy;
   const std::filesystem::path unfinished =
       fmt::format("{}.{:08x}{:08x}.unfinished", file.string(), entropy(), entropy());
   std::ofstream out(unfinished);
-  out << document.dump(1) << '\n';
+  out << saved();
   out.close();
   std::error_code error;
   if (out) std::filesystem::rename(unfinished, file, error);
@@ -327,14 +331,18 @@ void Tuner::save(const std::filesystem::path& file) const {
 
 std::vector<std::string> Tuner::load(const std::filesystem::path& file,
                                      std::span<const Tunable* const> known) {
-  const std::string text = read_file(file);
+  return load_saved(read_file(file), file.string(), known);
+}
+
+std::vector<std::string> Tuner::load_saved(const std::string& text, std::string_view source,
+                                           std::span<const Tunable* const> known) {
   Loaded loaded;
   try {
     loaded = parse_choices(text, identity(device_->info()), known);
   } catch (const Error& error) {
     loaded.refused = error.what();
   }
-  if (loaded.refused) return {fmt::format("all of '{}': {}", excerpt(file.string()), *loaded.refused)};
+  if (loaded.refused) return {fmt::format("all of '{}': {}", excerpt(source), *loaded.refused)};
   for (Loaded::Entry& entry : loaded.taken) {
     const std::shared_ptr<Choice> choice = choice_of(entry.tunable, entry.key);
     const std::lock_guard lock(choice->mutex);

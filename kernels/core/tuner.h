@@ -110,6 +110,10 @@ class Tuner {
   // Takes choices of `known` tunables; of a broken file, none. Returns the reason for each entry
   // left out.
   std::vector<std::string> load(const std::filesystem::path& file, std::span<const Tunable* const> known);
+  // The contents of such a file, and what load() does with them. Reasons name the source.
+  std::string saved() const;
+  std::vector<std::string> load_saved(const std::string& text, std::string_view source,
+                                      std::span<const Tunable* const> known);
 
   // Watches real calls, not trials, in the threads that make them, possibly several at once.
   // launch() must run the launch at least once.

@@ -28,15 +28,23 @@ struct FuzzOptions {
   int64_t shard = 0;                     // judge the cases i with i % shards == shard
   int64_t shards = 1;
   bool stop_at_first_failure = false;
-  int max_shrinks = 400;  // judgements spent on shrinking one failure
+  int max_shrinks = 400;         // judgements spent on shrinking one failure
+  int max_timeouts = 3;          // after so many, shrinking included, the path is judged no further
+  bool shrinks_crashes = false;  // what crashes does not spoil the process that judges the next case
   // What an earlier run of the same options said of a drawn case, if it came so far. The case is
   // then neither judged nor reported.
   std::function<std::optional<Judged>(const Case& drawn)> recall = {};
   std::function<void(const Case& drawn)> starts = {};  // called before a case is judged
 };
 
+// The verdict on a case, or nothing to stop.
+using Judging = std::function<std::optional<Verdict>(const Case&)>;
+
 // Judges cases in order and hands each to `report`, which may return false to stop. If a failure
 // shrinks to a case that was reported before, it is reported as it was drawn.
+void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& options,
+          const std::function<bool(const Judged&)>& report);
+// The same with judge().
 void fuzz(const Subject& subject, Device& device, const FuzzOptions& options,
           const std::function<bool(const Judged&)>& report);
 

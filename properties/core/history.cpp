@@ -2,11 +2,8 @@
 #include "properties/core/history.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <filesystem>
 #include <functional>
 
 #include "kernels/core/printable.h"
@@ -86,15 +83,12 @@ std::optional<std::string> inapplicable(const Step& step, const Path& path) {
   throw Error("StepKind({}) is not a kind of step", static_cast<int>(step.kind));
 }
 
-// A new context that has read the choices of the old one from a file.
+// A new context with the choices of the old one, saved and loaded. No file may be left by a process
+// that ends here.
 std::shared_ptr<Context> reloaded(const Problem& problem) {
-  static std::atomic<int> count = 0;
-  const auto file = std::filesystem::temp_directory_path() /
-                    fmt::format("assay-choices-{}-{}.json", getpid(), count.fetch_add(1));
-  problem.context()->tuner().save(file);
   auto context = std::make_shared<Context>(problem.device());
-  const std::vector<std::string> left_out = context->tuner().load(file, problem.path().tunables);
-  std::filesystem::remove(file);
+  const std::vector<std::string> left_out =
+      context->tuner().load_saved(problem.context()->tuner().saved(), "the choices", problem.path().tunables);
   if (!left_out.empty()) throw Error("a choice that was just saved is not loaded: {}", left_out.front());
   return context;
 }
@@ -114,7 +108,7 @@ class History {
 
   // Returns what the step's call computed wrongly.
   std::optional<WrongStep> perform(const Step& step) {
-    ++number_;
+    problem_.begin(fmt::format("step {} of the state: {}", ++number_, step.to_string()));
     Tuner& tuner = problem_.context()->tuner();
     switch (step.kind) {
       case StepKind::kSecondCall:
@@ -304,6 +298,7 @@ std::optional<WrongStep> prepare(Problem& problem, const TensorBytes* inputs) {
   problem.poison_outputs(Poison::kNan);
   std::optional<WrongStep> wrong;
   for (size_t i = 0; i < steps.size() && !wrong; ++i) wrong = history.perform(steps[i]);
+  problem.begin("the preparation of the inputs");
   history.set_inputs();
   if (!problem.which().state.ends_with(StepKind::kSecondCall)) problem.poison_outputs(Poison::kNan);
   return wrong;
@@ -315,7 +310,7 @@ TensorBytes outputs_of_untuned_call(Problem& problem) {
   fresh.tuner().allow_trials(false);
   Call call = problem.call();
   call.context = &fresh;
-  problem.path().run(call);
+  problem.call_path(call);
   problem.device().synchronize();
   for (GuardedTensor& tensor : problem.output_tensors()) tensor.download();
   return problem.outputs();

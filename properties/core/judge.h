@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judge turns a case into a verdict. It keeps nothing between cases, so any process may judge
-// any case. The verdict of a failure holds the tensors that were judged (evidence.h).
+// any case. The verdict of a failure holds the tensors that were judged (evidence.h). Rules 2 to 7
+// run the path (runs.h), possibly in another process (isolation.h). Rules 8 to 10 do not.
 //
 // These rules are checked in the order 1 2 3 4 7 6 5 8 9 10. The first broken one gives the reason.
 //   1. The path serves the case, or says why not.
-//   2. It runs without an error.
+//   2. It runs without an error, to its end, and leaves rounding modes and the like as they were
+//      (float_environment.h).
 //   3. Inputs stay unchanged to the byte, with their gaps and guards.
 //   4. Nothing outside the elements of the outputs is written: neither guards nor gaps.
 //   5. A second run, on outputs with another poison, gives the same bits. So every element was
@@ -28,6 +30,7 @@
 #include "properties/core/case.h"
 #include "properties/core/evidence.h"
 #include "properties/core/problem.h"
+#include "properties/core/runs.h"
 #include "properties/core/verdict.h"
 
 namespace assay {
@@ -45,8 +48,12 @@ Verdict judge(const Subject& subject, const Case& which, Device& device, const J
 // and the outputs hold no result.
 Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& options = {});
 
-// Rules 8 to 10 alone, on outputs that somebody else computed from the inputs that the problem
-// holds. No path runs. `shares` is that of JudgeOptions.
-Verdict judge_outputs(const Subject& subject, Problem& problem, TensorBytes outputs, bool shares = false);
+// The rest of the rules, after those of run_path() elsewhere. The problem holds the inputs of the
+// judged call. No path runs. `shares` is that of JudgeOptions.
+Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs, bool shares = false);
+
+// Rules 8 to 10 alone, on outputs that somebody else computed.
+Verdict judge_outputs(const Subject& subject, const Problem& problem, TensorBytes outputs,
+                      bool shares = false);
 
 }  // namespace assay

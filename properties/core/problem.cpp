@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kernels/core/host_memory.h"
+#include "properties/core/float_environment.h"
 #include "properties/core/random.h"
 #include "properties/core/regime.h"
 
@@ -144,11 +145,17 @@ Call Problem::call() const {
   return call;
 }
 
+void Problem::call_path(const Call& call) const {
+  const FloatEnvironment environment;
+  path_->run(call);
+  if (const auto what = environment.change()) throw ChangedEnvironment(*what);
+}
+
 void Problem::enqueue() {
   if (replay_) {
     replay_();
   } else {
-    path_->run(call());
+    call_path(call());
   }
 }
 
@@ -161,18 +168,22 @@ void Problem::run() {
 void Problem::run_directly(void* stream) {
   Call direct = call();
   direct.stream = stream;
-  path_->run(direct);
+  call_path(direct);
   device_->synchronize(stream);
   for (GuardedTensor& tensor : outputs_) tensor.download();
 }
 
 void Problem::capture() {
-  replay_ = device_->capture([this] { path_->run(call()); });
+  replay_ = device_->capture([this] { call_path(call()); });
   context_of_graph_ = context_;
 }
 
 void Problem::release_graph() {
   replay_ = {};
+}
+
+void Problem::begin(std::string_view step) const {
+  if (observer_) observer_(step);
 }
 
 void Problem::set_context(std::shared_ptr<Context> context) {

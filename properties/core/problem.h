@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,12 @@ struct Subject {
 
 // Dense tensor contents in row-major order, one entry per tensor of the op's table.
 using TensorBytes = std::vector<std::vector<std::byte>>;
+
+// The path returned with another floating-point environment than it was called with.
+class ChangedEnvironment : public Error {
+ public:
+  explicit ChangedEnvironment(std::string_view what) : Error("the path changed {}", what) {}
+};
 
 class Problem {
  public:
@@ -50,6 +57,9 @@ class Problem {
   void swap_memory_of_inputs();
   void poison_outputs(Poison poison);
   Call call() const;  // on device memory
+  // Calls the path in the default floating-point environment. Throws what the path throws, and
+  // ChangedEnvironment.
+  void call_path(const Call& call) const;
   // Enqueues one call, or a replay of its graph, without waiting for it.
   void enqueue();
   // Runs one call to its end and downloads the outputs.
@@ -59,6 +69,10 @@ class Problem {
   // From now on enqueue() and run() replay a graph of the call. It reads what the inputs hold then.
   void capture();
   void release_graph();  // back to direct calls
+
+  // What happens from now on, for whoever has to say in what a process ended: "the first run".
+  void begin(std::string_view step) const;
+  void set_observer(std::function<void(std::string_view step)> observer) { observer_ = std::move(observer); }
 
   const std::shared_ptr<Context>& context() const { return context_; }
   // For later calls; a captured graph keeps its own.
@@ -93,6 +107,7 @@ class Problem {
   std::vector<GuardedTensor> outputs_;
   std::shared_ptr<Context> context_of_graph_;
   std::function<void()> replay_;
+  std::function<void(std::string_view)> observer_;
 };
 
 }  // namespace assay

@@ -27,7 +27,7 @@ enum class StepKind : uint8_t {
   kWarm,            // the same call on the same data, with the same versions
   kForced,          // a tunable is set to one of its configurations from now on
   kRetuned,         // the same call on other data, then the tuner forgets all choices
-  kCacheLoaded,     // the same, then a new context loads the choices from a file
+  kCacheLoaded,     // the same, then a new context loads the choices, as from a file
   kAfter,           // a call with other dimensions or another dtype, which the path may refuse
   kDirtyWorkspace,  // the same call on other data, then NaNs fill all working memory
   kOtherStream,     // the same call on other data on another stream

@@ -18,8 +18,8 @@ enum class VerdictKind : uint8_t {
   kFail,         // the path is wrong
   kMistrusted,   // the path agrees, but a plausible wrong answer would have agreed too
   kUnsupported,  // the path does not serve this problem and says so
-  kCrashed,      // the device reported a fault
-  kTimeout,      // the call did not return in time; only for a case in its own process
+  kCrashed,      // the path threw, the device reported a fault, or the path's process ended
+  kTimeout,      // the path did not come to its end in time; only in a process of its own
   kSkipped,      // not judged for a reason outside the path: no memory, nothing to compare
 };
 
@@ -48,6 +48,9 @@ struct Verdict {
   VerdictKind kind = VerdictKind::kPass;
   std::string reason;  // one sentence with values; for a pass, what was compared
   std::vector<OutputNumerics> outputs;
+  // Whether a crash or a timeout came again when the case was judged alone in a new process. Absent
+  // for other verdicts, and in the process of the program.
+  std::optional<bool> fails_alone = {};
   std::shared_ptr<const Evidence> evidence = {};  // of a failure
 };
 

@@ -67,9 +67,15 @@ std::vector<EdgeCase> Edges::pairs() const {
   }
   for (const DimInfo& dim : op_.dims) {
     if (dim.min > 0) continue;
-    EdgeCase empty = at(Row(levels_.size(), kUnset));
-    empty.dims.set(dim.key, 0);
-    cases.push_back(std::move(empty));
+    for (size_t factor = 0; factor < levels_.size(); ++factor) {
+      for (size_t level = 0; level < levels_[factor]; ++level) {
+        Row row(levels_.size(), kUnset);
+        row[factor] = level;
+        EdgeCase empty = at(row);
+        empty.dims.set(dim.key, 0);
+        if (is_legal(empty.layout, op_, empty.dims)) cases.push_back(std::move(empty));
+      }
+    }
   }
   return cases;
 }

@@ -114,7 +114,8 @@ TEST_P(JudgeEveryPath, PassesAtEveryEdge) {
 }
 
 TEST_P(JudgeEveryPath, PassesAtRandomEdges) {
-  NIGHTLY("5,000 combinations of edges; PassesAtEveryEdge has each pair of them");
+  SLOW;
+  NOT_SANITIZED("5,000 combinations of edges; PassesAtEveryEdge has each pair of them");
   expect_pass(test::Edges(op(), path(), kElements).random(5000));
 }
 

@@ -9,6 +9,8 @@
 #include <map>
 
 #include "properties/core/compare_outputs.h"
+#include "properties/core/float_environment.h"
+#include "properties/self/environment_changes.h"
 #include "properties/self/spoiled.h"
 
 namespace assay {
@@ -74,6 +76,20 @@ TEST(JudgeErrors, AnyExceptionOfThePathCostsOneVerdict) {
   };
   EXPECT_TRUE(is_failure(kind_of(spoiled([](const Call&) { throw Error("our own bug"); }))));
   EXPECT_TRUE(is_failure(kind_of(spoiled([](const Call&) { throw std::runtime_error("a foreign bug"); }))));
+}
+
+TEST(JudgeErrors, AnObjectThatIsNoExceptionIsNamedByItsType) {
+  expect(judge_path(spoiled([](const Call&) { throw 7; })), VerdictKind::kCrashed,
+         HasSubstr("threw an object of the type int"));
+}
+
+TEST(JudgeErrors, AChangedFloatingPointEnvironmentFailsAndIsUndone) {
+  const FloatEnvironment environment;
+  for (const auto& change : test::environment_changes()) {
+    expect(judge_path(spoiled([&](const Call&) { change.make(); })), VerdictKind::kFail,
+           HasSubstr(fmt::format("the path changed {}", change.name)));
+    EXPECT_EQ(environment.change(), std::nullopt);
+  }
 }
 
 // A machine without memory.

@@ -125,7 +125,6 @@ TEST(TriMulOracle, BoundsUnderflowOfXn) {
 
 // Sigmoids below 2^-126, which the path takes as 0, times factors that make them visible.
 TEST(TriMulOracle, BoundsUnderflowOfGates) {
-  SLOW;
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
   constexpr int64_t kChannels = 4;
   const auto change = [](size_t input, int64_t e, float& value) {

@@ -233,7 +233,6 @@ void expect_shares_to_add_up() {
 }
 TEST(TriMulOracle, SharesOfItsStagesAddUp) {
   NOT_SANITIZED("minutes of the same code as in other tests, for other numbers");
-  SLOW;
   expect_shares_to_add_up<Factor::kStored, DType::kF32>();
   expect_shares_to_add_up<Factor::kF16, DType::kF16>();
   expect_shares_to_add_up<Factor::kTF32, DType::kF32>();

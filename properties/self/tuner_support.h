@@ -33,6 +33,7 @@ struct Adder {
   float scratch = 0;
   std::vector<std::string> ran;         // the configurations, in order
   std::vector<const void*> written_to;  // the address of `written` in each run
+  std::vector<float> updated_from;      // what `updated` held before each run
 
   Launch launch(std::string key = "k") {
     const auto buffer = [](std::string_view name, Role role, float& value) {
@@ -50,6 +51,7 @@ struct Adder {
                   const auto at = [&](size_t i) -> float& { return *static_cast<float*>(data[i]); };
                   at(1) = at(0);
                   at(2) += at(0);
+                  updated_from.push_back(at(3));
                   at(3) += at(0);
                   at(4) = at(0);
                   ran.push_back(config.to_string());

@@ -54,6 +54,7 @@ TEST(Tuner, TrialsLeaveNoTrace) {
   EXPECT_EQ(adder.sum, 1);       // zeroed before the real call
   EXPECT_EQ(adder.updated, 11);  // updated once
   EXPECT_EQ(std::ranges::count(adder.written_to, &adder.written), 1);
+  EXPECT_THAT(adder.updated_from, testing::Each(10)) << "each trial updates what the real call will";
   tuner.run(adder.launch());
   EXPECT_EQ(adder.sum, 1);
   EXPECT_EQ(adder.updated, 12);

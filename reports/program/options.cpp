@@ -20,7 +20,7 @@ namespace assay {
 namespace {
 
 // "60s", "5m", "500ms", "1h"; a bare number is seconds.
-std::chrono::duration<double> parse_budget(const std::string& text) {
+std::chrono::duration<double> parse_time(std::string_view option, const std::string& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(end, text.data() + text.size());
@@ -30,7 +30,7 @@ std::chrono::duration<double> parse_budget(const std::string& text) {
                          : unit == "h"               ? 3600
                                                      : 0;
   if (error != std::errc() || seconds == 0 || !(number > 0) || !std::isfinite(number * seconds)) {
-    throw usage_error("--budget {} is not a time such as 60s, 5m or 500ms", excerpt(text));
+    throw usage_error("{} {} is not a time such as 60s, 5m or 500ms", option, excerpt(text));
   }
   return std::chrono::duration<double>(number * seconds);
 }
@@ -82,6 +82,8 @@ struct RawOptions {
   std::string max_elements;
   std::string seed;
   std::string budget;
+  std::string timeout;
+  bool no_isolate = false;
   std::string shard;
   std::string slower = "5%";
   std::string more_wrong = "25%";
@@ -114,6 +116,7 @@ class CommandLine {
     auto& verify = add(Command::kVerify, "verify", "Judge paths on random cases");
     add_selection(verify);
     add_cases(verify);
+    add_isolation(verify);
     add_out(verify, "Directory for the record and the reports");
     add_resume(verify);
     add_json(verify);
@@ -125,6 +128,7 @@ class CommandLine {
     auto& bench = add(Command::kBench, "bench", "Time paths on production shapes, each judged there first");
     add_selection(bench);
     add_seed(bench);
+    add_isolation(bench);
     add_out(bench, "Directory for the record and the reports");
     add_resume(bench);
     add_json(bench);
@@ -133,6 +137,7 @@ class CommandLine {
     auto& run = add(Command::kRun, "run", "verify, bench and report");
     add_selection(run);
     add_cases(run);
+    add_isolation(run);
     add_out(run, "Directory for the record and the reports (default assay-out)");
     add_resume(run);
     add_json(run);
@@ -141,6 +146,7 @@ class CommandLine {
     auto& replay = add(Command::kReplay, "replay", "Judge one case, or the tensors of a capsule, again");
     replay.add_option("CASE|CAPSULE", options_.subject, "A case line or a .safetensors capsule")->required();
     add_device(replay);
+    add_isolation(replay);
     add_out(replay, "Directory for the record, the reports and, of a failure, the capsule");
     add_json(replay);
     add_shares(replay);
@@ -198,7 +204,12 @@ class CommandLine {
       if (!raw_.max_elements.empty())
         options_.max_elements = parse_integer<int64_t>("--max-elements", raw_.max_elements, 1);
       if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>("--seed", raw_.seed, 0);
-      if (!raw_.budget.empty()) options_.budget = parse_budget(raw_.budget);
+      if (!raw_.budget.empty()) options_.budget = parse_time("--budget", raw_.budget);
+      if (!raw_.timeout.empty()) options_.timeout = parse_time("--timeout", raw_.timeout);
+      options_.isolate = !raw_.no_isolate;
+      if (raw_.no_isolate && !raw_.timeout.empty())
+        throw usage_error("--timeout {} needs the workers that --no-isolate leaves out",
+                          excerpt(raw_.timeout));
       if (!raw_.budget.empty() && !raw_.cases.empty())
         throw usage_error("--cases {} and --budget {} exclude each other", excerpt(raw_.cases),
                           excerpt(raw_.budget));
@@ -292,6 +303,14 @@ class CommandLine {
     sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")
         ->envname("ASSAY_SHARD");
     add_seed(sub);
+  }
+  void add_isolation(CLI::App& sub) {
+    sub.add_option("--timeout", raw_.timeout,
+                   "Time for one case: 60s, 5m (default: 60 s, and more for large cases)")
+        ->envname("ASSAY_TIMEOUT");
+    sub.add_flag("--no-isolate", raw_.no_isolate,
+                 "Run paths in this process instead of workers, for debuggers and sanitizers")
+        ->envname("ASSAY_NO_ISOLATE");
   }
   void add_out(CLI::App& sub, const char* what) {
     sub.add_option("--out", options_.out, what)->envname("ASSAY_OUT");

@@ -8,8 +8,10 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/printable.h"
+#include "properties/core/float_environment.h"
 #include "reports/program/commands.h"
 #include "reports/program/interrupt.h"
+#include "reports/program/judging.h"
 #include "reports/program/selection.h"
 #include "reports/program/streams.h"
 
@@ -74,7 +76,10 @@ constexpr std::string_view kUnwritable = "cannot write to standard output";
 
 int run_program(int argc, const char* const* argv, const Registry& registry,
                 const std::vector<Sweep>& sweeps) {
+  // A library that was built for fast arithmetic may have flushed subnormal numbers since the start.
+  const FloatEnvironment environment;
   try {
+    if (is_worker(argc, argv)) return run_worker(registry, argv);
     prepare_streams();
     install_interrupt_handler();
     const ParsedOptions parsed = parse_options(argc, argv);

@@ -22,7 +22,9 @@ enum ExitCode : int {
   kExitInterrupted = 130,
 };
 
-// Runs a command line on the ops of a registry. Returns an ExitCode. Throws nothing.
+// Runs the command line of main() on the ops of a registry. Returns an ExitCode. Throws nothing.
+// Paths run in workers: this program is started anew, and its main() has to call this function with
+// the same registry. Without such a main(), as in tests, the command line needs --no-isolate.
 int run_program(int argc, const char* const* argv, const Registry& registry,
                 const std::vector<Sweep>& sweeps);
 

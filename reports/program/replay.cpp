@@ -10,6 +10,7 @@
 #include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
 #include "reports/program/commands.h"
+#include "reports/program/judging.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
@@ -143,9 +144,11 @@ int run_replay(const Registry& registry, const Options& options) {
   std::optional<TensorBytes> inputs;
   if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
   auto session = session_for(options);
-  Verdict verdict =
-      judge(subject, which, *device, {.inputs = inputs ? &*inputs : nullptr, .shares = options.shares});
-  return conclude(selected, *device, std::move(verdict), options, session.get());
+  std::optional<Verdict> verdict =
+      PathJudge(subject, *device, options)
+          .judge(which, {.inputs = inputs ? &*inputs : nullptr, .shares = options.shares});
+  if (!verdict) return session ? session->finish(false) : kExitInterrupted;
+  return conclude(selected, *device, *std::move(verdict), options, session.get());
 }
 
 int run_judge(const Registry& registry, const Options& options) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "bench/core/measure.h"
-#include "properties/core/judge.h"
 #include "reports/program/commands.h"
+#include "reports/program/judging.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -14,8 +14,6 @@
 
 namespace assay {
 namespace {
-
-using Seconds = std::chrono::duration<double>;
 
 std::string path_name(const Subject& subject) {
   return fmt::format("{}/{}", subject.op->name, subject.path->name);
@@ -40,48 +38,18 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   const std::string name = path_name(selected.subject);
   int64_t done = 0;
   session.progress(fmt::format("verifying {}", name));
+  PathJudge judge(selected.subject, *selected.device, options);
+  const Judging judging = [&](const Case& which) { return judge.judge(which); };
   FuzzOptions fuzzing = fuzz_options(options);
+  fuzzing.shrinks_crashes = options.isolate;
   if (fuzzing.budget) *fuzzing.budget -= Seconds(session.spent(selected.subject, *selected.device));
   fuzzing.recall = [&](const Case& drawn) { return session.recall(drawn, *selected.device); };
   fuzzing.starts = [&](const Case& drawn) { session.starts(drawn, *selected.device); };
-  fuzz(selected.subject, *selected.device, fuzzing, [&](const Judged& judged) {
+  fuzz(selected.subject, judging, fuzzing, [&](const Judged& judged) {
     session.add(selected.subject, *selected.device, judged);
     session.progress(fmt::format("verifying {}: {} cases", name, ++done), Session::Progress::kStep);
     return !is_interrupted();
   });
-}
-
-// Judges one production shape. If it passes, times it on the same tensors.
-CaseRecord bench_case(const Subject& subject, const Case& which, Device& device,
-                      const std::optional<Ceilings>& ceilings) {
-  CaseRecord record{.which = which,
-                    .device = device.info().name(),
-                    .recipe = subject.path->recipe(which.dims, which.dtype).to_string(),
-                    .verdict = {},
-                    .shrunk_from = {},
-                    .perf = {},
-                    .perf_warm = {},
-                    .no_perf = ""};
-  std::optional<Problem> problem;
-  try {
-    problem.emplace(*subject.op, *subject.path, which, device);
-    record.verdict = judge(subject, *problem);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
-  }
-  if (record.verdict.kind != VerdictKind::kPass) {
-    record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
-    return record;
-  }
-  try {
-    record.perf = measure(*problem, Cache::kCold, ceilings);
-    record.perf_warm = measure(*problem, Cache::kWarm, ceilings);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    record.no_perf = error.what();  // no memory to flush the caches with
-  }
-  return record;
 }
 
 bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
@@ -93,6 +61,7 @@ bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
 void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, const Options& options,
                 const std::optional<Ceilings>& ceilings, Session& session) {
   const Subject& subject = selected.subject;
+  PathJudge judge(subject, *selected.device, options);
   for (const Sweep& sweep : sweeps) {
     if (!times(subject, sweep, options) || is_interrupted()) continue;
     const Case which{.op = std::string(subject.op->name),
@@ -106,7 +75,7 @@ void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, 
     if (session.recall(which, *selected.device)) continue;
     session.progress(fmt::format("timing {}", which.to_string()));
     session.starts(which, *selected.device);
-    session.add(bench_case(subject, which, *selected.device, ceilings));
+    if (auto record = judge.bench(which, ceilings)) session.add(*std::move(record));
   }
 }
 

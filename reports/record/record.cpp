@@ -239,6 +239,7 @@ Json to_json(const CaseRecord& item) {
             {"device", item.device},        {"state", item.which.state.to_string()},
             {"recipe", item.recipe},        {"verdict", name_of(item.verdict.kind)},
             {"reason", item.verdict.reason}};
+  if (item.verdict.fails_alone) json["fails_alone"] = *item.verdict.fails_alone;
   if (item.shrunk_from) json["shrunk_from"] = item.shrunk_from->to_string();
   Json& outputs = json["numerics"]["outputs"] = Json::array();
   for (const OutputNumerics& output : item.verdict.outputs) outputs.push_back(to_json(output));
@@ -263,6 +264,7 @@ CaseRecord read_case(const JsonFields& fields) {
   item.recipe = fields.text("recipe");
   item.verdict.kind = fields.one_of("verdict", kVerdicts);
   item.verdict.reason = fields.text("reason");
+  if (fields.has("fails_alone")) item.verdict.fails_alone = fields.flag("fails_alone");
   for (const JsonFields& output : fields.object("numerics").objects("outputs")) {
     item.verdict.outputs.push_back(read_output(output));
   }

@@ -164,9 +164,13 @@ void add_other_verdicts(Record& record) {
       .verdict.outputs.front() = numerics("dx", 7.25, 19.5, 640);
   add(VerdictKind::kMistrusted, DType::kF16, 94,
       "the comparison would accept zeros: the bound exceeds every value");
-  add(VerdictKind::kCrashed, DType::kBF16, 95, "an illegal memory access was encountered")
-      .verdict.outputs.clear();
-  add(VerdictKind::kTimeout, DType::kBF16, 96, "did not return within 20 s").verdict.outputs.clear();
+  const auto dies = [&](VerdictKind kind, uint64_t seed, std::string reason, bool alone) {
+    Verdict& verdict = add(kind, DType::kBF16, seed, std::move(reason)).verdict;
+    verdict.outputs.clear();
+    verdict.fails_alone = alone;
+  };
+  dies(VerdictKind::kCrashed, 95, "an illegal memory access was encountered", true);
+  dies(VerdictKind::kTimeout, 96, "did not return within 20 s", false);
   add(VerdictKind::kUnsupported, DType::kBF16, 97, "k with stride 0 along w").verdict.outputs.clear();
   add(VerdictKind::kSkipped, DType::kF32, 98, "needs 310 GB, 150 GB are there").verdict.outputs.clear();
 }

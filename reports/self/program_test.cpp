@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 
@@ -20,6 +21,9 @@ namespace assay {
 namespace {
 
 using testing::HasSubstr;
+
+// No main() here calls run_program(), so there are no workers.
+const int no_workers = setenv("ASSAY_NO_ISOLATE", "1", 1);
 
 // dynamic_conv with bad paths beside right ones.
 class ProgramOnBadPaths : public testing::Test {

@@ -65,9 +65,10 @@ static auto all_fields(const std::vector<Item>& items) {
 
 static auto fields(const CaseRecord& item) {
   const auto& [which, device, recipe, verdict, shrunk_from, perf, perf_warm, no_perf] = item;
-  const auto& [kind, reason, outputs, evidence] = verdict;
-  return std::tuple(which.to_string(), device, recipe, kind, reason, all_fields(outputs), evidence == nullptr,
-                    shrunk_from ? shrunk_from->to_string() : "", fields(perf), fields(perf_warm), no_perf);
+  const auto& [kind, reason, outputs, fails_alone, evidence] = verdict;
+  return std::tuple(which.to_string(), device, recipe, kind, reason, all_fields(outputs), fails_alone,
+                    evidence == nullptr, shrunk_from ? shrunk_from->to_string() : "", fields(perf),
+                    fields(perf_warm), no_perf);
 }
 
 static auto fields(const DeviceRecord& device) {

@@ -177,6 +177,8 @@ class BadInput(ProgramTest):
             ("--shard 3/2", "verify", "--shard", "3/2"),
             ("--budget soon", "verify", "--budget", "soon"),
             ("--budget infs", "verify", "--budget", "infs"),
+            ("--timeout soon is not a time", "verify", "--timeout", "soon"),
+            ("--timeout 1s needs the workers that --no-isolate leaves out", "replay", CASE, "--no-isolate", "--timeout", "1s"),
             ("--cases 4 and --budget 3s exclude each other", "verify", "--cases", "4", "--budget", "3s"),
             ("--cases 0 is not an integer from 1", "verify", "--cases", "0"),
             ("--cases -3 is not an integer from 1", "verify", "--cases", "-3"),

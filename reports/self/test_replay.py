@@ -93,6 +93,27 @@ class Replay(ProgramTest):
         self.assertEqual(again.returncode, 1, again.stderr)
         self.assertEqual(again.stdout, assay("replay", WRONG).stdout)
 
+    def test_a_worker_leaves_what_this_process_leaves(self):
+        small = "dynamic_conv/specimen.{}/f32/b=2/t=9/d=5/w=8/seed=3{}"
+        tuned = "cheri_conv_norm_grad/specimen.updates_in_trials/f32/n=2/l=9/c=5/dilation=2/state={}"
+        names = "tap_dropped", "modifies_input", "nondeterministic", "writes_past_row"
+        cases = [small.format(name, "") for name in names] + [small.format("repeated_call_skipped", "/state=warm+warm")]
+        cases += [tuned.format(state) for state in ("first_call", "retuned+retuned+warm")]
+        tensors = set()
+        for number, case in enumerate(cases):
+            with self.subTest(case):
+                results, capsules = [], []
+                for option in [], ["--no-isolate"]:
+                    out = self.dir / f"{number}{option}"
+                    results.append(assay("replay", case, "--out", out, *option))
+                    capsules += [path.read_bytes() for path in (out / "capsules").iterdir()]
+                self.assertEqual([result.returncode for result in results], [1, 1], results[0].stderr)
+                self.assertEqual(results[0].stdout, results[1].stdout)
+                self.assertEqual(capsules[0], capsules[1])
+                tensors |= json.loads(capsules[0][8 : 8 + int.from_bytes(capsules[0][:8], "little")]).keys()
+        for suffix in ".second_run", ".untuned_call", ".after_call", ".step":
+            self.assertTrue(any(suffix in name for name in tensors), f"no case left a tensor{suffix}")
+
     def test_a_capsule_that_cannot_be_written_does_not_end_the_run(self):
         (self.dir / "capsules").write_text("")
         result = assay("replay", WRONG, "--out", self.dir)

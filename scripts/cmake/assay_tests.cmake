@@ -113,7 +113,9 @@ endforeach()
 foreach(test checks setup count gpu_table gpu_check gpu_claims)
   assay_add_script_test(check.scripts.${test} check scripts/tests/test_${test}.py)
 endforeach()
-assay_add_script_test(check.install check scripts/tests/test_install.py ${PROJECT_BINARY_DIR})
+foreach(test install workers)
+  assay_add_script_test(check.${test} check scripts/tests/test_${test}.py ${PROJECT_BINARY_DIR})
+endforeach()
 
 # assay_add_build_test(<name> <target> [FAILS_WITH <regex>]): building the target succeeds, or fails with that message.
 function(assay_add_build_test name target)

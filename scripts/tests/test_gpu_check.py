@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/gpu_check runs the steps that it is asked for, and says how each ended. Its programs are stubs here."""
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -20,8 +21,9 @@ class GpuCheck(unittest.TestCase):
             (bin / name).write_text(f'#!/bin/sh\necho "{name} $@"\nexit {code}\n')
             (bin / name).chmod(0o755)
 
-    def check(self, *args):
-        return subprocess.run([SCRIPT, *args], cwd=self.dir, capture_output=True, text=True)
+    def check(self, *args, path=None):
+        environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]}
+        return subprocess.run([SCRIPT, *args], cwd=self.dir, capture_output=True, text=True, env=environment)
 
     def test_runs_the_named_steps_and_no_others(self):
         result = self.check("out", "--only", "specimens,doctor")
@@ -29,6 +31,15 @@ class GpuCheck(unittest.TestCase):
         states = [line for line in result.stdout.splitlines() if line.startswith("-- ")]
         self.assertEqual(states, ["-- doctor: ok", "-- specimens: ok"])
         self.assertIn("assay doctor --device cuda", (self.dir / "out/gpu_check.log").read_text())
+
+    def test_sanitizers_see_the_process_that_runs_the_paths(self):
+        tool = self.dir / "compute-sanitizer"
+        tool.write_text('#!/bin/sh\necho "$@"\n')
+        tool.chmod(0o755)
+        for name in "memcheck", "racecheck", "initcheck", "synccheck":
+            result = self.check("out", "--only", name, path=self.dir)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("build/gpu/bin/assay verify --no-isolate --device cuda", result.stdout)
 
     def test_goes_on_after_a_failure_and_reports_it(self):
         result = self.check("--only=tests,specimens", "out")

@@ -2,41 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package, as other projects use it: `test_install.py BUILD` installs that build, and builds on it and on the build."""
 
-import os
 import shutil
 import subprocess
-import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
-BUILD = None  # set from the command line
+from installed import BUILD, TESTS, InstalledTest
 
 
-class Install(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.prefix = Path(folder.name) / "prefix"
-        cls.work = Path(folder.name)
-        subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.prefix], check=True, stdout=subprocess.DEVNULL)
-
-    def run_ok(self, *command, **env):
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.work, env=os.environ | env)
-        self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
-        return done.stdout
-
-    def configure(self, source, build):
-        options = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={self.prefix}"]
-        return subprocess.run(["cmake", "-S", source, "-B", build, *options], capture_output=True, text=True)
-
-    def build(self, source, build):
-        configured = self.configure(source, build)
-        self.assertEqual(configured.returncode, 0, configured.stderr)
-        self.run_ok("cmake", "--build", build)
-
+class Install(InstalledTest):
     def test_program(self):
         self.assertIn("dynamic_conv", self.run_ok(self.prefix / "bin" / "assay", "list"))
 
@@ -91,5 +65,4 @@ class Install(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BUILD = sys.argv.pop(1)
     unittest.main()

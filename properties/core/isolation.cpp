@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/isolation.h"
+
+#include <algorithm>
+#include <array>
+
+#include "properties/core/precheck.h"
+
+namespace assay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kVerdictsOfWorkers{VerdictKind::kFail, VerdictKind::kUnsupported, VerdictKind::kCrashed,
+                                        VerdictKind::kSkipped};
+constexpr std::array kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
+constexpr std::array kTensorsOfRuns{&Runs::got, &Runs::previous, &Runs::again, &Runs::untuned,
+                                    &Runs::changed_inputs};
+
+template <class Values>
+typename Values::value_type value_of(const Values& values, const std::string& name) {
+  const auto found = std::ranges::find(values, name, [](auto value) { return name_of(value); });
+  if (found == values.end()) throw Nonsense("an answer with an unknown name");
+  return *found;
+}
+
+Message to_message(Runs&& runs) {
+  Message message;
+  if (runs.verdict) {
+    message.fields["verdict"] = name_of(runs.verdict->kind);
+    message.fields["reason"] = runs.verdict->reason;
+  }
+  message.fields["counts"] = Json::array();
+  for (const auto member : kTensorsOfRuns) {
+    message.fields["counts"].push_back((runs.*member).size());
+    std::ranges::move(runs.*member, std::back_inserter(message.tensors));
+  }
+  Json& evidence = message.fields["of_step"];
+  evidence["differs"] = runs.of_step.differs;
+  evidence["left_out"] = runs.of_step.left_out;
+  evidence["tensors"] = Json::array();
+  for (NamedTensor& tensor : runs.of_step.tensors) {
+    evidence["tensors"].push_back(
+        {{"name", tensor.name},
+         {"dtype", name_of(tensor.dtype)},
+         {"shape", std::vector(tensor.shape.values().begin(), tensor.shape.values().end())}});
+    message.tensors.push_back(std::move(tensor.bytes));
+  }
+  return message;
+}
+
+// Throws a JSON exception, or Nonsense, for what no worker sends that is intact.
+Runs from_message(Message&& message) {
+  Runs runs;
+  const Json& fields = message.fields;
+  if (fields.contains("verdict")) {
+    runs.verdict = Verdict{.kind = value_of(kVerdictsOfWorkers, fields["verdict"].get<std::string>()),
+                           .reason = fields.at("reason").get<std::string>(),
+                           .outputs = {}};
+  }
+  if (runs.verdict && !fields.contains("counts")) return runs;
+  size_t next = 0;
+  const auto take = [&] { return std::move(message.tensors.at(next++)); };
+  const auto counts = fields.at("counts").get<std::vector<size_t>>();
+  for (size_t i = 0; i < kTensorsOfRuns.size(); ++i) {
+    for (size_t tensor = 0; tensor < counts.at(i); ++tensor) (runs.*kTensorsOfRuns[i]).push_back(take());
+  }
+  const Json& evidence = fields.at("of_step");
+  runs.of_step.differs = evidence.at("differs").get<std::string>();
+  runs.of_step.left_out = evidence.at("left_out").get<std::string>();
+  for (const Json& tensor : evidence.at("tensors")) {
+    Extents shape;
+    for (const int64_t size : tensor.at("shape").get<std::vector<int64_t>>()) shape.push_back(size);
+    runs.of_step.tensors.push_back({.name = tensor.at("name").get<std::string>(),
+                                    .dtype = value_of(kDTypes, tensor.at("dtype").get<std::string>()),
+                                    .shape = shape,
+                                    .bytes = take()});
+  }
+  return runs;
+}
+
+bool have_sizes_of(const TensorBytes& bytes, const std::vector<TensorInfo>& infos, const Case& which) {
+  return std::ranges::equal(bytes, infos, [&](const auto& tensor, const TensorInfo& info) {
+    const auto elements = static_cast<size_t>(element_count(shape_of(info, which.dims)));
+    return tensor.size() == elements * size_of(info.dtype.value_or(which.dtype));
+  });
+}
+
+// Whether each group of tensors is complete, or absent where it may be.
+bool is_sound(const Runs& runs, const Op& op, const Case& which) {
+  const auto is_optional = [&](const TensorBytes& bytes, const std::vector<TensorInfo>& infos) {
+    return bytes.empty() || have_sizes_of(bytes, infos, which);
+  };
+  return (runs.verdict || have_sizes_of(runs.got, op.outputs, which)) && is_optional(runs.got, op.outputs) &&
+         is_optional(runs.previous, op.outputs) && is_optional(runs.again, op.outputs) &&
+         is_optional(runs.untuned, op.outputs) && is_optional(runs.changed_inputs, op.inputs) &&
+         std::ranges::all_of(runs.of_step.tensors, [](const NamedTensor& tensor) {
+           return tensor.bytes.size() ==
+                  static_cast<size_t>(element_count(tensor.shape)) * size_of(tensor.dtype);
+         });
+}
+
+Runs decided(VerdictKind kind, std::string reason) {
+  Runs runs;
+  runs.verdict = Verdict{.kind = kind, .reason = std::move(reason), .outputs = {}};
+  return runs;
+}
+
+bool is(const Runs& runs, VerdictKind kind) {
+  return runs.verdict && runs.verdict->kind == kind;
+}
+
+bool has_died(const Runs& runs) {
+  return is(runs, VerdictKind::kCrashed) || is(runs, VerdictKind::kTimeout);
+}
+
+}  // namespace
+
+Seconds usual_timeout(const Op& op, const Case& which) {
+  constexpr double kBytesPerSecond = 1e7, kFlopsPerSecond = 1e8;
+  const auto bytes = static_cast<double>(tensor_bytes(op, which.dims, which.dtype));
+  const auto flops = static_cast<double>(op.cost(which.dims, which.dtype).flops);
+  return Seconds(60 + bytes / kBytesPerSecond + flops / kFlopsPerSecond);
+}
+
+Isolation::Isolation(const Subject& subject, IsolationOptions options)
+    : subject_(subject), options_(std::move(options)) {}
+
+Worker& Isolation::worker() {
+  if (worker_ == nullptr) worker_ = std::make_unique<Worker>(options_.arguments, options_.gives_up);
+  return *worker_;
+}
+
+// Does something of this process while the worker is busy. A worker in which something went wrong
+// is ended.
+std::optional<Runs> Isolation::run(const Message& request, const Problem& problem,
+                                   const std::function<void()>& meanwhile) {
+  worker().send(request);
+  meanwhile();
+  Worker::Answer answer = worker_->receive(timeout(problem.which()));
+  std::optional<Runs> runs;
+  if (answer.death) runs = decided(answer.death->kind, std::move(answer.death->reason));
+  if (answer.message) {
+    try {
+      runs = from_message(*std::move(answer.message));
+      if (!is_sound(*runs, problem.op(), problem.which())) throw Nonsense("tensors of other sizes");
+    } catch (const std::exception&) {
+      runs = decided(VerdictKind::kCrashed, std::string(kNonsense));
+    }
+  }
+  if (!runs || has_died(*runs)) worker_.reset();
+  return runs;
+}
+
+std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& options, bool keep) {
+  if (auto refused = precheck(subject_, which)) return refused;
+  std::optional<Problem> problem;
+  try {
+    problem.emplace(*subject_.op, *subject_.path, which, *cpu_);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    return Verdict{.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
+  }
+  Message request{.fields = {{"case", which.to_string()}, {"keep", keep}}, .tensors = {}};
+  if (options.inputs != nullptr) {
+    request.tensors = *options.inputs;
+    problem->set_inputs(*options.inputs);
+  }
+  const bool is_alone = worker().answers() == 0;
+  std::optional<Runs> runs = run(request, *problem, [&] {
+    if (options.inputs == nullptr) problem->draw_inputs(which.seed);
+  });
+  std::optional<Runs> alone;
+  if (!is_alone && runs && (has_died(*runs) || is(*runs, VerdictKind::kSkipped))) {
+    worker_.reset();
+    alone = run(request, *problem, [] {});
+    if (!alone) return std::nullopt;
+    if (!has_died(*runs)) runs = alone;  // the path had kept the memory, or spoiled the device
+  }
+  if (!runs) return std::nullopt;
+  const bool fails_alone = is_alone || (alone && has_died(*alone));
+  Verdict verdict = judge_runs(subject_, *problem, *std::move(runs), options.shares);
+  if (verdict.kind != VerdictKind::kCrashed && verdict.kind != VerdictKind::kTimeout) return verdict;
+  verdict.fails_alone = fails_alone;
+  verdict.reason += fails_alone ? "; it fails alone in a fresh process" : "; it needs what ran before";
+  return verdict;
+}
+
+Worker::Answer Isolation::ask(const Case& which, const Message& request) {
+  worker().send(request);
+  Worker::Answer answer = worker_->receive(timeout(which));
+  if (!answer.message) worker_.reset();
+  return answer;
+}
+
+Message run_case(const Subject& subject, Device& device, const Message& request, Channel& channel,
+                 std::optional<Problem>& kept) {
+  const Case which = parse_case(request.fields.at("case").get<std::string>());
+  const TensorBytes* inputs = request.tensors.empty() ? nullptr : &request.tensors;
+  channel.set_step("the preparation of the tensors");
+  kept.reset();
+  try {
+    kept.emplace(*subject.op, *subject.path, which, device);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    return to_message(decided(VerdictKind::kSkipped, error.what()));
+  }
+  kept->set_observer([&](std::string_view step) { channel.set_step(step); });
+  std::optional<MemoryLimit> limit;
+  if (device.host_can_access()) limit.emplace();
+  Message answer = to_message(run_path(*kept, inputs));
+  limit.reset();
+  channel.set_step("what follows a call");
+  if (!request.fields.at("keep").get<bool>()) kept.reset();
+  return answer;
+}
+
+}  // namespace assay

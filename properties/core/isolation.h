@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges the cases of a path in workers, so that nothing that the path does costs more than one
+// verdict. Both processes draw the inputs. The worker runs the path (runs.h). This process never
+// does: it holds the expectation and judges. A worker is kept until something goes wrong in it.
+//
+//   request {"case": line, "keep": whether the tensors are wanted again}, the inputs if given
+//   answer  {"verdict", "reason", "counts": of the tensors by their place in Runs, "of_step"}, ...
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/core/judge.h"
+#include "properties/core/worker.h"
+
+namespace assay {
+
+struct IsolationOptions {
+  std::vector<std::string> arguments;  // that make this program a worker for the path
+  std::optional<Seconds> timeout;      // of a case; usual_timeout() if absent
+  std::function<bool()> gives_up;      // asked 20 times a second while a worker runs
+};
+
+// [s] A minute, and more for a large case: as long as 10 MB/s and 100 MFLOP/s take.
+Seconds usual_timeout(const Op& op, const Case& which);
+
+class Isolation {
+ public:
+  Isolation(const Subject& subject, IsolationOptions options);
+
+  // The verdict, or nothing if the caller gave up. A crash or a timeout in a worker that has run
+  // other cases is judged again in a new one, and so is a case that found no memory.
+  std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {}, bool keep = false);
+
+  // Asks the worker for something else, about the case that it was last asked to keep.
+  Worker::Answer ask(const Case& which, const Message& request);
+
+ private:
+  Worker& worker();
+  Seconds timeout(const Case& which) const {
+    return options_.timeout.value_or(usual_timeout(*subject_.op, which));
+  }
+  std::optional<Runs> run(const Message& request, const Problem& problem,
+                          const std::function<void()>& meanwhile);
+
+  Subject subject_;
+  IsolationOptions options_;
+  std::unique_ptr<Device> cpu_ = open_cpu();
+  std::unique_ptr<Worker> worker_;
+};
+
+// The worker's side of judge(). `kept` holds the problem afterwards, if that is asked for.
+Message run_case(const Subject& subject, Device& device, const Message& request, Channel& channel,
+                 std::optional<Problem>& kept);
+
+}  // namespace assay

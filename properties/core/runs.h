@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a path on a case and looks at what it did to memory, to its own results and to its launches:
+// rules 2 to 7 of the judge. The path can touch nothing else, so this may happen in a process of
+// its own (isolation.h).
+#pragma once
+
+#include <optional>
+
+#include "properties/core/evidence.h"
+#include "properties/core/problem.h"
+#include "properties/core/verdict.h"
+
+namespace assay {
+
+// What a verdict needs to know of two runs of the judged call, on outputs with different poison.
+struct Runs {
+  std::optional<Verdict> verdict;  // if these rules give one; else `got` is to be compared
+  TensorBytes got;                 // the outputs of the first run
+  TensorBytes previous;            // what they held before it; empty if poison
+  TensorBytes again;               // the outputs of the second run, if they differ
+  TensorBytes untuned;             // those of an untuned call in a new context, if they differ
+  TensorBytes changed_inputs;      // the inputs after the call, if the path changed them
+  Evidence of_step;                // of a step of the state that went wrong
+};
+
+// On given inputs, else on those drawn from the case. What the path throws becomes a verdict.
+Runs run_path(Problem& problem, const TensorBytes* inputs = nullptr);
+
+}  // namespace assay

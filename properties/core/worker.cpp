@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/worker.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "kernels/core/host_memory.h"
+
+namespace assay {
+namespace {
+
+constexpr int kSocket = 3, kMemory = 4;  // descriptors of a worker
+constexpr Seconds kStart{60};            // for a worker to become ready
+constexpr Seconds kEnd{5};               // for a process to end that has closed its end of the channel
+constexpr Seconds kKilled{5};            // for the system to end a killed process
+
+constexpr std::string_view kClosed = "the path closed its process's connection to this program";
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value, std::string_view what) : value_(value) {
+    if (value < 0) throw Error("{}: {}", what, std::strerror(errno));
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) close(value_);
+  }
+  int get() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
+
+ private:
+  int value_;
+};
+
+// A copy that no descriptor of a worker overwrites while it is put in place.
+int moved_up(int descriptor) {
+  return fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
+}
+
+// Starts the program in a process group of its own, with all signals as they are at first.
+pid_t spawn(std::vector<std::string> arguments, int socket, int memory) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (fcntl(STDERR_FILENO, F_GETFD) < 0)
+    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, socket, kSocket);
+  posix_spawn_file_actions_adddup2(&files, memory, kMemory);
+  posix_spawn_file_actions_addclosefrom_np(&files, kMemory + 1);
+
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  pid_t process = -1;
+  const int error = posix_spawn(&process, "/proc/self/exe", &files, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) throw Error("a worker cannot be started: {}", std::strerror(error));
+  return process;
+}
+
+bool ends_within(pid_t process, Seconds time) {
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    siginfo_t info{};
+    const int failed = waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (failed == 0 && info.si_pid == process) return true;
+    if (std::chrono::steady_clock::now() - start >= time) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+// Ends the group of a process, and then forgets the process. Its status is returned if it is known.
+std::optional<int> end(pid_t process) {
+  kill(-process, SIGKILL);
+  int status = 0;
+  if (!ends_within(process, kKilled) || waitpid(process, &status, WNOHANG) != process) return std::nullopt;
+  return status;
+}
+
+std::string how_it_ended(int status) {
+  if (WIFEXITED(status))
+    return fmt::format("the path ended its process with exit status {}", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  if (signal == SIGPIPE) return std::string(kClosed);
+  const char* name = sigabbrev_np(signal);
+  return fmt::format("the path's process died of SIG{}{}", name == nullptr ? std::to_string(signal) : name,
+                     signal == SIGKILL ? " (as the system sends for want of memory)" : "");
+}
+
+}  // namespace
+
+Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_up)
+    : gives_up_(std::move(gives_up)) {
+  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no status is kept
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw Error("a worker needs a socket: {}", std::strerror(errno));
+  Descriptor own(ends[0], "a socket"), given(ends[1], "a socket");
+  Descriptor memory(memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING), "shared memory");
+  // Memory that shrank under its mapping would end this process.
+  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+    throw Error("shared memory cannot be sealed: {}", std::strerror(errno));
+  const Descriptor high_socket(moved_up(given.get()), "a socket");
+  const Descriptor high_memory(moved_up(memory.get()), "shared memory");
+  channel_ = std::make_unique<Channel>(own.release(), memory.release());
+  channel_->set_step("the start of the program");
+  arguments.push_back(std::to_string(getpid()));
+  process_ = spawn(std::move(arguments), high_socket.get(), high_memory.get());
+  close(given.release());  // or its end is never noticed
+  const Answer ready = receive(kStart);
+  answers_ = 0;
+  if (ready.death) throw Error("a worker did not start: {}", ready.death->reason);
+  if (ready.message && ready.message->fields.contains("error"))
+    throw device_error("{}", ready.message->fields["error"].get<std::string>());
+}
+
+Worker::~Worker() {
+  if (process_ > 0) end(process_);
+}
+
+void Worker::send(const Message& request) {
+  try {
+    channel_->send(request);
+  } catch (const Disconnected&) {
+    // receive() says why
+  }
+}
+
+Worker::Answer Worker::receive(Seconds timeout) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto is_late = [&] { return std::chrono::steady_clock::now() - start >= timeout; };
+  try {
+    auto message = channel_->receive([&] { return gives_up_() || is_late(); });
+    if (message) {
+      ++answers_;
+      return {.message = std::move(message), .death = {}};
+    }
+  } catch (const Disconnected&) {
+    return {.message = {}, .death = death()};
+  } catch (const Nonsense&) {
+    return {.message = {}, .death = Death{.kind = VerdictKind::kCrashed, .reason = std::string(kNonsense)}};
+  }
+  if (gives_up_()) return {};
+  end(std::exchange(process_, -1));
+  return {.message = {},
+          .death = Death{.kind = VerdictKind::kTimeout,
+                         .reason = fmt::format("the path did not return within {:.3g} s, in {}",
+                                               timeout.count(), channel_->step())}};
+}
+
+Worker::Death Worker::death() {
+  const bool has_ended = ends_within(process_, kEnd);
+  const std::optional<int> status = end(std::exchange(process_, -1));
+  const std::string how =
+      has_ended && status ? how_it_ended(*status) : "the path took its process's connection to this program";
+  return {.kind = VerdictKind::kCrashed, .reason = fmt::format("{} in {}", how, channel_->step())};
+}
+
+std::unique_ptr<Channel> become_worker(pid_t parent) {
+  // The parent may have died before: then nothing would tell this process. The signal comes with
+  // the end of the thread that started it, which is the main thread.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  int type = 0;
+  socklen_t size = sizeof(type);
+  if (getsockopt(kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || fcntl(kMemory, F_GET_SEALS) < 0)
+    throw usage_error("only the program itself starts a worker");
+  const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  std::ofstream("/proc/self/oom_score_adj") << 1000;  // the first to end if memory is short
+  return std::make_unique<Channel>(kSocket, kMemory);
+}
+
+void end_disconnected() {
+  std::raise(SIGPIPE);
+  _exit(1);
+}
+
+namespace {
+
+// [bytes] Memory that RLIMIT_DATA counts. Tensors with large strides map more than they use.
+double mapped_data() {
+  std::ifstream statm("/proc/self/statm");
+  double pages[6] = {};
+  for (double& number : pages) statm >> number;
+  return pages[5] * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+void limit_data(double bytes) {
+  rlimit limit{};
+  getrlimit(RLIMIT_DATA, &limit);
+  limit.rlim_cur = bytes < static_cast<double>(limit.rlim_max) ? static_cast<rlim_t>(bytes) : limit.rlim_max;
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+}  // namespace
+
+MemoryLimit::MemoryLimit() {
+  static const double available = available_host_memory();
+  constexpr double kSets = 4;  // of tensors, with those of states and of the tuner
+  limit_data(available + kSets * mapped_data());
+}
+
+MemoryLimit::~MemoryLimit() {
+  limit_data(HUGE_VAL);
+}
+
+}  // namespace assay

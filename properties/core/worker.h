@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker: this program, started anew, in which paths run. Whatever they do to it, the program
+// that started it goes on.
+//
+// A worker has a process group of its own, no standard input, and the standard error as its
+// standard output. It dies with the program that started it, and leaves neither a file nor memory.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/core/channel.h"
+#include "properties/core/verdict.h"
+
+namespace assay {
+
+using Seconds = std::chrono::duration<double>;
+
+// What is said of an answer that no healthy worker gives.
+inline constexpr std::string_view kNonsense = "the path damaged its process, whose answer makes no sense";
+
+class Worker {
+ public:
+  // How it ended: `crashed` or `timeout`, and a reason that names the step in which it did.
+  struct Death {
+    VerdictKind kind;
+    std::string reason;
+  };
+  // The answer, or the death, or neither if the caller gave up.
+  struct Answer {
+    std::optional<Message> message;
+    std::optional<Death> death;
+  };
+
+  // Starts /proc/self/exe with these arguments and the process id of the caller after them. It has
+  // to call become_worker(). Throws Error (internal) if it does not.
+  Worker(std::vector<std::string> arguments, std::function<bool()> gives_up);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();  // ends its whole process group
+
+  void send(const Message& request);
+  Answer receive(Seconds timeout);  // to the request; after a death or giving up the worker is of no use
+  int64_t answers() const { return answers_; }  // so far
+
+ private:
+  Death death();  // of a process that has closed its end
+
+  std::function<bool()> gives_up_;
+  pid_t process_ = -1;
+  std::unique_ptr<Channel> channel_;
+  int64_t answers_ = 0;
+};
+
+// Makes this process a worker of the process `parent`. Returns its end of the channel.
+std::unique_ptr<Channel> become_worker(pid_t parent);
+
+// Ends a worker that has lost its connection, so that its parent can tell.
+[[noreturn]] void end_disconnected();
+
+// While it lives, this process gets no more memory than was left on the machine, and a few times
+// what it has mapped already: tensors with large strides map more than they use. So a path that
+// asks for more is told so. Otherwise the system would have to choose a process that ends.
+class MemoryLimit {
+ public:
+  MemoryLimit();
+  ~MemoryLimit();
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+};
+
+}  // namespace assay

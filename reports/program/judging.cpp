@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/program/judging.h"
+
+#include <array>
+#include <cstdlib>
+
+#include "reports/program/interrupt.h"
+#include "reports/program/program.h"
+#include "reports/program/selection.h"
+
+namespace assay {
+namespace {
+
+// assay --worker OP PATH DEVICE PARENT
+constexpr std::string_view kWorker = "--worker";
+enum : size_t { kOpArgument = 2, kPathArgument, kDeviceArgument, kParentArgument, kArguments };
+
+constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
+
+std::optional<Perf>& perf_of(CaseRecord& record, Cache cache) {
+  return cache == Cache::kCold ? record.perf : record.perf_warm;
+}
+
+Message take_samples(std::optional<Problem>& problem, const std::string& name, Channel& channel) {
+  const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
+  if (!problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
+  channel.set_step(fmt::format("the timing with {} caches", name));
+  return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
+}
+
+// [ns] None if the message makes no sense.
+std::vector<double> samples_in(const Message& answer) {
+  std::vector<double> samples;
+  if (!answer.fields.contains("samples_ns")) return samples;
+  for (const auto& sample : answer.fields["samples_ns"]) {
+    if (!sample.is_number()) return {};
+    samples.push_back(sample.get<double>());
+  }
+  return samples;
+}
+
+// Why there are none.
+std::string reason_in(const Message& answer) {
+  const auto reason = answer.fields.find("reason");
+  return reason != answer.fields.end() && reason->is_string() ? reason->get<std::string>()
+                                                              : std::string(kNonsense);
+}
+
+Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
+               std::optional<Problem>& kept) {
+  try {
+    return request.fields.contains("time") ? take_samples(kept, request.fields["time"], channel)
+                                           : run_case(subject, device, request, channel, kept);
+  } catch (const std::exception& error) {
+    return {.fields = {{"verdict", name_of(VerdictKind::kCrashed)}, {"reason", error.what()}}, .tensors = {}};
+  }
+}
+
+}  // namespace
+
+PathJudge::PathJudge(const Subject& subject, Device& device, const Options& options)
+    : subject_(subject), device_(device) {
+  if (!options.isolate) return;
+  isolation_.emplace(
+      subject, IsolationOptions{.arguments = {options.command_line.at(0), std::string(kWorker),
+                                              std::string(subject.op->name), std::string(subject.path->name),
+                                              device.info().name()},
+                                .timeout = options.timeout,
+                                .gives_up = is_interrupted});
+}
+
+std::optional<Verdict> PathJudge::judge(const Case& which, const JudgeOptions& options) {
+  return isolation_ ? isolation_->judge(which, options) : assay::judge(subject_, which, device_, options);
+}
+
+std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optional<Ceilings>& ceilings) {
+  CaseRecord record{.which = which,
+                    .device = device_.info().name(),
+                    .recipe = subject_.path->recipe(which.dims, which.dtype).to_string(),
+                    .verdict = {},
+                    .shrunk_from = {},
+                    .perf = {},
+                    .perf_warm = {},
+                    .no_perf = ""};
+  if (isolation_) {
+    if (!time_isolated(record, ceilings)) return std::nullopt;
+  } else {
+    time_here(record, ceilings);
+  }
+  if (record.verdict.kind != VerdictKind::kPass)
+    record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
+  return record;
+}
+
+void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& ceilings) {
+  std::optional<Problem> problem;
+  try {
+    problem.emplace(*subject_.op, *subject_.path, record.which, device_);
+    record.verdict = assay::judge(subject_, *problem);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
+  }
+  if (record.verdict.kind != VerdictKind::kPass) return;
+  try {
+    for (Cache cache : kCaches) perf_of(record, cache) = measure(*problem, cache, ceilings);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    record.no_perf = error.what();  // no memory to flush the caches with
+  }
+}
+
+bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>& ceilings) {
+  const auto crash = [&](VerdictKind kind, std::string reason) {
+    record.verdict = {.kind = kind, .reason = std::move(reason), .outputs = {}};
+    record.perf = record.perf_warm = std::nullopt;
+  };
+  std::optional<Verdict> verdict = isolation_->judge(record.which, {}, true);
+  if (!verdict) return false;
+  record.verdict = *std::move(verdict);
+  for (Cache cache : kCaches) {
+    if (record.verdict.kind != VerdictKind::kPass) break;
+    Worker::Answer answer =
+        isolation_->ask(record.which, {.fields = {{"time", name_of(cache)}}, .tensors = {}});
+    if (!answer.message && !answer.death) return false;
+    if (answer.death) {
+      crash(answer.death->kind, std::move(answer.death->reason));
+    } else if (std::vector<double> samples = samples_in(*answer.message); samples.empty()) {
+      crash(VerdictKind::kCrashed, reason_in(*answer.message));
+    } else {
+      perf_of(record, cache) =
+          assay::perf_of(std::move(samples), subject_, record.which, device_.info(), cache, ceilings);
+    }
+  }
+  return true;
+}
+
+bool is_worker(int argc, const char* const* argv) {
+  return argc == kArguments && argv[1] == kWorker;
+}
+
+int run_worker(const Registry& registry, const char* const* argv) {
+  const auto channel = become_worker(std::atoi(argv[kParentArgument]));
+  std::unique_ptr<Device> device;
+  std::optional<Subject> subject;
+  try {
+    subject = registry.subject(argv[kOpArgument], argv[kPathArgument]);
+    device = open_device_for(*subject->path, argv[kDeviceArgument]);
+  } catch (const Error& error) {
+    channel->send({.fields = {{"error", error.what()}}, .tensors = {}});
+    return kExitDeviceAbsent;
+  }
+  channel->send({.fields = {{"ready", true}}, .tensors = {}});
+  std::optional<Problem> kept;
+  for (;;) {
+    try {
+      const std::optional<Message> request = channel->receive();
+      channel->send(answer(*subject, *device, *request, *channel, kept));
+    } catch (const Disconnected&) {
+      end_disconnected();
+    }
+  }
+}
+
+}  // namespace assay

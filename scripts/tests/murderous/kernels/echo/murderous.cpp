@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <xmmintrin.h>
+
+#include <cfenv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <locale>
+#include <new>
+#include <stdexcept>
+#include <thread>
+
+#include "kernels/echo/echo.h"
+
+namespace assay::echo {
+namespace {
+
+// Where the compiler does not see what a pointer points to.
+template <class T>
+T* hidden(T* pointer) {
+  asm volatile("" : "+r"(pointer));
+  return pointer;
+}
+
+void hang() {
+  for (;;) pause();
+}
+
+[[gnu::noinline]] int overflow_stack(int depth) {
+  volatile char frame[4096];
+  frame[depth % 4096] = 1;
+  return overflow_stack(depth + 1) + frame[0];
+}
+
+void damage_heap() {
+  char* block = hidden(static_cast<char*>(std::malloc(24)));
+  std::memset(block, 0xFF, 256);
+  for (int i = 0; i < 100; ++i) std::free(hidden(std::malloc(static_cast<size_t>(i) * 100)));
+  std::free(block);
+  std::abort();  // if the library has not noticed
+}
+
+void free_twice() {
+  char* block = hidden(static_cast<char*>(std::malloc(24)));
+  std::free(block);
+  std::free(hidden(block));
+}
+
+// Four TiB that the system need not reserve, so it promises them wherever no limit is set.
+void take_all_memory() {
+  constexpr size_t kBytes = size_t{1} << 42;
+  void* memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  std::memset(memory, 1, kBytes);
+}
+
+void block_all_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+}
+
+struct Comma : std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+};
+
+void die_in_ninth_call() {
+  static int calls = 0;
+  if (++calls == 9) std::abort();
+}
+
+void write_to_channel() {
+  for (int descriptor = 3; descriptor < 10; ++descriptor) {
+    if (write(descriptor, "\4\0\0\0oops", 8) == 8) return;
+  }
+}
+
+Path path(std::string_view name, void (*action)(const Call&)) {
+  Path made = f32_path(
+      name, DeviceKind::kCpu,
+      [action](const Call& call) {
+        copy(call);
+        action(call);
+      },
+      name);
+  made.dtypes = {DType::kF32};
+  return made;
+}
+
+}  // namespace
+
+std::vector<Path> murderous_paths() {
+  return {
+      path("exit", [](const Call&) { std::exit(0); }),
+      path("_exit", [](const Call&) { _exit(0); }),
+      path("quick_exit", [](const Call&) { std::quick_exit(0); }),
+      path("abort", [](const Call&) { std::abort(); }),
+      path("segv", [](const Call&) { *hidden(static_cast<volatile int*>(nullptr)) = 1; }),
+      path("divides_by_zero", [](const Call&) { raise(SIGFPE); }),
+      path("wild_write", [](const Call& call) { static_cast<char*>(call.outputs[0].data)[-100] = 1; }),
+      path("double_free", [](const Call&) { free_twice(); }),
+      path("heap_damage", [](const Call&) { damage_heap(); }),
+      path("stack_overflow", [](const Call&) { overflow_stack(0); }),
+      path("throws_int", [](const Call&) { throw 7; }),
+      path("throws_in_a_thread", [](const Call&) { std::thread([] { throw 7; }).join(); }),
+      path("hang", [](const Call&) { hang(); }),
+      path("hang_deaf",
+           [](const Call&) {
+             block_all_signals();
+             hang();
+           }),
+      path("stops", [](const Call&) { raise(SIGSTOP); }),
+      path("all_memory", [](const Call&) { take_all_memory(); }),
+      path("closes_files",
+           [](const Call&) {
+             for (int descriptor = 0; descriptor < 1024; ++descriptor) close(descriptor);
+           }),
+      path("says_nonsense", [](const Call&) { write_to_channel(); }),
+      path("changes_folder",
+           [](const Call&) {
+             if (chdir("/") != 0) std::abort();
+           }),
+      path("rounds_up", [](const Call&) { std::fesetround(FE_UPWARD); }),
+      path("flushes_to_zero", [](const Call&) { _mm_setcsr(_mm_getcsr() | 0x8000); }),
+      path("takes_zero_for_denormal", [](const Call&) { _mm_setcsr(_mm_getcsr() | 0x0040); }),
+      path("changes_locale", [](const Call&) { std::locale::global(std::locale(std::locale(), new Comma)); }),
+      path("outliving_thread",
+           [](const Call& call) {
+             std::thread([out = call.outputs[0]] {
+               std::this_thread::sleep_for(std::chrono::milliseconds(2));
+               if (out.size() > 0) out.as<float>()[0] = 1;
+               hang();
+             }).detach();
+           }),
+      path("interrupts_its_group", [](const Call&) { kill(0, SIGINT); }),
+      path("kills_itself", [](const Call&) { raise(SIGKILL); }),
+      path("prints",
+           [](const Call&) {
+             std::printf("{\"this\": \"is no record\"}\n");
+             std::fflush(stdout);
+           }),
+      path("dies_in_ninth_call", [](const Call&) { die_in_ninth_call(); }),
+  };
+}
+
+}  // namespace assay::echo

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing that a path does costs more than one verdict: `test_workers.py BUILD` builds scripts/tests/murderous on that build."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+from installed import TESTS, InstalledTest
+
+# What each path costs: the verdict on each of its cases, and what the reason says. `skipped` stands for a case without elements.
+FATES = {
+    "healthy": ("pass", ""),
+    "exit": ("crashed", "ended its process with exit status 0 in the first run"),
+    "_exit": ("crashed", "ended its process with exit status 0 in the first run"),
+    "quick_exit": ("crashed", "ended its process with exit status 0 in the first run"),
+    "abort": ("crashed", "died of SIGABRT in the first run"),
+    "segv": ("crashed", "died of SIGSEGV in the first run"),
+    "divides_by_zero": ("crashed", "died of SIGFPE in the first run"),
+    "wild_write": ("fail", "memory around out was written: 100 bytes before the first element"),
+    "double_free": ("crashed", "died of SIGABRT in the first run"),
+    "heap_damage": ("crashed", "died of SIG"),
+    "stack_overflow": ("crashed", "died of SIGSEGV in the first run"),
+    "throws_int": ("crashed", "threw an object of the type int"),
+    "throws_in_a_thread": ("crashed", "died of SIGABRT in the first run"),
+    "hang": ("timeout", "did not return within 0.3 s, in the first run"),
+    "hang_deaf": ("timeout", "did not return within 0.3 s, in the first run"),
+    "stops": ("timeout", "did not return within 0.3 s, in the first run"),
+    "all_memory": ("crashed", "threw: std::bad_alloc"),
+    "closes_files": ("crashed", "closed its process's connection to this program"),
+    "says_nonsense": ("crashed", "damaged its process, whose answer makes no sense"),
+    "changes_folder": ("pass", ""),  # harms nobody
+    "rounds_up": ("fail", "changed the rounding mode"),
+    "flushes_to_zero": ("fail", "changed what becomes of subnormal results (FTZ)"),
+    "takes_zero_for_denormal": ("fail", "changed what becomes of subnormal inputs (DAZ)"),
+    "changes_locale": ("pass", ""),
+    "outliving_thread": (None, ""),  # may do harm, to its own cases
+    "interrupts_its_group": ("crashed", "died of SIGINT in the first run"),
+    "kills_itself": ("crashed", "died of SIGKILL"),
+    "prints": ("pass", ""),
+    "dies_in_ninth_call": (None, ""),
+    "healthy_too": ("pass", ""),
+}
+CASES = 2
+SHORT = ["--timeout", "300ms", "--device", "cpu"]
+
+
+class Workers(InstalledTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.build(TESTS / "murderous", cls.work / "build")
+        cls.program = cls.work / "build" / "murderous"
+
+    def assay(self, *args, **kwargs):
+        return subprocess.run([self.program, *args], text=True, capture_output=True, timeout=300, cwd=self.work, **kwargs)
+
+    def start(self, *args):
+        return subprocess.Popen([self.program, *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.work)
+
+    def processes(self):
+        """The processes of the program, by id: that of the process that started each."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.path.samefile(folder / "exe", self.program):
+                    found[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                pass  # ended, or of another user
+        return found
+
+    def worker_of(self, program):
+        return self.wait_for(lambda: [pid for pid, parent in self.processes().items() if parent == program.pid])[0]
+
+    def wait_for(self, condition, seconds=20):
+        end = time.time() + seconds
+        while time.time() < end:
+            if found := condition():
+                return found
+            time.sleep(0.02)
+        self.fail("nothing came of it")
+
+    def test_each_path_costs_its_own_verdicts(self):
+        out = self.work / "out"
+        result = self.assay("verify", "--cases", str(CASES), "--json", "--out", out, *SHORT)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        record = json.loads(result.stdout)  # what a path prints is not there
+        self.assertTrue(record["complete"])
+        self.assertEqual(record["cases"], json.loads((out / "run.json").read_text())["cases"])
+        for name in ("report.html", "report.md", "junit.xml"):
+            self.assertTrue((out / name).exists(), name)
+        self.assertEqual([path for path in dict.fromkeys(case["path"] for case in record["cases"])], list(FATES))
+        for path, (verdict, reason) in FATES.items():
+            cases = [case for case in record["cases"] if case["path"] == path]
+            with self.subTest(path):
+                self.assertEqual(len(cases), 1 if verdict == "timeout" else CASES)
+                if verdict == "pass":
+                    self.assertEqual([case["verdict"] for case in cases], ["skipped", "pass"])
+                elif verdict:
+                    self.assertEqual({case["verdict"] for case in cases}, {verdict})
+                for case in cases if verdict and verdict != "pass" else []:
+                    self.assertIn(reason, case["reason"])
+                    self.assertEqual("fails alone in a fresh process" in case["reason"], verdict != "fail")
+                    self.assertTrue(case["id"].startswith(f"echo/{path}/f32/n={cases.index(case)}/data=normal/state=first_call"), case["id"])
+        self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
+
+    def test_what_needs_history_is_said_and_not_shrunk(self):
+        record = json.loads(self.assay("verify", "echo/dies_in_ninth_call", "--cases", "9", "--json", "--device", "cpu").stdout)
+        crashed = [case for case in record["cases"] if case["verdict"] == "crashed"]
+        self.assertGreater(len(crashed), 0)
+        self.assertTrue(all(case["reason"].endswith("; it needs what ran before") for case in crashed), crashed)
+        self.assertTrue(all("shrunk_from" not in case for case in crashed))
+
+    def test_a_case_is_replayed_and_timed_in_workers(self):
+        case = "echo/exit/f32/n=5"
+        result = self.assay("replay", case)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("crashed: the path ended its process with exit status 0", result.stdout)
+        bench = self.assay("bench", "echo/healthy", "echo/exit", "--json", "--device", "cpu")
+        self.assertEqual(bench.returncode, 1, bench.stderr)
+        healthy, murderous = json.loads(bench.stdout)["cases"]
+        self.assertGreater(len(healthy["perf"]["samples_ns"]), 10)
+        self.assertEqual(healthy["perf_warm"]["cache"], "warm")
+        self.assertEqual((murderous["verdict"], murderous["perf"]), ("crashed", None))
+
+    def test_a_path_that_dies_while_it_is_timed_has_no_time(self):
+        bench = self.assay("bench", "echo/dies_in_ninth_call", "--json", "--device", "cpu")
+        (case,) = json.loads(bench.stdout)["cases"]
+        self.assertEqual((case["verdict"], case["perf"], case["perf_warm"]), ("crashed", None, None))
+        self.assertIn("died of SIGABRT in the timing with cold caches", case["reason"])
+
+    def test_one_process_is_enough_where_it_is_asked_for(self):
+        self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 0)  # what workers are for
+        twin = self.assay("verify", "echo/healthy", "--cases", "3", env={**os.environ, "ASSAY_NO_ISOLATE": "1"})
+        self.assertEqual(twin.returncode, 0, twin.stderr)
+        result = self.assay("verify", "echo/rounds_up", "echo/healthy_too", "--cases", "2", "--no-isolate", "--json")
+        self.assertEqual({(case["path"], case["verdict"]) for case in json.loads(result.stdout)["cases"]},
+                         {("rounds_up", "fail"), ("healthy_too", "skipped"), ("healthy_too", "pass")})
+        self.assertEqual(self.assay("verify", "--no-isolate", "--timeout", "1s").returncode, 2)
+
+    def test_an_interrupt_does_not_wait_for_a_path_that_hangs(self):
+        program = self.start("verify", "echo/healthy", "echo/hang_deaf", "--cases", "2", "--device", "cpu", "--json", "--out", self.work / "cut")
+        self.worker_of(program)
+        self.wait_for(lambda: "verifying echo/hang_deaf" in program.stderr.readline())
+        time.sleep(0.3)
+        program.send_signal(signal.SIGINT)
+        start = time.time()
+        output, errors = program.communicate(timeout=20)
+        self.assertLess(time.time() - start, 2)
+        self.assertEqual(program.returncode, 130, errors)
+        self.assertFalse(json.loads(output)["complete"])
+        self.wait_for(lambda: not self.processes())
+
+    def test_nothing_is_left_of_a_killed_program(self):
+        def leftovers():
+            return {path for folder in ("/tmp", "/dev/shm") for path in Path(folder).glob("assay*")}
+
+        before = leftovers()
+        for path in ("echo/hang_deaf", "echo/healthy"):
+            program = self.start("verify", path, "--budget", "1h", "--device", "cpu")
+            worker = self.worker_of(program)
+            self.assertEqual(os.getpgid(worker), worker)
+            program.kill()
+            program.communicate()
+            self.wait_for(lambda: not self.processes())
+        self.assertLessEqual(leftovers(), before)
+
+    def test_a_killed_worker_costs_one_case(self):
+        program = self.start("verify", "echo/healthy", "--budget", "2s", "--device", "cpu", "--json")
+        time.sleep(0.5)
+        os.kill(self.worker_of(program), signal.SIGKILL)
+        output, errors = program.communicate(timeout=60)
+        cases = json.loads(output)["cases"]
+        (crashed,) = [case for case in cases if case["verdict"] not in ("pass", "skipped")]
+        self.assertIn("died of SIGKILL", crashed["reason"])
+        self.assertIn("; it needs what ran before", crashed["reason"])
+        self.assertGreater(len(cases) - cases.index(crashed), 10)
+
+    def test_a_spoiled_gpu_costs_the_verdicts_of_its_path(self):
+        result = self.assay("verify", "echo/cuda*", "--cases", "6", "--device", "cuda", "--json")
+        if result.returncode in (5, 77):
+            self.skipTest("no GPU, or no CUDA in this build")
+        verdicts = {}
+        for case in json.loads(result.stdout)["cases"]:
+            verdicts.setdefault(case["path"], []).append((case["verdict"], case["reason"]))
+        for path in "cuda", "cuda.again":
+            self.assertLessEqual({verdict for verdict, _ in verdicts[path]}, {"pass", "skipped"}, verdicts[path])
+            self.assertIn("pass", {verdict for verdict, _ in verdicts[path]})
+            self.assertTrue(all(reason.startswith("empty") for verdict, reason in verdicts[path] if verdict == "skipped"), verdicts[path])
+        for path in "cuda.faults", "cuda.faults_elsewhere":
+            self.assertEqual({verdict for verdict, _ in verdicts[path]}, {"crashed"}, verdicts[path])
+            self.assertTrue(all("cuda" in reason for _, reason in verdicts[path]), verdicts[path])
+
+    def test_nobody_else_starts_a_worker(self):
+        started = subprocess.run(["sh", "-c", '"$0" --worker echo healthy cpu $$; exit $?', self.program], text=True, capture_output=True)
+        self.assertEqual(started.returncode, 2)
+        self.assertEqual(started.stderr, "assay: only the program itself starts a worker\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
