@@ -133,17 +133,22 @@ Worker& Isolation::worker() {
 
 // Does something of this process while the worker is busy. A worker in which something went wrong
 // is ended.
-std::optional<Runs> Isolation::run(const Message& request, const Problem& problem,
+std::optional<Runs> Isolation::run(const Message& request, const Case& which,
                                    const std::function<void()>& meanwhile) {
   worker().send(request);
-  meanwhile();
-  Worker::Answer answer = worker_->receive(timeout(problem.which()));
+  try {
+    meanwhile();
+  } catch (...) {
+    worker_.reset();  // its answer would be taken for that to the next request
+    throw;
+  }
+  Worker::Answer answer = worker_->receive(timeout(which));
   std::optional<Runs> runs;
   if (answer.death) runs = decided(answer.death->kind, std::move(answer.death->reason));
   if (answer.message) {
     try {
       runs = from_message(*std::move(answer.message));
-      if (!is_sound(*runs, problem.op(), problem.which())) throw Nonsense("tensors of other sizes");
+      if (!is_sound(*runs, *subject_.op, which)) throw Nonsense("tensors of other sizes");
     } catch (const std::exception&) {
       runs = decided(VerdictKind::kCrashed, std::string(kNonsense));
     }
@@ -154,35 +159,41 @@ std::optional<Runs> Isolation::run(const Message& request, const Problem& proble
 
 std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& options, bool keep) {
   if (auto refused = precheck(subject_, which)) return refused;
-  std::optional<Problem> problem;
-  try {
-    problem.emplace(*subject_.op, *subject_.path, which, *cpu_);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    return Verdict{.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
-  }
   Message request{.fields = {{"case", which.to_string()}, {"keep", keep}}, .tensors = {}};
-  if (options.inputs != nullptr) {
-    request.tensors = *options.inputs;
-    problem->set_inputs(*options.inputs);
-  }
+  if (options.inputs != nullptr) request.tensors = *options.inputs;
+  std::optional<Problem> problem;
+  std::string no_memory;
+  const auto prepare = [&] {
+    try {
+      problem.emplace(*subject_.op, *subject_.path, which, *cpu_);
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kDevice) throw;
+      no_memory = error.what();
+      return;
+    }
+    problem->only_hold_inputs();
+    if (options.inputs != nullptr) {
+      problem->set_inputs(*options.inputs);
+    } else {
+      problem->draw_inputs(which.seed);
+    }
+  };
   const bool is_alone = worker().answers() == 0;
-  std::optional<Runs> runs = run(request, *problem, [&] {
-    if (options.inputs == nullptr) problem->draw_inputs(which.seed);
-  });
+  std::optional<Runs> runs = run(request, which, prepare);
   std::optional<Runs> alone;
   if (!is_alone && runs && (has_died(*runs) || is(*runs, VerdictKind::kSkipped))) {
     worker_.reset();
-    alone = run(request, *problem, [] {});
+    alone = run(request, which, [] {});
     if (!alone) return std::nullopt;
     if (!has_died(*runs)) runs = alone;  // the path had kept the memory, or spoiled the device
   }
   if (!runs) return std::nullopt;
-  const bool fails_alone = is_alone || (alone && has_died(*alone));
+  if (!problem) return Verdict{.kind = VerdictKind::kSkipped, .reason = std::move(no_memory), .outputs = {}};
   Verdict verdict = judge_runs(subject_, *problem, *std::move(runs), options.shares);
   if (verdict.kind != VerdictKind::kCrashed && verdict.kind != VerdictKind::kTimeout) return verdict;
-  verdict.fails_alone = fails_alone;
-  verdict.reason += fails_alone ? "; it fails alone in a fresh process" : "; it needs what ran before";
+  verdict.fails_alone = is_alone || (alone && has_died(*alone));
+  verdict.reason +=
+      *verdict.fails_alone ? "; it fails alone in a fresh process" : "; it needs what ran before";
   return verdict;
 }
 

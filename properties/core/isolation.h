@@ -43,8 +43,7 @@ class Isolation {
   Seconds timeout(const Case& which) const {
     return options_.timeout.value_or(usual_timeout(*subject_.op, which));
   }
-  std::optional<Runs> run(const Message& request, const Problem& problem,
-                          const std::function<void()>& meanwhile);
+  std::optional<Runs> run(const Message& request, const Case& which, const std::function<void()>& meanwhile);
 
   Subject subject_;
   IsolationOptions options_;

@@ -74,6 +74,11 @@ void Problem::upload_input(size_t number) {
   versions_[number] = version;
 }
 
+void Problem::only_hold_inputs() {
+  only_holds_inputs_ = true;
+  versions_.clear();
+}
+
 void Problem::draw_inputs(uint64_t seed, size_t first) {
   for (size_t i = first; i < inputs_.size(); ++i) draw_input(seed, i);
 }
@@ -86,14 +91,14 @@ void Problem::draw_input(uint64_t seed, size_t number) {
   GuardedTensor& tensor = inputs_[number];
   const Drawing drawing(case_.data, seed, static_cast<int>(number), static_cast<int>(inputs_.size()),
                         tensor.host_view().dtype, common_format(dtypes), tensor.elements(), op_->degree);
-  tensor.poison(Poison::kNan);
+  if (!only_holds_inputs_) tensor.poison(Poison::kNan);
   tensor.fill([&](int64_t element) { return drawing(element); });
   upload_input(number);
 }
 
 void Problem::set_inputs(const TensorBytes& inputs) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    inputs_[i].poison(Poison::kNan);
+    if (!only_holds_inputs_) inputs_[i].poison(Poison::kNan);
     inputs_[i].scatter(inputs[i]);
     if (inputs_[i].gather() != inputs[i]) {
       throw usage_error("layout=broadcast needs a tensor {} that repeats along its outermost dimension",

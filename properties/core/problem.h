@@ -43,6 +43,9 @@ class Problem {
   Problem(const Op& op, const Path& path, const Case& which, Device& device,
           std::shared_ptr<Context> context = nullptr);
 
+  // No path will run on these tensors: their inputs need neither poison around them nor versions.
+  void only_hold_inputs();
+
   // Set the values of inputs, and their versions with them. An input that gets earlier values again
   // gets their version again. Draws all inputs from number `first` on; the others stay.
   void draw_inputs(uint64_t seed, size_t first = 0);
@@ -105,6 +108,7 @@ class Problem {
   std::vector<uint64_t> versions_;
   std::map<std::pair<size_t, uint64_t>, uint64_t> known_versions_;  // by input and hash of contents
   std::vector<GuardedTensor> outputs_;
+  bool only_holds_inputs_ = false;
   std::shared_ptr<Context> context_of_graph_;
   std::function<void()> replay_;
   std::function<void(std::string_view)> observer_;

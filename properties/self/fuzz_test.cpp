@@ -258,7 +258,7 @@ TEST(Fuzz, ShrinksACrashOnlyWhereItSpoilsNothing) {
         fuzz_with([](const Case& which) { return fails_from_d5(which, VerdictKind::kCrashed); }, options);
     EXPECT_EQ(all.back().shrunk_from.has_value(), shrinks);
     if (!shrinks) continue;
-    EXPECT_EQ(all.back().which.dims, (Dims{{"b", 0}, {"t", 0}, {"d", 5}, {"w", 1}}));
+    EXPECT_EQ(all.back().which.dims, (Dims{{"b", 1}, {"t", 1}, {"d", 5}, {"w", 1}}));
   }
 }
 

@@ -76,7 +76,7 @@ constexpr std::string_view kUnwritable = "cannot write to standard output";
 
 int run_program(int argc, const char* const* argv, const Registry& registry,
                 const std::vector<Sweep>& sweeps) {
-  // A library that was built for fast arithmetic may have flushed subnormal numbers since the start.
+  // A library that was built for fast arithmetic may flush subnormal numbers since the start.
   const FloatEnvironment environment;
   try {
     if (is_worker(argc, argv)) return run_worker(registry, argv);
