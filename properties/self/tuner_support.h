@@ -21,7 +21,8 @@ inline const Tunable& speeds() {
   return tunable;
 }
 
-// [ms] What the launches of this thread took, as they say themselves: a busy machine changes nothing.
+// [ms] What the launches of this thread took, as they say themselves. A busy machine changes
+// nothing.
 inline thread_local int64_t simulated_time = 0;
 
 // A launch that takes `wait` milliseconds and adds `source` to each of its buffers, by role.

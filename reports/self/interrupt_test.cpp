@@ -40,7 +40,8 @@ class Interrupt : public testing::Test {
     unsetenv("INTERRUPT_TEST_OUT");
   }
 
-  // Runs a command on a path of dynamic_conv that is wrong in f32. Its call number `last` does `act`.
+  // Runs a command on a path of dynamic_conv that is wrong in f32. Its call number `last` does
+  // `act`.
   static int run(const std::vector<const char*>& arguments, int last, const std::function<void()>& act) {
     Op op = registry().op("dynamic_conv");
     Path path = op.path("cpu");

@@ -11,7 +11,6 @@ import time
 import unittest
 
 import jsonschema
-import referencing
 
 from program import ASSAY, CASE, ProgramTest, assay
 
@@ -23,8 +22,8 @@ VERIFY = ("verify", "dynamic_conv/cpu", "mhc_post/cpu", "--cases", "60", "--seed
 
 def journal_validator():
     run, journal = (json.loads((SCHEMAS / name).read_text()) for name in ("assay.run-1.schema.json", "assay.journal-1.schema.json"))
-    registry = referencing.Registry().with_resources([(run["$id"], referencing.Resource.from_contents(run))])
-    return jsonschema.Draft202012Validator(journal, registry=registry)
+    resolver = jsonschema.RefResolver.from_schema(journal, store={run["$id"]: run})
+    return jsonschema.Draft202012Validator(journal, resolver=resolver)
 
 
 class JournalTest(ProgramTest):

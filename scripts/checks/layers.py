@@ -28,9 +28,10 @@ def allowed_folders(path):
             return ["kernels/core", "oracles/core/self", *contract]
         own = [] if part == "core" else [f"oracles/{part}", *contract]
         return ["kernels/core", "oracles/core", *own]
+    marks = ["properties/self/marks.h"] if "self" in path.parts else []
     return {
         "properties": ["kernels", "oracles", "properties"],
-        "bench": ["kernels", "oracles", "properties/core", "bench"],
+        "bench": ["kernels", "oracles", "properties/core", "bench", *marks],
         "reports": list(LAYERS),
     }[layer]
 

@@ -16,8 +16,8 @@ __global__ void fault_kernel(int* nowhere) {
 }
 
 void copy_on_gpu(const Call& call) {
-  const ConstTensorView& x = call.inputs[0];
-  const TensorView& out = call.outputs[0];
+  const ConstTensorView& x = call.inputs[kX];
+  const TensorView& out = call.outputs[kOut];
   const int64_t n = out.shape[0];
   if (n == 0) return;
   constexpr int kThreads = 128;

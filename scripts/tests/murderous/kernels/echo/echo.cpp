@@ -9,8 +9,8 @@
 namespace assay::echo {
 
 void copy(const Call& call) {
-  const ConstTensorView& x = call.inputs[0];
-  const TensorView& out = call.outputs[0];
+  const ConstTensorView& x = call.inputs[kX];
+  const TensorView& out = call.outputs[kOut];
   for (int64_t i = 0; i < out.shape[0]; ++i)
     out.as<float>()[i * out.strides[0]] = x.as<float>()[i * x.strides[0]];
 }
@@ -19,10 +19,10 @@ const std::vector<Op>& ops() {
   static const std::vector<Op> all = [] {
     Op op{.name = "echo",
           .formula = "out[i] = x[i]",
-          .dims = {{"n", 0, int64_t{1} << 40, {8}, "elements"}},
-          .inputs = {{"x", "n", {}, "what is copied"}},
-          .outputs = {{"out", "n", {}, "the copy"}},
-          .cost = [](const Dims& dims, DType) { return Cost{.bytes = 8 * dims["n"], .flops = 0}; },
+          .dims = {{kN, 0, int64_t{1} << 40, {8}, "elements"}},
+          .inputs = {{kX, "n", {}, "what is copied"}},
+          .outputs = {{kOut, "n", {}, "the copy"}},
+          .cost = [](const Dims& dims, DType) { return Cost{.bytes = 8 * dims[kN], .flops = 0}; },
           .paths = murderous_paths()};
     Path healthy = f32_path("healthy", DeviceKind::kCpu, copy, "copies");
     healthy.dtypes = {DType::kF32};

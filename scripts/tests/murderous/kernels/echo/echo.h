@@ -14,6 +14,10 @@
 
 namespace assay::echo {
 
+inline constexpr Dim kN{0, "n"};
+inline constexpr Input kX{0, "x"};
+inline constexpr Output kOut{0, "out"};
+
 void copy(const Call& call);
 
 // Paths that copy and then do something else as well. Each is named by what it does.

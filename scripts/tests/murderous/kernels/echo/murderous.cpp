@@ -105,7 +105,7 @@ std::vector<Path> murderous_paths() {
       path("abort", [](const Call&) { std::abort(); }),
       path("segv", [](const Call&) { *hidden(static_cast<volatile int*>(nullptr)) = 1; }),
       path("divides_by_zero", [](const Call&) { raise(SIGFPE); }),
-      path("wild_write", [](const Call& call) { static_cast<char*>(call.outputs[0].data)[-100] = 1; }),
+      path("wild_write", [](const Call& call) { static_cast<char*>(call.outputs[kOut].data)[-100] = 1; }),
       path("double_free", [](const Call&) { free_twice(); }),
       path("heap_damage", [](const Call&) { damage_heap(); }),
       path("stack_overflow", [](const Call&) { overflow_stack(0); }),
@@ -134,7 +134,7 @@ std::vector<Path> murderous_paths() {
       path("changes_locale", [](const Call&) { std::locale::global(std::locale(std::locale(), new Comma)); }),
       path("outliving_thread",
            [](const Call& call) {
-             std::thread([out = call.outputs[0]] {
+             std::thread([out = call.outputs[kOut]] {
                std::this_thread::sleep_for(std::chrono::milliseconds(2));
                if (out.size() > 0) out.as<float>()[0] = 1;
                hang();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/echo/echo.h"
 
+#include "kernels/echo/echo.h"
 #include "oracles/core/bound.h"
 #include "oracles/core/read.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 Answer solve(const Question& question, int) {
   return [&question](std::span<const int64_t> elements, std::span<Expected> expected) {
-    const Reader x(question.inputs[0]);
+    const Reader x(question.inputs[kX]);
     for (size_t i = 0; i < elements.size(); ++i) {
       SumOfProducts sum;
       sum.add(1, x({elements[i]}));
