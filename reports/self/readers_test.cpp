@@ -151,7 +151,7 @@ struct Reader {
 std::vector<Reader> readers() {
   return {{"case", read_case_line},
           {"choices", read_choices, {saved_choices()}},
-          {"record", read_record, {record_text(example_record(0))}},
+          {"record", read_record},
           {"safetensors", read_tensors}};
 }
 
