@@ -311,11 +311,11 @@ INSTANTIATE_TEST_SUITE_P(Readers, EachReader, testing::Values("case", "choices",
                          [](const auto& info) { return info.param; });
 
 TEST_P(EachReader, RefusesMutatedFilesWithALine) {
-  expect_lines(reader(), 125);
+  expect_lines(reader(), 500);
 }
 
 TEST_P(EachReader, RefusesManyMutatedFilesWithALine) {
-  NIGHTLY("125 files always are");
+  NIGHTLY("500 files always are");
   expect_lines(reader(), 100'000);
 }
 
