@@ -286,6 +286,8 @@ TEST(Safetensors, RefusesBadEntries) {
                  "8 bytes of data, but F32 of shape (3) take 12");
   expect_refusal(with(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]})"),
                  "more than 2^62 elements");
+  expect_refusal(with(R"({"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]})"),
+                 "the shape (4611686018427387904) has more than 2^62 bytes");
   expect_refusal(file_with(R"({"__metadata__":{"a":1}})", 0), "expected an object of strings");
   expect_refusal(file_with(R"({"__metadata__":null})", 0), "expected an object of strings");
 }

@@ -47,7 +47,10 @@ std::string_view stored_name(std::optional<DType> dtype) {
 }
 
 int64_t stored_bytes(std::optional<DType> dtype, const Extents& shape) {
-  return element_count(shape) * static_cast<int64_t>(dtype ? size_of(*dtype) : 1);
+  const int64_t count = element_count(shape), size = dtype ? static_cast<int64_t>(size_of(*dtype)) : 1;
+  if (count > (int64_t{1} << 62) / size)
+    throw usage_error("the shape {} has more than 2^62 bytes", shape.to_string());
+  return count * size;
 }
 
 // Throws if a boolean element is neither 0 nor 1.
