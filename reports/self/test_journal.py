@@ -210,7 +210,8 @@ class TwoRuns(JournalTest):
 
 class FullDisk(JournalTest):
     def test_what_was_judged_before_the_disk_was_full_is_kept(self):
-        command = f"ulimit -f 40; exec '{ASSAY}' {' '.join(VERIFY)} -q --out '{self.out}'"
+        # The limit, which stands for a full disk, is also one of the memory that workers share.
+        command = f"ulimit -f 40; exec '{ASSAY}' {' '.join(VERIFY)} -q --no-isolate --out '{self.out}'"
         result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn(f"cannot write {self.journal}: File too large\n", result.stderr)
@@ -233,7 +234,7 @@ class Signals(JournalTest):
                 self.assertLess(time.monotonic() - start, 1.5)
                 self.assertEqual(process.returncode, 130, errors)
                 self.assertEqual(self.names(), REPORTS | {"run.json", "journal.jsonl"})
-                self.assertIn(f"assay: interrupted after {len(self.record()['cases'])} cases\n", errors)
+                self.assertRegex(errors, rf"assay: interrupted after {len(self.record()['cases'])} cases?(, in \S+)?\n")
                 self.assertFalse(self.record()["complete"])
                 self.journal.unlink()
 

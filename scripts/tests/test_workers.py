@@ -134,7 +134,7 @@ class Workers(InstalledTest):
         self.assertIn("died of SIGABRT in the timing with cold caches", case["reason"])
 
     def test_one_process_is_enough_where_it_is_asked_for(self):
-        self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 0)  # what workers are for
+        self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 1)
         twin = self.assay("verify", "echo/healthy", "--cases", "3", env={**os.environ, "ASSAY_NO_ISOLATE": "1"})
         self.assertEqual(twin.returncode, 0, twin.stderr)
         result = self.assay("verify", "echo/rounds_up", "echo/healthy_too", "--cases", "2", "--no-isolate", "--json")
