@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "kernels/core/op.h"
+#include "oracles/core/arithmetic.h"
 
 namespace assay {
 
@@ -33,6 +35,8 @@ struct Expected {
   // as large. The noise is that before the value is stored; the certificate adds half an ulp. For
   // ops whose sums cancel; 0 where half an ulp is noise enough.
   double noise = 0;
+  // The exact value; `value` is then what the recipe makes of it.
+  std::optional<double> exact = {};
 };
 
 struct Question {
@@ -48,6 +52,14 @@ using Answer = std::function<void(std::span<const int64_t> elements, std::span<E
 // Does the work that all elements of output number `output` share, and returns their answer. The
 // question outlives the answer.
 using Solve = std::function<Answer(const Question& question, int output)>;
+
+// What an output is at each of the elements, in the arithmetic that it was asked for. Elements
+// ascend. Several threads call it at once.
+using Evaluate = std::function<void(std::span<const int64_t> elements, std::span<Ball> values)>;
+
+// The op's formula, or its fault number `fault`, counted from 1. Does the work that all elements of
+// output number `output` share. Question and arithmetic outlive the result.
+using Formula = Evaluate (*)(const Question& question, int output, const Arithmetic& arithmetic, int fault);
 
 // A plausible wrong formula. The judge asks whether the comparison would have rejected it on this
 // case. If its values equal the right ones on this data, it tells nothing.
@@ -67,8 +79,14 @@ struct StageOracle {
 
 struct Oracle {
   std::string_view op;
-  Solve solve;
-  std::vector<Counterfeit> counterfeits;
+  // The formula, over an arithmetic, and the faults that it can have: "the first tap is dropped".
+  Formula formula = nullptr;
+  std::vector<std::string_view> faults = {};
+  // Rounding errors are independent from block to block of an output: the elements that agree in
+  // this many leading indices. For the rms law.
+  int block_axes = 0;
+  Solve solve = {};
+  std::vector<Counterfeit> counterfeits = {};
   // In the order of the op's formula. Empty if the bound is not divided.
   std::vector<StageOracle> stages = {};
   // Elements that differ in their last index only cost little more than one of them, so they are

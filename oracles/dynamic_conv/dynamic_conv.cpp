@@ -2,97 +2,94 @@
 #include "oracles/dynamic_conv/dynamic_conv.h"
 
 #include "kernels/dynamic_conv/dynamic_conv.h"
-#include "oracles/core/bound.h"
 #include "oracles/core/read.h"
 
 namespace assay::dynamic_conv {
 namespace {
 
-// What a counterfeit gets wrong; kNothing for the oracle itself.
-enum class Fault : uint8_t { kNothing, kFirstTapDropped, kOneStepLate, kTapsReversed };
+enum Fault : int { kFirstTapDropped = 1, kOneStepLate, kTapsReversed };
+const std::vector<std::string_view> kFaults{"the first tap is dropped", "inputs are read one step late",
+                                            "the taps are reversed"};
 
-// Which tap of the kernel the formula's tap w reads, and at which time; the counterfeits differ
-// only here.
-bool is_dropped(Fault fault, int64_t w) {
-  return fault == Fault::kFirstTapDropped && w == 0;
-}
-int64_t tap(Fault fault, int64_t w, int64_t taps) {
-  return fault == Fault::kTapsReversed ? taps - 1 - w : w;
-}
-int64_t delay(Fault fault) {
-  return fault == Fault::kOneStepLate ? 1 : 0;
-}
+// What the faults change: which taps count, in which order, and when inputs are read.
+struct Taps {
+  Taps(int fault, int64_t taps)
+      : count(taps),
+        first(fault == kFirstTapDropped ? 1 : 0),
+        delay(fault == kOneStepLate ? 1 : 0),
+        is_reversed(fault == kTapsReversed) {}
+  int64_t at(int64_t w) const { return is_reversed ? count - 1 - w : w; }
 
-Answer forward(Fault fault, const Question& question, int) {
-  return [fault, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
-    const Reader x(question.inputs[kX]);
-    const Reader k(question.inputs[kK]);
-    const int64_t taps = question.dims[kW];
-    const Extents shape = question.inputs[kX].shape;
+  int64_t count, first, delay;
+  bool is_reversed;
+};
+
+Evaluate forward(const Question& question, int, const Arithmetic& a, int fault) {
+  return [&, fault](std::span<const int64_t> elements, std::span<Ball> values) {
+    const Reader x(question.inputs[kX]), k(question.inputs[kK]);
+    const Taps taps(fault, question.dims[kW]);
+    Balls weights, inputs;
     for (size_t i = 0; i < elements.size(); ++i) {
-      const Extents at = index_of(elements[i], shape);
-      SumOfProducts sum;
-      for (int64_t w = 0; w < taps; ++w) {
-        const int64_t source = at[1] + w - taps + 1 - delay(fault);
-        if (source < 0 || is_dropped(fault, w)) continue;
-        sum.add(k({at[0], at[1], at[2], tap(fault, w, taps)}), x({at[0], source, at[2]}));
+      const Extents at = index_of(elements[i], question.inputs[kX].shape);
+      const int64_t b = at[0], t = at[1], d = at[2];
+      weights.clear(), inputs.clear();
+      for (int64_t w = taps.first; w < taps.count; ++w) {
+        const int64_t source = t + w - taps.count + 1 - taps.delay;
+        if (source < 0) continue;
+        weights.push_back({k({b, t, d, taps.at(w)})});
+        inputs.push_back({x({b, source, d})});
       }
-      expected[i] = sum.expected(question.recipe);
+      values[i] = a.round(question.recipe.storage, a.dot(weights.row(), inputs.row(), {}));
     }
   };
 }
 
-Expected input_gradient(Fault fault, const Question& question, const Extents& at) {
-  const Reader dout(question.inputs[grad::kDout]);
-  const Reader k(question.inputs[grad::kK]);
-  const int64_t taps = question.dims[kW];
-  SumOfProducts sum;
-  for (int64_t w = 0; w < taps; ++w) {
-    const int64_t source = at[1] + taps - 1 - w + delay(fault);
-    if (source >= question.dims[kT] || is_dropped(fault, w)) continue;
-    sum.add(dout({at[0], source, at[2]}), k({at[0], source, at[2], tap(fault, w, taps)}));
-  }
-  return sum.expected(question.recipe);
-}
-
-Expected tap_gradient(Fault fault, const Question& question, const Extents& at) {
-  const Reader dout(question.inputs[grad::kDout]);
-  const Reader x(question.inputs[grad::kX]);
-  const int64_t taps = question.dims[kW];
-  const int64_t source = at[1] + tap(fault, at[3], taps) - taps + 1 - delay(fault);
-  SumOfProducts product;
-  if (source >= 0 && !is_dropped(fault, at[3])) {
-    product.add(dout({at[0], at[1], at[2]}), x({at[0], source, at[2]}));
-  }
-  return product.expected(question.recipe);
-}
-
-Answer backward(Fault fault, const Question& question, int output) {
-  const bool is_dx = static_cast<size_t>(output) == grad::kDx;
-  return [fault, is_dx, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
-    const Extents shape = question.inputs[is_dx ? grad::kX : grad::kK].shape;
+Evaluate input_gradient(const Question& question, const Arithmetic& a, int fault) {
+  return [&, fault](std::span<const int64_t> elements, std::span<Ball> values) {
+    const Reader dout(question.inputs[grad::kDout]), k(question.inputs[grad::kK]);
+    const Taps taps(fault, question.dims[kW]);
+    Balls weights, gradients;
     for (size_t i = 0; i < elements.size(); ++i) {
-      const Extents at = index_of(elements[i], shape);
-      expected[i] = is_dx ? input_gradient(fault, question, at) : tap_gradient(fault, question, at);
+      const Extents at = index_of(elements[i], question.inputs[grad::kX].shape);
+      const int64_t b = at[0], t = at[1], d = at[2];
+      weights.clear(), gradients.clear();
+      for (int64_t w = taps.first; w < taps.count; ++w) {
+        const int64_t source = t + taps.count - 1 - w + taps.delay;
+        if (source >= question.dims[kT]) continue;
+        weights.push_back({k({b, source, d, taps.at(w)})});
+        gradients.push_back({dout({b, source, d})});
+      }
+      values[i] = a.round(question.recipe.storage, a.dot(weights.row(), gradients.row(), {}));
     }
   };
 }
 
-Oracle make_oracle(std::string_view op, Answer (*answer)(Fault, const Question&, int output)) {
-  const auto solve = [answer](Fault fault) -> Solve {
-    return [answer, fault](const Question& question, int output) { return answer(fault, question, output); };
+Evaluate tap_gradient(const Question& question, const Arithmetic& a, int fault) {
+  return [&, fault](std::span<const int64_t> elements, std::span<Ball> values) {
+    const Reader dout(question.inputs[grad::kDout]), x(question.inputs[grad::kX]);
+    const Taps taps(fault, question.dims[kW]);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const Extents at = index_of(elements[i], question.inputs[grad::kK].shape);
+      const int64_t b = at[0], t = at[1], d = at[2], w = at[3];
+      const int64_t source = t + taps.at(w) - taps.count + 1 - taps.delay;
+      const bool is_outside = source < 0 || w < taps.first;
+      values[i] = is_outside ? Ball{}
+                             : a.round(question.recipe.storage,
+                                       a.multiply({dout({b, t, d})}, {x({b, source, d})}));
+    }
   };
-  return {.op = op,
-          .solve = solve(Fault::kNothing),
-          .counterfeits = {{"the first tap is dropped", solve(Fault::kFirstTapDropped)},
-                           {"inputs are read one step late", solve(Fault::kOneStepLate)},
-                           {"the taps are reversed", solve(Fault::kTapsReversed)}}};
+}
+
+Evaluate backward(const Question& question, int output, const Arithmetic& a, int fault) {
+  const bool is_dx = static_cast<size_t>(output) == grad::kDx;
+  return is_dx ? input_gradient(question, a, fault) : tap_gradient(question, a, fault);
 }
 
 }  // namespace
 
 std::vector<Oracle> oracles() {
-  return {make_oracle("dynamic_conv", forward), make_oracle("dynamic_conv_grad", backward)};
+  return {{.op = "dynamic_conv", .formula = forward, .faults = kFaults, .block_axes = 3},
+          {.op = "dynamic_conv_grad", .formula = backward, .faults = kFaults, .block_axes = 3}};
 }
 
 }  // namespace assay::dynamic_conv

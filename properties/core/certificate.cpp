@@ -117,6 +117,18 @@ std::optional<std::string> accepted_fault(const Compared& compared) {
   if (is_accepted(compared, without_tail)) return "the last tile left at zero";
   if (!compared.previous.empty() && is_accepted(compared, previous)) return "the previous call's output";
 
+  for (size_t i = 0; i < compared.oracle.faults.size(); ++i) {
+    const Arithmetic exact(Arithmetic::Mode::kExact);
+    const Evaluate formula =
+        compared.oracle.formula(compared.question, compared.output, exact, static_cast<int>(i) + 1);
+    if (!formula) continue;
+    const auto faulty = [&](size_t begin, std::span<double> values) {
+      std::vector<Ball> balls(values.size());
+      formula(compared.elements.subspan(begin, values.size()), balls);
+      std::ranges::transform(balls, values.begin(), [](const Ball& ball) { return ball.mid; });
+    };
+    if (is_accepted(compared, faulty)) return std::string(compared.oracle.faults[i]);
+  }
   for (const Counterfeit& counterfeit : compared.oracle.counterfeits) {
     const Answer answer = counterfeit.solve(compared.question, compared.output);
     if (!answer) continue;

@@ -46,10 +46,38 @@ std::vector<Expected> expected_of(const Solve& solve, const Question& question, 
   return expected;
 }
 
+// The balls of the elements, and their exact values.
+std::vector<Expected> expected_of(const Oracle& oracle, const Question& question, size_t output,
+                                  std::span<const int64_t> elements) {
+  if (oracle.formula == nullptr) return expected_of(oracle.solve, question, output, elements);
+  const auto evaluate = [&](const Arithmetic& arithmetic) {
+    std::vector<Ball> values(elements.size());
+    if (elements.empty()) return values;
+    const Evaluate formula = oracle.formula(question, static_cast<int>(output), arithmetic, 0);
+    for_ranges(elements.size(), [&](size_t, size_t first, size_t count) {
+      formula(elements.subspan(first, count), std::span(values).subspan(first, count));
+    });
+    return values;
+  };
+  const std::vector<Ball> exact = evaluate(Arithmetic(Arithmetic::Mode::kExact));
+  const std::vector<Ball> balls = evaluate(Arithmetic(Arithmetic::Mode::kBall));
+  std::vector<Expected> expected(elements.size());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const bool is_open = balls[i].is_open();
+    expected[i] = {.value = balls[i].mid,
+                   .bound = is_open ? 0 : balls[i].radius,
+                   .variance = 0,
+                   .is_open = is_open,
+                   .noise = balls[i].radius,
+                   .exact = exact[i].mid};
+  }
+  return expected;
+}
+
 Answered compare(const Oracle& oracle, const Question& question, size_t output, std::vector<int64_t> elements,
                  DType dtype, std::span<const std::byte> got) {
   Answered answered{.elements = std::move(elements), .expected = {}, .comparison = {}};
-  answered.expected = expected_of(oracle.solve, question, output, answered.elements);
+  answered.expected = expected_of(oracle, question, output, answered.elements);
   // Parts are merged in order, so sums do not depend on the number of threads.
   std::vector<Comparison> parts((answered.elements.size() + kGrain - 1) / kGrain);
   for_ranges(answered.elements.size(), [&](size_t range, size_t first, size_t count) {
@@ -150,7 +178,7 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
                           .comparison = answered.comparison,
                           .allowed_rms = {},
                           .elements = element_count(shape)};
-  if (is_continuous(which.data) && which.layout != Layout::kBroadcast) {
+  if (subject.oracle->formula == nullptr && is_continuous(which.data) && which.layout != Layout::kBroadcast) {
     numerics.allowed_rms = largest_allowed_rms(numerics.comparison);
   }
   if (shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);

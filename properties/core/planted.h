@@ -30,7 +30,7 @@ enum class CommonFault : uint8_t {
   kModifiesInput,
   kNondeterministic,
   kRepeatedCallSkipped,
-  // planted in the loop's Arithmetic
+  // planted in the loop's FaultyArithmetic
   kProductsRounded,
   kSumsRounded,
   kSumsInFixedPoint,
@@ -51,13 +51,13 @@ struct Fault {
   bool operator==(CommonFault fault) const { return common == fault; }
 };
 
-// Arithmetic in float for tensors stored as T. Some tensors of the op may be stored as float
+// FaultyArithmetic in float for tensors stored as T. Some tensors of the op may be stored as float
 // instead.
 template <class T>
-class Arithmetic {
+class FaultyArithmetic {
  public:
   template <class Own>
-  explicit Arithmetic(const Fault<Own>& fault) : fault_(fault.common) {}
+  explicit FaultyArithmetic(const Fault<Own>& fault) : fault_(fault.common) {}
 
   template <class Stored>
   float load(Stored stored) const {

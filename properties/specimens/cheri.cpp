@@ -82,7 +82,7 @@ struct Convolution {
   Elements<T> x, w;
   int64_t examples, rows, channels, dilation;
   const Fault<Own>& fault;
-  Arithmetic<T> math;
+  FaultyArithmetic<T> math;
 
   Convolution(const Call& call, Input x_input, Input w_input, const Fault<Own>& planted)
       : x(call.inputs[x_input]),
@@ -182,7 +182,7 @@ template <class T>
 void conv_norm_grad(const Call& call, const Fault<Own>& fault) {
   const Convolution<T> of(call, grad::kX, grad::kW, fault);
   const Elements<T> dy(call.inputs[grad::kDy]), dx(call.outputs[grad::kDx]), dw(call.outputs[grad::kDw]);
-  const Arithmetic<T>& math = of.math;
+  const FaultyArithmetic<T>& math = of.math;
   std::vector<double> dw_sums(static_cast<size_t>(3 * of.channels));
   for (int64_t n = 0; n < of.examples; ++n) {
     const Normalised example = of.normalise(n);
@@ -242,7 +242,7 @@ template <class T>
 void block(const Call& call, const Fault<Own>& fault) {
   const Convolution<T> of(call, kX, kW, fault);
   const Elements<T> w1(call.inputs[kW1]), w2(call.inputs[kW2]), out(call.outputs[kOut]);
-  const Arithmetic<T>& math = of.math;
+  const FaultyArithmetic<T>& math = of.math;
   const int64_t width = call.dims[kHidden];
   const int64_t used = width - (fault == kLastHiddenDropped ? 1 : 0);
   const bool is_transposed = fault == kW1Transposed && width == of.channels;

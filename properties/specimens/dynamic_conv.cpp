@@ -44,7 +44,7 @@ constexpr int64_t kChunk = 128;  // [rows]
 template <class T>
 std::optional<float> padded(const Elements<T>& x, const Shape& shape, const Planted& fault, int64_t b,
                             int64_t at, int64_t t, int64_t d) {
-  const Arithmetic<T> math(fault);
+  const FaultyArithmetic<T> math(fault);
   if (fault == kFirstInputIgnored && t == 0) return std::nullopt;
   if (fault == kChunkStartPadded && t < at / kChunk * kChunk) return std::nullopt;
   if (t >= 0) return math.load(x(b, t, d));
@@ -58,7 +58,7 @@ template <class T>
 void forward(const Call& call, const Planted& fault) {
   const Shape shape(call.dims);
   const Elements<T> x(call.inputs[kX]), k(call.inputs[kK]), out(call.outputs[kOut]);
-  const Arithmetic<T> math(fault);
+  const FaultyArithmetic<T> math(fault);
   shape.for_each([&](int64_t b, int64_t t, int64_t d) {
     float sum = 0;
     for (int64_t w = fault == kTapDropped ? 1 : 0; w < shape.w; ++w) {
@@ -75,7 +75,7 @@ void backward(const Call& call, const Planted& fault) {
   const Shape shape(call.dims);
   const Elements<T> dout(call.inputs[grad::kDout]), x(call.inputs[grad::kX]), k(call.inputs[grad::kK]);
   const Elements<T> dx(call.outputs[grad::kDx]), dk(call.outputs[grad::kDk]);
-  const Arithmetic<T> math(fault);
+  const FaultyArithmetic<T> math(fault);
   shape.for_each([&](int64_t b, int64_t t, int64_t d) {
     float sum = 0;
     for (int64_t w = 0; w < shape.w; ++w) {

@@ -31,7 +31,7 @@ template <class T>
 void loop(const Call& call, const Fault<Own>& fault) {
   const Elements<T> x(call.inputs[kX]), residual(call.inputs[kResidual]), out(call.outputs[kOut]);
   const Elements<float> post(call.inputs[kPost]), comb(call.inputs[kComb]);
-  const Arithmetic<T> math(fault);
+  const FaultyArithmetic<T> math(fault);
   const auto mix = [&](float stored) {
     return fault == kMixesRounded ? math.through_storage(stored) : math.load(stored);
   };

@@ -200,7 +200,7 @@ class Loop {
 
   const Call& call_;
   const Fault<Own>& fault_;
-  Arithmetic<float> math_;
+  FaultyArithmetic<float> math_;
   int64_t nodes_, channels_, hidden_;
   std::vector<float> factors_[2];  // left, right: (N, N, H), of one batch
   std::vector<float> gates_;       // of the output, the same

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/core/arithmetic.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "oracles/core/bound.h"
+
+// Of a function: compiled for several sets of vectors, of which the machine's best one is called.
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define ASSAY_VECTORS __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define ASSAY_VECTORS
+#endif
+
+namespace assay {
+namespace {
+
+constexpr double kUnit = 0x1p-24, kUnderflow = 0x1p-150, kMargin = 1 + 0x1p-20;
+const double kOverflow = overflow_threshold(format_of(DType::kF32));
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Without rounding.
+Ball product(Ball a, Ball b) {
+  if (std::isnan(a.mid) || std::isnan(b.mid)) return {kNan, 0};
+  if (a.is_open() || b.is_open()) return Ball::open();
+  const bool is_infinite = std::isinf(a.mid) || std::isinf(b.mid);
+  if (is_infinite) {
+    const auto has_no_sign = [](Ball x) { return x.radius > 0 && std::abs(x.mid) <= x.radius; };
+    return has_no_sign(a) || has_no_sign(b) ? Ball::open() : Ball{a.mid * b.mid, 0};
+  }
+  return {a.mid * b.mid, std::abs(a.mid) * b.radius + a.radius * std::abs(b.mid) + a.radius * b.radius};
+}
+
+Ball plus(Ball a, Ball b) {
+  const double mid = a.mid + b.mid;
+  if (std::isnan(a.mid) || std::isnan(b.mid)) return {kNan, 0};
+  if (a.is_open() || b.is_open()) return Ball::open();
+  return {mid, std::isfinite(mid) ? a.radius + b.radius : 0};
+}
+
+// What a dot product adds up.
+struct Sums {
+  double value = 0, magnitude = 0, inherited = 0;  // of a*b, |a*b|, radii
+  double least = 0, most = 0, step = 0;            // of prefix sums, and the largest step of |a*b|
+};
+
+constexpr size_t kLanes = 8;
+static_assert(Sum::kStep % kLanes == 0);
+
+// In lanes, of which compilers make vectors: in the same order on all machines.
+template <bool kDoubtA, bool kDoubtB>
+[[gnu::always_inline]] inline Sums add_up_rows(const Row& a, const Row& b) {
+  Sums sums;
+  std::array<double, kLanes> inherited{};
+  for (size_t begin = 0; begin < a.size; begin += Sum::kStep) {
+    const size_t count = std::min(Sum::kStep, a.size - begin);
+    std::array<double, kLanes> value{}, magnitude{};
+    const auto add = [&](size_t k, size_t lane) {
+      const double p = a.mid[k] * b.mid[k];
+      value[lane] += p;
+      magnitude[lane] += std::abs(p);
+      if constexpr (kDoubtA && kDoubtB)
+        inherited[lane] += std::abs(a.mid[k]) * b.radius[k] + a.radius[k] * (std::abs(b.mid[k]) + b.radius[k]);
+      else if constexpr (kDoubtA)
+        inherited[lane] += a.radius[k] * std::abs(b.mid[k]);
+      else if constexpr (kDoubtB)
+        inherited[lane] += std::abs(a.mid[k]) * b.radius[k];
+    };
+    size_t k = 0;
+    for (; k + kLanes <= count; k += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) add(begin + k + lane, lane);
+    }
+    for (size_t lane = 0; k < count; ++k, ++lane) add(begin + k, lane);
+    double step = 0;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      sums.value += value[lane];
+      step += magnitude[lane];
+    }
+    sums.magnitude += step;
+    sums.step = std::max(sums.step, step);
+    sums.least = std::min(sums.least, sums.value);
+    sums.most = std::max(sums.most, sums.value);
+  }
+  for (double lane : inherited) sums.inherited += lane;
+  return sums;
+}
+
+ASSAY_VECTORS Sums add_up(const Row& a, const Row& b) {
+  if (a.radius != nullptr && b.radius != nullptr) return add_up_rows<true, true>(a, b);
+  if (a.radius != nullptr) return add_up_rows<true, false>(a, b);
+  if (b.radius != nullptr) return add_up_rows<false, true>(a, b);
+  return add_up_rows<false, false>(a, b);
+}
+
+// The sum of products of which some are infinite, NaN or open.
+Ball add_up_special(const Row& a, const Row& b) {
+  Ball sum;
+  bool is_nan = false;
+  for (size_t i = 0; i < a.size; ++i) {
+    const Ball p = product(a[i], b[i]);
+    is_nan |= std::isnan(p.mid);
+    sum = plus(sum, p);
+  }
+  return is_nan ? Ball{kNan, 0} : sum;
+}
+
+// Whether f32 adds up these products without rounding, in any order.
+bool is_exact(const Row& a, const Row& b, double magnitude) {
+  constexpr FloatFormat kOneBitMore{.precision = 25, .min_exponent = -1000, .max_exponent = 1000};
+  if (rounded(kOneBitMore, magnitude) != magnitude) return false;  // nearly all sums end here
+  int grain = 1 << 20;
+  for (size_t i = 0; i < a.size; ++i) {
+    if (a.mid[i] * b.mid[i] == 0) continue;
+    grain = std::min(grain, lowest_exponent(a.mid[i]) + lowest_exponent(b.mid[i]));
+  }
+  return grain >= -149 && magnitude <= std::ldexp(0x1p24, grain);
+}
+
+// A ball around a value of f32 of which partial results reach `magnitude`.
+Ball in_range(double value, double radius, double magnitude) {
+  if (magnitude + radius < kOverflow) return {value, radius};
+  // Certain if the terms of the other sign cannot overflow first.
+  const double opposite = (magnitude - std::abs(value)) / 2 + radius;
+  const bool is_certain = std::abs(value) - radius >= kOverflow * kMargin && opposite < kOverflow / kMargin;
+  return is_certain ? Ball{std::copysign(HUGE_VAL, value), 0} : Ball::open();
+}
+
+double sigmoid_of(double z) {
+  return 1 / (1 + std::exp(-z));
+}
+
+double gelu_of(double z) {
+  constexpr double kSlope = 1.5957691216057308;  // 2 sqrt(2/pi)
+  return z / (1 + std::exp(-kSlope * (z + 0.044715 * z * z * z)));
+}
+
+// The hull of what becomes of the ends of z, and of `extreme` if the ball holds its place.
+template <class Function>
+double reach(const Function& f, Ball z, double place, double extreme) {
+  const double value = f(z.mid);
+  double most = std::max(std::abs(f(z.mid - z.radius) - value), std::abs(f(z.mid + z.radius) - value));
+  if (std::abs(z.mid - place) <= z.radius) most = std::max(most, std::abs(extreme - value));
+  return most;
+}
+
+}  // namespace
+
+Ball Arithmetic::f32(double value, double inherited) const {
+  if (mode_ == Mode::kExact || !std::isfinite(value)) return {value, 0};
+  if (mode_ == Mode::kSampled) return {static_cast<float>(value), 0};
+  if (inherited == 0 && static_cast<double>(static_cast<float>(value)) == value) return {value, 0};
+  const double radius = (inherited + kUnit * (std::abs(value) + inherited)) * kMargin + kUnderflow;
+  return in_range(value, radius, std::abs(value));
+}
+
+Ball Arithmetic::round(const FloatFormat& format, Ball value) const {
+  return mode_ == Mode::kExact ? value : rounded(format, value);
+}
+
+Ball Arithmetic::round_scaled(const FloatFormat& format, double lost, Ball value) const {
+  if (mode_ == Mode::kExact || !value.is_finite()) return value;
+  const FloatFormat unlimited{.precision = format.precision, .min_exponent = -900, .max_exponent = 900};
+  Ball result = rounded(unlimited, value);
+  if (mode_ == Mode::kSampled || lost == 0) return result;
+  // What is at least 2^(p-1) smallest numbers is normal for each scale.
+  const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
+  if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += lost;
+  return result;
+}
+
+Ball Arithmetic::add(Ball a, Ball b) const {
+  const Ball sum = plus(a, b);
+  return sum.is_open() ? sum : f32(sum.mid, sum.radius);
+}
+
+Ball Arithmetic::subtract(Ball a, Ball b) const {
+  return add(a, {-b.mid, b.radius});
+}
+
+Ball Arithmetic::multiply(Ball a, Ball b) const {
+  const Ball p = product(a, b);
+  return p.is_open() ? p : f32(p.mid, p.radius);
+}
+
+Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
+  if (mode_ == Mode::kSampled) return sampled_dot(a, b, sum);
+  const Sums sums = add_up(a, b);
+  if (!std::isfinite(sums.magnitude) || !std::isfinite(sums.inherited)) return add_up_special(a, b);
+  if (mode_ == Mode::kExact) return {sums.value, 0};
+  if (sums.magnitude == 0 && sums.inherited == 0) return {sums.value, 0};
+  if (sums.inherited == 0 && sum.parts == nullptr && is_exact(a, b, sums.magnitude))
+    return in_range(sums.value, 0, sums.magnitude);
+  if (sums.inherited == 0 && a.size == 1 && sum.unit == kUnit)  // rounded once
+    return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
+  const double n = static_cast<double>(a.size) * (sum.parts == nullptr ? 1 : 3);
+  const double left_out = sum.parts == nullptr ? 0 : 3 * std::ldexp(1, -2 * sum.parts->precision);
+  const double magnitude = sums.magnitude + sums.inherited;
+  double ordering = gamma(n, sum.unit) * magnitude;
+  if (sum.order == Sum::Order::kContiguous) {
+    const double partial = sums.most - sums.least + sums.step + sums.inherited;
+    ordering = std::min(ordering, gamma(n, sum.unit) * partial);
+  }
+  const double own = static_cast<double>(a.size) * 0x1p-53 * sums.magnitude;
+  const double radius =
+      (sums.inherited + ordering + left_out * magnitude + own) * kMargin + 2 * n * kUnderflow;
+  return in_range(sums.value, radius, magnitude);
+}
+
+Ball Arithmetic::sigmoid(Ball z) const {
+  if (std::isnan(z.mid)) return {kNan, 0};
+  if (z.is_open()) return z;
+  const double value = sigmoid_of(z.mid);
+  if (mode_ == Mode::kExact || std::isinf(z.mid)) return {value, 0};
+  const double distance = std::abs(z.mid) + z.radius;
+  const double granted = (4 + (8 + 2 * distance) * (1 - value)) * kUnit * value;
+  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * granted), 0};
+  return {value, (reach(sigmoid_of, z, 0, 0.5) + granted) * kMargin + 0x1p-126};
+}
+
+Ball Arithmetic::gelu(Ball z) const {
+  if (std::isnan(z.mid)) return {kNan, 0};
+  if (z.is_open()) return z;
+  const double value = gelu_of(z.mid);
+  if (mode_ == Mode::kExact || std::isinf(z.mid) || (z.mid == 0 && z.radius == 0)) return {value, 0};
+  const double granted = (8 * std::abs(value) + 4 * (std::abs(z.mid) + z.radius)) * kUnit;
+  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * granted), 0};
+  return {value, (reach(gelu_of, z, -0.75246, -0.17004) + granted) * kMargin + 2 * kUnderflow};
+}
+
+Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
+  if (std::isnan(v.mid)) return {kNan, 0};
+  if (v.is_open()) return v;
+  const auto f = [&](double x) { return 1 / std::sqrt(std::max(x, 0.0) + epsilon); };
+  const double value = f(v.mid);
+  if (mode_ == Mode::kExact || std::isinf(v.mid)) return {value, 0};
+  if (mode_ == Mode::kSampled) return {static_cast<float>(value * (1 + chance(v.mid) * 4 * kUnit)), 0};
+  return {value, (reach(f, v, 0, f(0)) + 4 * kUnit * f(v.mid - v.radius)) * kMargin};
+}
+
+// n numbers v of radius r, range R with the radii, a = min((n + 1) / 2, 18 + n / 64) additions on average. Deviations from
+// a value of the row are at most R, wrong by u R; j of them add up to at most j R. So the mean is wrong by
+//   m = mean(r) + (a + 3) u R        (one for the deviations, two for the product with 1/n)
+// d = v - mean by e = r + m + u |d| + u R, V = mean(d^2) by mean(2 |d| e + e^2) + 2 a u V, rstd = rsqrt(V), and
+// y = d * rstd * weight + bias by e and the radius of rstd, 3u of the product and u of y. Two normalised values differ by at
+// most 2 sqrt(n). Equal certain values have d = 0.
+void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
+                            Balls& to) const {
+  if (mode_ == Mode::kSampled) return sampled_layer_norm(v, weight, bias, epsilon, to);
+  const auto n = static_cast<double>(v.size);
+  double sum = 0, radii = 0, low = HUGE_VAL, high = -HUGE_VAL;
+  bool is_nan = false;
+  for (size_t i = 0; i < v.size; ++i) {
+    const Ball x = v[i];
+    is_nan |= !std::isfinite(x.mid);
+    sum += x.mid - v.mid[0];
+    radii += x.radius;
+    low = std::min(low, x.mid - x.radius);
+    high = std::max(high, x.mid + x.radius);
+  }
+  const double range = high - low;
+  const bool is_open = mode_ == Mode::kBall && !(radii < HUGE_VAL && n * range < kOverflow);
+  if (is_nan || is_open) {
+    for (size_t i = 0; i < v.size; ++i) to.set(i, is_nan ? Ball{kNan, 0} : Ball::open());
+    return;
+  }
+  const double unit = mode_ == Mode::kExact ? 0 : kUnit;
+  const double additions = std::min((n + 1) / 2, 18 + n / 64);
+  const double mean = v.mid[0] + sum / n;
+  const double of_mean = radii / n + (additions + 3) * unit * range + 0x1p-53 * std::abs(mean);
+  const auto error_of = [&](size_t i) {
+    return v[i].radius + of_mean + unit * (std::abs(v.mid[i] - mean) + range);
+  };
+  Ball variance;
+  for (size_t i = 0; i < v.size; ++i) {
+    const double d = v.mid[i] - mean, e = error_of(i);
+    variance.mid += d * d / n;
+    variance.radius += (2 * std::abs(d) + e) * e / n;
+  }
+  variance.radius += 2 * additions * unit * variance.mid;
+  if (mode_ == Mode::kExact) variance.radius = 0;
+  const Ball rstd = rsqrt(variance, epsilon);
+  for (size_t i = 0; i < v.size; ++i) {
+    const double d = v.mid[i] - mean, w = weight.mid[i], y = d * rstd.mid;
+    const double value = y * w + bias.mid[i];
+    if (mode_ == Mode::kExact || !std::isfinite(value)) {
+      to.set(i, {value, 0});
+    } else if (range == 0) {
+      to.set(i, {value, 0});
+    } else {
+      const double e = error_of(i) + 0x1p-149;
+      const double of_y = std::min(e * (rstd.mid + rstd.radius) + std::abs(d) * rstd.radius, 2 * std::sqrt(n));
+      const double radius = std::abs(w) * (of_y + 3 * unit * (std::abs(y) + of_y)) + unit * std::abs(value);
+      to.set(i, in_range(value, radius * kMargin + 2 * kUnderflow, std::abs(y * w) + std::abs(bias.mid[i])));
+    }
+  }
+}
+
+}  // namespace assay

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic that an op's formula is written in. The formula stands once, as code over an
+// Arithmetic, which evaluates it in one of three ways:
+//
+//   kExact    in double, without rounding: the exact value
+//   kBall     through the roundings that the recipe declares: the computed value, and a ball around
+//             it that holds what every right path computes. Right paths differ in the order of
+//             their sums, in f32 arithmetic between the declared roundings, and in functions that
+//             are right to some units
+//   kSampled  as one right path at random: a legal order for its sums, f32 arithmetic really rounded,
+//             functions off by what they are granted. Equal values are rounded alike, as paths do
+//
+// u = 2^-24, the unit roundoff of f32. All limits hold for |values| and are met with a relative
+// margin of 2^-20 for terms of second order and for the oracle's own double arithmetic.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/op.h"
+#include "oracles/core/ball.h"
+
+namespace assay {
+
+// How a sum of products runs.
+struct Sum {
+  enum class Order : uint8_t {
+    kAny,         // any tree over the products
+    kContiguous,  // any tree in which each node adds up neighbours: ascending, in chunks, split;
+                  // within steps of kStep products any tree
+  };
+  static constexpr size_t kStep = 32;
+
+  double unit = 0x1p-24;  // the error of one addition, relative to its result; 2^-23 if it truncates
+  Order order = Order::kAny;
+  // Where factors are split into two numbers of this format, a = hi + lo + rest: hi*hi, hi*lo and
+  // lo*hi are added up. lo*lo and both rests are left out, 3 * 2^-2p of |a*b| for precision p.
+  const FloatFormat* parts = nullptr;
+};
+
+class Arithmetic {
+ public:
+  enum class Mode : uint8_t { kExact, kBall, kSampled };
+
+  explicit Arithmetic(Mode mode, uint64_t seed = 0) : mode_(mode), seed_(seed) {}
+
+  Mode mode() const { return mode_; }
+
+  // A declared rounding. Not performed in kExact.
+  Ball round(const FloatFormat& format, Ball value) const;
+  Ball round(DType dtype, Ball value) const { return round(format_of(dtype), value); }
+  // The same for a format that a path scales by a power of two of its choice, so that nothing
+  // overflows: what underflows loses at most `lost`.
+  Ball round_scaled(const FloatFormat& format, double lost, Ball value) const;
+
+  // One operation in f32: u of the result, and 2^-150 where it underflows. A fused path leaves some
+  // of these roundings out, so none is performed in kBall.
+  Ball add(Ball a, Ball b) const;
+  Ball subtract(Ball a, Ball b) const;
+  Ball multiply(Ball a, Ball b) const;
+
+  // sum_i a_i * b_i, of equally many a and b. With n products that are added up in S = sum |a_i b_i|, each goes through at
+  // most n roundings, so that the sum is wrong by gamma_n * S, gamma_n = n * unit / (1 - n * unit) [Higham 2002, 3.1]. In
+  // contiguous order each addition gives the difference of two prefix sums, at most P = their range, but for one step of
+  // products; so n * unit * (P + the largest step) holds as well. Each product may lose 2^-150 to underflow. The sum is
+  // exact, in any order, where the factors are certain, 2^k divides all products and S <= 2^(k + 24). What is not certain of
+  // the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b).
+  // Infinities and NaNs follow IEEE 754. Open where a partial sum may overflow but need not.
+  Ball dot(const Row& a, const Row& b, const Sum& sum) const;
+
+  // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid) for the argument of
+  // the exponential. Monotone: the ball is the hull of what becomes of the ends.
+  Ball sigmoid(Ball z) const;
+  // z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) in f32: off by 8u of itself and 4u |z|, for a sum that cancels at most
+  // as 1 + tanh does. Has one minimum, -0.17004 at -0.75246, and is monotone on either side.
+  Ball gelu(Ball z) const;
+  // 1 / sqrt(v + epsilon) for v >= 0 in f32: off by 4u of itself.
+  Ball rsqrt(Ball v, double epsilon) const;
+
+  // (v_i - mean(v)) / sqrt(variance(v) + epsilon) * weight_i + bias_i in f32, two passes over deviations from one of the
+  // row's own values; a term of a sum goes through at most 18 + n/64 additions on average. The derivation stands at
+  // the definition.
+  void layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, Balls& to) const;
+
+ private:
+  Ball f32(double value, double inherited) const;
+  // A number in [-1, 1] that depends on the seed and `value` alone.
+  double chance(double value) const;
+  Ball sampled_dot(const Row& a, const Row& b, const Sum& sum) const;
+  void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, Balls& to) const;
+
+  Mode mode_;
+  uint64_t seed_;
+};
+
+}  // namespace assay

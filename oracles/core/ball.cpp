@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "oracles/core/ball.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace assay {
+
+double overflow_threshold(const FloatFormat& format) {
+  return std::ldexp(2 - std::ldexp(1, -format.precision), format.max_exponent);
+}
+
+double ulp_at(const FloatFormat& format, double value) {
+  const int exponent = value == 0 ? format.min_exponent : std::max(std::ilogb(value), format.min_exponent);
+  return std::ldexp(1, exponent - format.precision + 1);
+}
+
+double rounded(const FloatFormat& format, double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const int exponent = static_cast<int>(bits >> 52 & 0x7FF) - 1023;
+  if (exponent == 1024) return value;
+  if (exponent < format.min_exponent) {
+    // Adding 3/2 * 2^52 smallest numbers leaves room for no smaller digit.
+    const double shift = std::ldexp(1.5, 53 + format.min_exponent - format.precision);
+    return std::copysign(std::abs(value) + shift - shift, value);
+  }
+  const int dropped = 53 - format.precision;
+  const uint64_t last = uint64_t{1} << dropped;
+  const uint64_t half = last / 2 - 1 + (bits >> dropped & 1);
+  const auto result = std::bit_cast<double>((bits + half) & ~(last - 1));
+  return std::abs(result) < std::ldexp(2, format.max_exponent) ? result : std::copysign(HUGE_VAL, value);
+}
+
+Ball rounded(const FloatFormat& format, Ball ball) {
+  if (!std::isfinite(ball.mid) || ball.is_open()) return ball;
+  const double mid = rounded(format, ball.mid);
+  if (ball.radius == 0) return {mid, 0};
+  const double low = rounded(format, ball.mid - ball.radius);
+  const double high = rounded(format, ball.mid + ball.radius);
+  if (low == high) return {mid, 0};
+  return std::isfinite(low) && std::isfinite(high) ? Ball{mid, std::max(high - mid, mid - low)} : Ball::open();
+}
+
+}  // namespace assay

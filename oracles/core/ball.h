@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Balls: what a right path may hold in place of a value, and formats to round them to.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "kernels/core/dtype.h"
+
+namespace assay {
+
+// A right path holds some number within `radius` of `mid`, or `mid` itself if that is an infinity
+// or a NaN. A radius that is not finite says nothing: the ball is open, right paths hold anything.
+struct Ball {
+  double mid = 0, radius = 0;
+
+  static Ball open() { return {0, std::numeric_limits<double>::infinity()}; }
+  bool is_open() const { return !std::isfinite(radius); }
+  bool is_finite() const { return std::isfinite(mid) && std::isfinite(radius); }
+};
+
+// Numbers side by side in memory. `radius` is null where all are certain.
+struct Row {
+  const double* mid;
+  const double* radius;
+  size_t size;
+
+  Ball operator[](size_t i) const { return {mid[i], radius == nullptr ? 0 : radius[i]}; }
+};
+
+// A row that owns its numbers.
+class Balls {
+ public:
+  Balls() = default;
+  explicit Balls(std::vector<double> certain)
+      : mid_(std::move(certain)), radius_(mid_.size()), is_certain_(true) {}
+  explicit Balls(size_t size) : mid_(size), radius_(size) {}
+
+  size_t size() const { return mid_.size(); }
+  Ball operator[](size_t i) const { return {mid_[i], radius_[i]}; }
+  void set(size_t i, Ball ball) {
+    mid_[i] = ball.mid;
+    radius_[i] = ball.radius;
+    is_certain_ &= ball.radius == 0;
+  }
+  void push_back(Ball ball) {
+    mid_.push_back(ball.mid);
+    radius_.push_back(ball.radius);
+    is_certain_ &= ball.radius == 0;
+  }
+  void clear() {
+    mid_.clear();
+    radius_.clear();
+    is_certain_ = true;
+  }
+  Row row() const { return row(0, size()); }
+  Row row(size_t first, size_t count) const {
+    return {mid_.data() + first, is_certain_ ? nullptr : radius_.data() + first, count};
+  }
+
+ private:
+  std::vector<double> mid_, radius_;
+  bool is_certain_ = true;
+};
+
+// The format of tensor cores with 11 bits of significand and the range of f32.
+inline constexpr FloatFormat kTF32Format{.precision = 11, .min_exponent = -126, .max_exponent = 127};
+
+// The nearest number of the format, ties to even; an infinity from half a unit above the largest.
+double rounded(const FloatFormat& format, double value);
+// The smallest real that `rounded` makes an infinity.
+double overflow_threshold(const FloatFormat& format);
+// The spacing of the format's numbers at |value|.
+double ulp_at(const FloatFormat& format, double value);
+
+// What rounding makes of a ball: rounding is monotone, so it is the hull of what becomes of both
+// ends. Where they meet, the radius is zero again. Open if only one of the ends overflows.
+Ball rounded(const FloatFormat& format, Ball ball);
+
+}  // namespace assay

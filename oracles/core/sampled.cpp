@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic in Mode::kSampled: what one right path at random computes. Its choices depend on the
+// seed, its roundings on the values alone.
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "oracles/core/arithmetic.h"
+
+namespace assay {
+namespace {
+
+// The finalizer of MurmurHash3 with the constants of SplitMix64 (Steele, Lea, Flood 2014).
+uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+float truncated(double value) {
+  const auto nearest = static_cast<float>(value);
+  return std::abs(static_cast<double>(nearest)) > std::abs(value) ? std::nextafter(nearest, 0.0f) : nearest;
+}
+
+// How the path adds up, chosen by the seed.
+struct Habit {
+  explicit Habit(uint64_t seed, const Sum& sum) {
+    uint64_t bits = mix(seed + 0x9E3779B97F4A7C15u);
+    const auto choose = [&bits](uint64_t count) {
+      const uint64_t chosen = bits % count;
+      bits /= count;
+      return chosen;
+    };
+    parts = size_t{1} << choose(6);
+    is_strided = choose(2) == 1 && sum.order == Sum::Order::kAny;
+    is_descending = choose(2) == 1;
+    is_fused = choose(2) == 1;
+    is_pairwise = choose(2) == 1;
+    if (sum.unit > 0x1p-24 && choose(4) > 0) block = size_t{4} << choose(3);
+  }
+
+  size_t parts;  // that are summed apart
+  bool is_strided, is_descending, is_fused, is_pairwise;
+  size_t block = 0;  // products that a tensor core adds to the sum at once, truncating; 0: none does
+};
+
+class Adder {
+ public:
+  explicit Adder(const Habit& habit) : habit_(habit) {}
+
+  void add(double a, double b) {
+    if (habit_.block == 0) {
+      sum_ = habit_.is_fused ? static_cast<float>(a * b + sum_)
+                             : static_cast<float>(static_cast<float>(a * b)) + sum_;
+      return;
+    }
+    pending_ += a * b;
+    if (++count_ == habit_.block) flush();
+  }
+  float total() {
+    if (count_ > 0) flush();
+    return sum_;
+  }
+
+ private:
+  void flush() {
+    sum_ = truncated(sum_ + pending_);
+    pending_ = 0;
+    count_ = 0;
+  }
+
+  const Habit& habit_;
+  float sum_ = 0;
+  double pending_ = 0;
+  size_t count_ = 0;
+};
+
+// visit(adder, i) adds the terms of number i.
+template <class Visit>
+float add_up(const Habit& habit, size_t count, const Visit& visit) {
+  const size_t parts = std::max<size_t>(1, std::min(habit.parts, count));
+  const size_t length = (count + parts - 1) / parts;
+  std::vector<float> sums;
+  for (size_t part = 0; part < parts; ++part) {
+    Adder adder(habit);
+    for (size_t k = 0; k < length; ++k) {
+      const size_t at = habit.is_strided ? k * parts + part : part * length + k;
+      if (at < count) visit(adder, habit.is_descending ? count - 1 - at : at);
+    }
+    sums.push_back(adder.total());
+  }
+  while (sums.size() > 1) {
+    if (habit.is_pairwise) {
+      for (size_t i = 0; 2 * i < sums.size(); ++i)
+        sums[i] = 2 * i + 1 < sums.size() ? sums[2 * i] + sums[2 * i + 1] : sums[2 * i];
+      sums.resize((sums.size() + 1) / 2);
+    } else {
+      sums[0] += sums[1];
+      sums.erase(sums.begin() + 1);
+    }
+  }
+  return sums[0];
+}
+
+}  // namespace
+
+double Arithmetic::chance(double value) const {
+  const uint64_t bits = mix(seed_ ^ mix(std::bit_cast<uint64_t>(value)));
+  return static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63;
+}
+
+Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
+  const Habit habit(seed_, sum);
+  const float total = add_up(habit, a.size, [&](Adder& adder, size_t i) {
+    if (sum.parts == nullptr || !std::isfinite(a.mid[i]) || !std::isfinite(b.mid[i]))
+      return adder.add(a.mid[i], b.mid[i]);
+    const double a_high = rounded(*sum.parts, a.mid[i]), b_high = rounded(*sum.parts, b.mid[i]);
+    adder.add(rounded(*sum.parts, a.mid[i] - a_high), b_high);
+    adder.add(a_high, rounded(*sum.parts, b.mid[i] - b_high));
+    adder.add(a_high, b_high);
+  });
+  return {total, 0};
+}
+
+void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
+                                    Balls& to) const {
+  if (v.size == 0) return;
+  Habit habit(seed_, {});
+  // As many parts as keep a term from going through more additions than the contract allows.
+  habit.parts = std::max(habit.parts, std::bit_ceil((v.size + 31) / 32));
+  habit.is_pairwise = true;
+  const auto n = static_cast<float>(v.size);
+  const auto first = static_cast<float>(v.mid[seed_ % v.size]);
+  std::vector<float> d(v.size);
+  float largest = 1;
+  for (size_t i = 0; i < v.size; ++i) {
+    d[i] = static_cast<float>(v.mid[i]) - first;
+    largest = std::max(largest, std::abs(d[i]));
+  }
+  const float mean = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], 1); }) / n;
+  // Scaled by a power of two, so that squares do not overflow.
+  const float scale = std::isfinite(largest) ? std::ldexp(1.0f, -std::ilogb(largest)) : 1;
+  for (float& value : d) value = (value - mean) * scale;
+  const float squares = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], d[i]); });
+  const float rstd = 1 / std::sqrt(squares / n + static_cast<float>(epsilon) * scale * scale);
+  for (size_t i = 0; i < v.size; ++i) {
+    const float y = d[i] * rstd;
+    const auto w = static_cast<float>(weight.mid[i]), shift = static_cast<float>(bias.mid[i]);
+    to.set(i, {habit.is_fused ? std::fma(y, w, shift) : y * w + shift, 0});
+  }
+}
+
+}  // namespace assay

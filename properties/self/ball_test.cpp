@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Soundness of every oracle: what a right path computes lies in its ball. Right paths are sampled
+// (oracles/core/arithmetic.h), for all recipes that an op's formula knows, not only for those of
+// the paths that this build has.
+#include <cmath>
+
+#include "oracles/core/oracle.h"
+#include "properties/core/problem.h"
+#include "properties/self/support.h"
+
+namespace assay::test {
+namespace {
+
+std::vector<Recipe> recipes_of(const Op& op, DType storage) {
+  std::vector<Recipe> recipes{f32_recipe({}, storage)};
+  if (op.name != "cheri_block" && op.name != "trimul") return recipes;
+  for (Factor factor : {Factor::kF16, Factor::kBF16, Factor::kBF16x3, Factor::kTF32, Factor::kTF32x3}) {
+    const bool is_split = factor == Factor::kBF16x3 || factor == Factor::kTF32x3;
+    if (is_split && storage != DType::kF32) continue;
+    recipes.push_back({storage, DType::kF32, DType::kF32, factor, DType::kF32});
+    if (factor == Factor::kF16) recipes.push_back({storage, DType::kF32, DType::kF32, factor, DType::kF16});
+    if (factor == Factor::kBF16) recipes.push_back({storage, DType::kF32, DType::kF32, factor, DType::kBF16});
+  }
+  if (storage != DType::kF32)
+    recipes.push_back({storage, DType::kF32, DType::kF32, Factor::kStored, storage});
+  return recipes;
+}
+
+struct Reach {
+  double largest = 0;  // |sampled - computed| / radius
+  std::string where;
+};
+
+// Compares `samples` right paths with the balls of a case, under each recipe.
+void sample(const Oracle& oracle, const Case& which, int samples, Reach& reach) {
+  const Op& op = registry().op(which.op);
+  Problem problem(op, op.path(which.path), which, cpu());
+  problem.draw_inputs(which.seed);
+  Question question = problem.question();
+  for (size_t output = 0; output < op.outputs.size(); ++output) {
+    std::vector<int64_t> elements(
+        static_cast<size_t>(element_count(shape_of(op.outputs[output], which.dims))));
+    for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
+    if (elements.empty()) continue;
+    for (const Recipe& recipe : recipes_of(op, which.dtype)) {
+      question.recipe = recipe;
+      const auto evaluate = [&](const Arithmetic& arithmetic) {
+        std::vector<Ball> values(elements.size());
+        oracle.formula(question, static_cast<int>(output), arithmetic, 0)(elements, values);
+        return values;
+      };
+      const std::vector<Ball> balls = evaluate(Arithmetic(Arithmetic::Mode::kBall));
+      for (int s = 0; s < samples; ++s) {
+        const auto path = evaluate(Arithmetic(Arithmetic::Mode::kSampled, which.seed * 64 + static_cast<uint64_t>(s)));
+        for (size_t i = 0; i < elements.size(); ++i) {
+          const Ball& ball = balls[i];
+          const double got = path[i].mid;
+          if (ball.is_open()) continue;
+          const double distance = std::abs(got - ball.mid);
+          const bool holds = std::isfinite(ball.mid) ? distance <= ball.radius
+                             : std::isnan(ball.mid)  ? std::isnan(got)
+                                                     : got == ball.mid;
+          EXPECT_TRUE(holds) << which.to_string() << ", " << recipe.to_string() << ", " << op.outputs[output].name
+                             << "[" << elements[i] << "]: sample " << s << " is " << got << ", the ball "
+                             << ball.mid << " +- " << ball.radius;
+          if (!holds) return;
+          if (ball.radius > 0 && distance / ball.radius > reach.largest)
+            reach = {distance / ball.radius, which.to_string() + ", " + recipe.to_string()};
+        }
+      }
+    }
+  }
+}
+
+class BallsOf : public testing::TestWithParam<std::string> {};
+
+TEST_P(BallsOf, HoldEverySampledPath) {
+  const Op& op = registry().op(GetParam());
+  const Oracle& oracle = registry().oracle(op.name);
+  if (oracle.formula == nullptr) GTEST_SKIP() << "no formula yet";
+  Reach reach;
+  const int cases = std::getenv("ASSAY_QUICK") != nullptr ? 60 : 300;
+  for (int seed = 0; seed < cases && !HasFailure(); ++seed) {
+    const auto gen = arbitrary_case(op, op.paths.front(), op.name == "trimul" ? 2048 : 4096);
+    const Case which = gen(rc::Random(static_cast<uint64_t>(seed)), 100).value();
+    if (which.layout == Layout::kInflated) continue;
+    sample(oracle, which, 2, reach);
+  }
+  RecordProperty("largest", std::to_string(reach.largest));
+  std::cout << op.name << ": the largest distance is " << reach.largest << " of the radius, in " << reach.where << "\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Op, BallsOf, testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const Op* op : registry().ops()) names.emplace_back(op->name);
+                           return names;
+                         }()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace assay::test
