@@ -59,7 +59,7 @@ using Evaluate = std::function<void(std::span<const int64_t> elements, std::span
 
 // The op's formula, or its fault number `fault`, counted from 1. Does the work that all elements of
 // output number `output` share. Question and arithmetic outlive the result.
-using Formula = Evaluate (*)(const Question& question, int output, const Arithmetic& arithmetic, int fault);
+using OpFormula = Evaluate (*)(const Question& question, int output, const Arithmetic& arithmetic, int fault);
 
 // A plausible wrong formula. The judge asks whether the comparison would have rejected it on this
 // case. If its values equal the right ones on this data, it tells nothing.
@@ -80,7 +80,7 @@ struct StageOracle {
 struct Oracle {
   std::string_view op;
   // The formula, over an arithmetic, and the faults that it can have: "the first tap is dropped".
-  Formula formula = nullptr;
+  OpFormula formula = nullptr;
   std::vector<std::string_view> faults = {};
   // Rounding errors are independent from block to block of an output: the elements that agree in
   // this many leading indices. For the rms law.
