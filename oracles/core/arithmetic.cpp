@@ -119,6 +119,13 @@ bool is_exact(const Row& a, const Row& b, double magnitude) {
   return grain >= -149 && magnitude <= std::ldexp(0x1p24, grain);
 }
 
+// What splitting factors into two numbers of `parts` leaves out of their products.
+double left_out_of(const Row& a, const Row& b, double magnitude, const FloatFormat& parts) {
+  double factors = 0;
+  for (size_t i = 0; i < a.size; ++i) factors += std::abs(a.mid[i]) + std::abs(b.mid[i]);
+  return 3 * std::ldexp(magnitude, -2 * parts.precision) + factors * ulp_at(parts, 0);
+}
+
 // A ball around a value of f32 of which partial results reach `magnitude`.
 Ball in_range(double value, double radius, double magnitude) {
   if (magnitude + radius < kOverflow) return {value, radius};
@@ -196,16 +203,16 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
   if (sums.inherited == 0 && a.size == 1 && sum.unit == kUnit)  // rounded once
     return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
   const double n = static_cast<double>(a.size) * (sum.parts == nullptr ? 1 : 3);
-  const double left_out = sum.parts == nullptr ? 0 : 3 * std::ldexp(1, -2 * sum.parts->precision);
   const double magnitude = sums.magnitude + sums.inherited;
   double ordering = gamma(n, sum.unit) * magnitude;
   if (sum.order == Sum::Order::kContiguous) {
     const double partial = sums.most - sums.least + sums.step + sums.inherited;
     ordering = std::min(ordering, gamma(n, sum.unit) * partial);
   }
+  const double left_out = sum.parts == nullptr ? 0 : left_out_of(a, b, magnitude, *sum.parts);
   const double own = static_cast<double>(a.size) * 0x1p-53 * sums.magnitude;
   const double radius =
-      (sums.inherited + ordering + left_out * magnitude + own) * kMargin + 2 * n * kUnderflow;
+      (sums.inherited + ordering + left_out + own) * kMargin + 2 * n * kUnderflow;
   return in_range(sums.value, radius, magnitude);
 }
 
@@ -248,6 +255,7 @@ Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
 // most 2 sqrt(n). Equal certain values have d = 0.
 void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
                             Balls& to) const {
+  if (v.size == 0) return;
   if (mode_ == Mode::kSampled) return sampled_layer_norm(v, weight, bias, epsilon, to);
   const auto n = static_cast<double>(v.size);
   double sum = 0, radii = 0, low = HUGE_VAL, high = -HUGE_VAL;

@@ -33,7 +33,8 @@ struct Sum {
   double unit = 0x1p-24;  // the error of one addition, relative to its result; 2^-23 if it truncates
   Order order = Order::kAny;
   // Where factors are split into two numbers of this format, a = hi + lo + rest: hi*hi, hi*lo and
-  // lo*hi are added up. lo*lo and both rests are left out, 3 * 2^-2p of |a*b| for precision p.
+  // lo*hi are added up. lo*lo and both rests are left out: 3 * 2^-2p of |a*b| for precision p,
+  // and a rest may underflow, which loses at most the format's smallest number.
   const FloatFormat* parts = nullptr;
 };
 

@@ -124,7 +124,6 @@ Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
 
 void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
                                     Balls& to) const {
-  if (v.size == 0) return;
   Habit habit(seed_, {});
   // As many parts as keep a term from going through more additions than the contract allows.
   habit.parts = std::max(habit.parts, std::bit_ceil((v.size + 31) / 32));
