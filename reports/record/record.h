@@ -47,7 +47,9 @@ struct CaseRecord {
   std::optional<Case> shrunk_from;
   std::optional<Perf> perf;  // cold; absent unless the case passed and was timed
   std::optional<Perf> perf_warm;
-  std::string no_perf;  // why perf is absent: "not timed", "the verdict is fail"
+  std::string no_perf;                 // why perf is absent: "not timed", "the verdict is fail"
+  std::optional<double> seconds = {};  // [s] that judging, shrinking and timing took
+  std::string capsule = {};            // of a failure: its file, from the folder of the record
 };
 
 // A path that was not judged, because its device is absent or an option excludes it.
@@ -55,6 +57,20 @@ struct NotRun {
   std::string op;
   std::string path;
   std::string reason;
+};
+
+// A known-bad implementation that is to be caught. It is caught by the first of its cases that
+// fails or crashes.
+struct SpecimenRecord {
+  std::string op;
+  std::string path;
+  std::string fault;  // "the first tap is dropped"
+};
+
+// The files that `judge` judged.
+struct GivenFiles {
+  std::string in;  // empty if the inputs were those that `draw` writes
+  std::string got;
 };
 
 struct Record {
@@ -67,8 +83,10 @@ struct Record {
   ToolRecord tool;
   std::vector<CaseRecord> cases;
   std::vector<NotRun> not_run;
-  std::optional<int64_t> planned = {};  // cases; absent if time decides how many
-  std::optional<Case> running = {};     // the case in which the run ended, if it did not complete
+  std::optional<int64_t> planned = {};         // cases; absent if time decides how many
+  std::optional<Case> running = {};            // the case in which the run ended, if it did not complete
+  std::vector<SpecimenRecord> specimens = {};  // of `verify --specimens`: what the cases judge
+  std::optional<GivenFiles> given = {};        // of `judge`
 };
 
 // Keys keep their order, so that a record begins with what it is.

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 namespace assay {
@@ -133,10 +135,22 @@ std::string join_some(const std::set<std::string>& names) {
   return text;
 }
 
-std::string replay_command(const Case& which) {
-  std::string quoted;
-  for (char c : which.to_string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return fmt::format("assay replay '{}'", quoted);
+std::string shell_quoted(std::string_view text) {
+  std::string escaped;
+  for (char c : text) escaped += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return fmt::format("'{}'", escaped);
+}
+
+std::string shell_word(std::string_view text) {
+  const bool is_plain = !text.empty() && std::ranges::all_of(text, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./:=,+@%-").find(c) != std::string_view::npos;
+  });
+  return is_plain ? std::string(text) : shell_quoted(text);
+}
+
+std::string replay_command(std::string_view program, const Case& which) {
+  return fmt::format("{} replay {}", shell_word(program), shell_quoted(which.to_string()));
 }
 
 }  // namespace assay

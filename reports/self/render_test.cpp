@@ -81,7 +81,10 @@ TEST(Text, PrintsNumbers) {
 
 TEST(Text, QuotesForTheShell) {
   const Case which{.op = "it's", .path = "cpu", .dtype = DType::kF32, .dims = {}};
-  EXPECT_EQ(replay_command(which), "assay replay 'it'\\''s/cpu/f32/data=normal/state=first_call/seed=0'");
+  EXPECT_EQ(replay_command("build/assay", which),
+            "build/assay replay 'it'\\''s/cpu/f32/data=normal/state=first_call/seed=0'");
+  EXPECT_TRUE(replay_command("my tools/assay", which).starts_with("'my tools/assay' replay 'it'"));
+  EXPECT_EQ(shell_word(""), "''");
 }
 
 // ---- headline
