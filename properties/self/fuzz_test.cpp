@@ -282,6 +282,79 @@ TEST(Fuzz, DoesNotShrinkWhatNeedsHistoryNorToIt) {
   EXPECT_EQ(all.back().which.dims.at("d"), 7);
 }
 
+TEST(Fuzz, JudgesAPathNoFurtherAfterSoManyFailures) {
+  const Judging judging = [](const Case& which) { return fails_from_d5(which, VerdictKind::kFail); };
+  const auto failures = [](const std::vector<Judged>& all) {
+    return std::ranges::count_if(all, [](const Judged& one) { return is_failure(one.verdict.kind); });
+  };
+  FuzzOptions options;
+  const auto unlimited = fuzz_with(judging, options);
+  ASSERT_GT(failures(unlimited), 3);
+  options.max_failures = 3;
+  const auto limited = fuzz_with(judging, options);
+  EXPECT_EQ(failures(limited), 3);
+  EXPECT_EQ(limited.back().verdict.reason, "so it is; after 3 failures the path is judged no further");
+  EXPECT_FALSE(fuzz_with(judging, options).front().verdict.reason.ends_with("further"));
+  // What an earlier run judged counts, too.
+  options.recall = [&](const Case& drawn) -> std::optional<Judged> {
+    for (const Judged& known : unlimited)
+      if (known.shrunk_from.value_or(known.which) == drawn) return known;
+    return std::nullopt;
+  };
+  EXPECT_TRUE(fuzz_with(judging, options).empty());
+  options.max_failures = failures(unlimited) + 1;
+  EXPECT_TRUE(fuzz_with(judging, options).empty());
+}
+
+TEST(Fuzz, JudgesTheSmallestOfEachKindOnceMoreAlone) {
+  std::vector<Case> asked;
+  FuzzOptions options;
+  options.alone = [&](const Case& which) {
+    asked.push_back(which);
+    return fails_from_d5(which, VerdictKind::kFail);
+  };
+  const auto all =
+      fuzz_with([](const Case& which) { return fails_from_d5(which, VerdictKind::kFail); }, options);
+  ASSERT_FALSE(asked.empty());
+  EXPECT_LT(asked.size(), 6u);
+  for (size_t i = 1; i < asked.size(); ++i) EXPECT_TRUE(is_smaller(asked[i], asked[i - 1]));
+  for (const Judged& one : all) {
+    const bool was_asked = std::ranges::count(asked, one.which) != 0;
+    EXPECT_EQ(one.verdict.fails_alone.has_value(), was_asked);
+    if (was_asked) {
+      EXPECT_EQ(one.verdict.reason, "so it is; it fails alone in a fresh process");
+    }
+  }
+}
+
+// The path fails in a process with a history from d = 5 on, alone only from d = 7 on.
+TEST(Fuzz, ReportsAsItWasDrawnWhatWasShrunkTooFar) {
+  FuzzOptions options;
+  options.alone = [](const Case& which) -> Verdict {
+    return {.kind = which.dims.at("d") >= 7 ? VerdictKind::kFail : VerdictKind::kPass,
+            .reason = "",
+            .outputs = {}};
+  };
+  const Judging judging = [](const Case& which) { return fails_from_d5(which, VerdictKind::kFail); };
+  int64_t alone = 0;
+  for (const Judged& one : fuzz_with(judging, options)) {
+    if (!one.verdict.fails_alone) continue;
+    EXPECT_EQ(*one.verdict.fails_alone, one.which.dims.at("d") >= 7);
+    alone += *one.verdict.fails_alone ? 1 : 0;
+    EXPECT_FALSE(*one.verdict.fails_alone && one.shrunk_from);
+  }
+  EXPECT_GT(alone, 0);
+  options.alone = [](const Case&) -> Verdict {
+    return {.kind = VerdictKind::kPass, .reason = "", .outputs = {}};
+  };
+  options.max_failures = 1;
+  EXPECT_EQ(fuzz_with(judging, options).back().verdict.reason,
+            "so it is; it needs what ran before; after 1 failure the path is judged no further");
+  options.alone = [](const Case&) -> std::optional<Verdict> { return std::nullopt; };
+  options.max_failures.reset();
+  EXPECT_FALSE(fuzz_with(judging, options).back().verdict.fails_alone);
+}
+
 TEST(Fuzz, JudgesAPathNoFurtherAfterThreeTimeouts) {
   int judged = 0;
   const auto all = fuzz_with(

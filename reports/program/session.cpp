@@ -14,7 +14,7 @@
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
-#include "reports/record/specimens.h"
+#include "reports/record/tally.h"
 #include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "kernels/core/json.h"
-#include "reports/record/specimens.h"
+#include "reports/record/tally.h"
 
 namespace assay {
 namespace {
@@ -373,32 +373,6 @@ std::string record_text(const Record& record) {
 
 Record parse_record(std::string_view text, std::string_view source) {
   return record_from_json(parse_json(text, source), source);
-}
-
-Tally tally(const std::vector<CaseRecord>& cases) {
-  Tally counts;
-  for (const CaseRecord& item : cases) ++counts[item.verdict.kind];
-  return counts;
-}
-
-int64_t& Tally::operator[](VerdictKind kind) {
-  switch (kind) {
-    case VerdictKind::kPass:
-      return pass;
-    case VerdictKind::kFail:
-      return fail;
-    case VerdictKind::kMistrusted:
-      return mistrusted;
-    case VerdictKind::kUnsupported:
-      return unsupported;
-    case VerdictKind::kCrashed:
-      return crashed;
-    case VerdictKind::kTimeout:
-      return timeout;
-    case VerdictKind::kSkipped:
-      return skipped;
-  }
-  throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
 }
 
 }  // namespace assay

@@ -116,13 +116,4 @@ std::string one_line(const Json& json);
 std::string record_text(const Record& record);
 Record parse_record(std::string_view text, std::string_view source);
 
-// How many cases have each verdict.
-struct Tally {
-  int64_t pass = 0, fail = 0, mistrusted = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
-  int64_t failures() const { return fail + mistrusted + crashed + timeout; }
-  int64_t all() const { return pass + unsupported + skipped + failures(); }
-  int64_t& operator[](VerdictKind kind);
-};
-Tally tally(const std::vector<CaseRecord>& cases);
-
 }  // namespace assay

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "reports/record/specimens.h"
+#include "reports/record/tally.h"
 #include "reports/render/html_assets.h"
 #include "reports/render/html_charts.h"
 #include "reports/render/html_details.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "reports/record/specimens.h"
+#include "reports/record/tally.h"
 #include "reports/render/html_charts.h"
 #include "reports/render/text.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "reports/record/specimens.h"
+#include "reports/record/tally.h"
 #include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "reports/record/specimens.h"
+#include "reports/record/tally.h"
 #include "reports/render/render.h"
 #include "reports/render/text.h"
 
@@ -23,7 +23,7 @@ void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
 
-// "All 24 specimens are caught, by 1 to 18 cases each."
+// "All 24 specimens are caught, after 1 to 18 cases."
 std::string specimens_headline(const Record& record) {
   std::set<std::string> survivors;
   std::vector<int64_t> needed;
@@ -37,13 +37,12 @@ std::string specimens_headline(const Record& record) {
   }
   const int64_t all = std::ssize(specimens);
   const auto [least, most] = std::ranges::minmax_element(needed);
-  const std::string by = needed.empty()    ? ""
-                         : *least == *most ? fmt::format(", by {}", plural(*most, "case"))
-                                           : fmt::format(", by {} to {} each", *least, plural(*most, "case"));
+  const std::string range = needed.empty() || *least == *most ? "" : fmt::format("{} to ", *least);
+  const std::string after = needed.empty() ? "" : fmt::format(", after {}{}", range, plural(*most, "case"));
   if (std::ssize(needed) == all)
-    return all == 1 ? fmt::format("The only specimen is caught{}.", by)
-                    : fmt::format("All {} specimens are caught{}.", format_count(all), by);
-  return fmt::format("{} of {} caught{}{}.", format_count(std::ssize(needed)), plural(all, "specimen"), by,
+    return all == 1 ? fmt::format("The only specimen is caught{}.", after)
+                    : fmt::format("All {} specimens are caught{}.", format_count(all), after);
+  return fmt::format("{} of {} caught{}{}.", format_count(std::ssize(needed)), plural(all, "specimen"), after,
                      survivors.empty() ? "" : fmt::format("; {} survived", join_some(survivors)));
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/record/record.h"
+#include "reports/record/tally.h"
 
 namespace assay {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
-#include "reports/record/specimens.h"
+#include "reports/record/tally.h"
 #include "reports/render/columns.h"
 #include "reports/render/failures.h"
 #include "reports/render/render.h"

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "kernels/core/json.h"
+#include "reports/record/tally.h"
 #include "reports/self/fixture.h"
 
 namespace assay {
@@ -134,7 +135,10 @@ std::string damaged(const std::string& from, const std::string& to) {
 // ---- the tests
 
 TEST(Record, SurvivesText) {
-  for (const Record& record : {example_record(), interrupted_record(), Record{}}) {
+  Record judged = example_record(1);
+  judged.given = GivenFiles{.in = "", .got = "out.safetensors"};
+  for (const Record& record :
+       {example_record(), interrupted_record(), specimens_record(), judged, Record{}}) {
     EXPECT_TRUE(fields(through_text(record)) == fields(record));
   }
 }

@@ -217,7 +217,11 @@ TEST(Times, SayThatTheyDrift) {
 TEST(Markdown, HasVerdictFailuresAndTimes) {
   const std::string text = render_markdown(example_record(2));
   EXPECT_LT(text.find("5 of 42 judged cases did not pass"), text.find("## Machine"));
-  EXPECT_EQ(count(text, "`assay replay '"), 5u);
+  EXPECT_EQ(count(text, "`assay replay '"), 4u);
+  EXPECT_LT(text.find("## How wrong"), text.find("## Failures"));
+  EXPECT_TRUE(has(text, "[1 crashed](#failure-3)"));
+  EXPECT_EQ(count(text, "\n### Failure 3\n"), 1u);
+  EXPECT_TRUE(has(text, "Its tensors: `capsules/093-dynamic_conv_grad-cuda.safetensors`"));
   EXPECT_EQ(count(text, "| cold |"), 13u);
   EXPECT_EQ(count(text, "| warm |"), 13u);
   EXPECT_TRUE(has(text, "implausible: "));

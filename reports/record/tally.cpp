@@ -1,11 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/record/specimens.h"
+#include "reports/record/tally.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
 namespace assay {
+
+Tally tally(const std::vector<CaseRecord>& cases) {
+  Tally counts;
+  for (const CaseRecord& item : cases) ++counts[item.verdict.kind];
+  return counts;
+}
+
+int64_t& Tally::operator[](VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::kPass:
+      return pass;
+    case VerdictKind::kFail:
+      return fail;
+    case VerdictKind::kMistrusted:
+      return mistrusted;
+    case VerdictKind::kUnsupported:
+      return unsupported;
+    case VerdictKind::kCrashed:
+      return crashed;
+    case VerdictKind::kTimeout:
+      return timeout;
+    case VerdictKind::kSkipped:
+      return skipped;
+  }
+  throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
+}
 
 std::vector<SpecimenSummary> summarize_specimens(const Record& record) {
   std::vector<SpecimenSummary> specimens;

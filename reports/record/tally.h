@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a record says of the specimens that it judged.
+// What a record says in numbers: of its cases, of the specimens that they judge, and in all.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,15 @@
 #include "reports/record/record.h"
 
 namespace assay {
+
+// How many cases have each verdict.
+struct Tally {
+  int64_t pass = 0, fail = 0, mistrusted = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
+  int64_t failures() const { return fail + mistrusted + crashed + timeout; }
+  int64_t all() const { return pass + unsupported + skipped + failures(); }
+  int64_t& operator[](VerdictKind kind);
+};
+Tally tally(const std::vector<CaseRecord>& cases);
 
 // Points into the record.
 struct SpecimenSummary {
