@@ -44,6 +44,7 @@ FATES = {
     "kills_itself": ("crashed", "died of SIGKILL"),
     "prints": ("pass", ""),
     "dies_in_ninth_call": (None, ""),
+    "refuses_from_hundredth_call_on": (None, ""),
     "healthy_too": ("pass", ""),
 }
 CASES = 2
@@ -125,6 +126,10 @@ class Workers(InstalledTest):
         self.assertTrue(all(case["reason"].endswith("; it needs what ran before") for case in crashed), crashed)
         self.assertTrue(all("shrunk_from" not in case for case in crashed))
 
+    def test_what_is_wrong_only_with_history_is_said(self):
+        result = self.assay("verify", "echo/refuses_from_hundredth_call_on", "--cases", "60", "--device", "cpu")
+        self.assertRegex(result.stdout, r"fail: echo/refuses_from_hundredth_call_on on cpu: \d+ of 59 judged cases\n.* it is enough; it needs what ran before\n")
+
     def test_a_case_is_replayed_and_timed_in_workers(self):
         case = "echo/exit/f32/n=5"
         result = self.assay("replay", case)
@@ -152,9 +157,8 @@ class Workers(InstalledTest):
         all_of_them, _ = cases()
         self.assertEqual(sum(verdict == "crashed" for _, verdict in all_of_them), 6)
         limited, judged = cases("--max-failures", "2")
-        self.assertEqual(limited[:2], [("segv", "crashed")] * 2)
-        self.assertEqual([path for path, _ in limited[2:]], ["healthy"] * 6)
-        self.assertTrue(judged[1]["reason"].endswith("; after 2 failures the path is judged no further"))
+        self.assertEqual([path for path, _ in limited], ["healthy"] * 6 + ["segv"] * 2)
+        self.assertTrue(judged[-1]["reason"].endswith("; after 2 failures the path is judged no further"))
 
     def test_one_process_is_enough_where_it_is_asked_for(self):
         self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 1)
