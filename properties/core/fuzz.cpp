@@ -80,8 +80,7 @@ class Fuzzer {
   }
 
   // Tells whether a failure comes again in a new process, if that is worth a process. A case that
-  // was shrunk in a process with a history may need it. Then the drawn case is the failure, if it
-  // needs none.
+  // was shrunk in a process with a history may need it. Then the drawn case is the failure.
   void judge_alone(Judged& failure, const Case& drawn, const Verdict& first) {
     const VerdictKind kind = failure.verdict.kind;
     const auto smallest = smallest_.find(kind);
@@ -95,9 +94,9 @@ class Fuzzer {
       return again && again->kind == kind;
     };
     bool alone = comes_again(failure.which);
-    if (!alone && failure.shrunk_from && comes_again(drawn)) {
+    if (!alone && failure.shrunk_from) {
       failure = {.which = drawn, .verdict = first, .shrunk_from = {}};
-      alone = true;
+      alone = comes_again(drawn);
     }
     if (!has_given_up_) failure.verdict.set_fails_alone(alone);
   }

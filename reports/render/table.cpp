@@ -66,7 +66,8 @@ std::string render_failures(const Record& record, const std::string& folder) {
     const std::string indent(name_of(block.kind).size() + 2, ' ');
     text += fmt::format("\n{}: {}/{} on {}: {}\n{}{}\n{}{}\n", name_of(block.kind), printable(block.op),
                         printable(block.path), printable(block.device), describe(block), indent,
-                        printable(item.verdict.reason), indent, printable(replay_command(record, item)));
+                        in_lines(printable(item.verdict.reason), indent.size()), indent,
+                        printable(replay_command(record, item)));
     if (!item.capsule.empty() && !folder.empty())
       text += fmt::format("{}its tensors: {}\n", indent, printable(folder + "/" + item.capsule));
   }

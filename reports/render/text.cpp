@@ -59,6 +59,14 @@ std::string clipped(std::string text, size_t bytes) {
   return text += kEllipsis;
 }
 
+std::string in_lines(std::string text, size_t indent) {
+  constexpr size_t kLongest = 100;  // [columns]
+  if (text.size() <= kLongest) return text;
+  for (size_t at = 0; (at = text.find("; ", at)) != std::string::npos; at += indent)
+    text.replace(at, 2, ";\n" + std::string(indent, ' '));
+  return text;
+}
+
 std::string format_number(std::optional<double> value) {
   if (!value) return "–";
   const double magnitude = std::abs(*value);

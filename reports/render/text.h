@@ -20,6 +20,9 @@ std::string escape_markup(std::string_view text);
 // two.
 std::string clipped(std::string text, size_t bytes);
 
+// Breaks a long line after its semicolons.
+std::string in_lines(std::string text, size_t indent);
+
 // Three significant digits: "0.873", "12300", "3.1e-08", "inf". A dash if absent.
 std::string format_number(std::optional<double> value);
 

@@ -59,11 +59,12 @@ class Demo(FailureTest):
         self.assertTrue(self.record()["complete"])
 
     def test_has_a_block_for_each_path_with_a_line_that_replays_it(self):
-        blocks = re.findall(r"^fail: (\S+) on cpu: (\d+) of (\d+) judged cases\n +(.*)\n +(.*)\n +its tensors: (.*)$",
+        blocks = re.findall(r"^fail: (\S+) on cpu: (\d+) of (\d+) judged cases\n((?: .*\n)+?) +(\S+ replay .*)\n +its tensors: (.*)$",
                             self.result.stdout, re.MULTILINE)
         cases = self.record()["cases"]
         self.assertEqual({path for path, *_ in blocks}, {f"{case['op']}/{case['path']}" for case in cases if case["verdict"] == "fail"})
         for path, count, judged, reason, line, capsule in blocks:
+            reason = " ".join(reason.split())
             of_path = [case for case in cases if f"{case['op']}/{case['path']}" == path]
             self.assertEqual(int(count), sum(case["verdict"] == "fail" for case in of_path))
             self.assertEqual(int(judged), sum(case["verdict"] != "skipped" for case in of_path))
