@@ -219,9 +219,11 @@ std::string not_run_section(const Record& record) {
 
 std::string render_html(const Record& record) {
   const std::vector<std::string> anchors = anchors_of(record.cases);
-  const std::vector<PathSummary> paths = summarize(record);
-  const std::vector<FailureBlock> blocks = failure_blocks(record);
-  const bool is_of_paths = record.specimens.empty();  // a specimen fails as it should
+  // A specimen fails as it should.
+  const bool is_of_paths = record.specimens.empty();
+  const std::vector<PathSummary> paths = is_of_paths ? summarize(record) : std::vector<PathSummary>{};
+  const std::vector<FailureBlock> blocks = is_of_paths ? failure_blocks(record) : std::vector<FailureBlock>{};
+  const std::string charts = histograms(paths);
   std::string page = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Assay: "
@@ -229,9 +231,9 @@ std::string render_html(const Record& record) {
       escape_markup(render_headline(record)), kStylesheet);
   const std::vector<Section> sections{
       {"specimens", "Specimens", specimens_section(record, anchors)},
-      {"paths", "How wrong", is_of_paths ? matrix_section(paths, blocks) : ""},
-      {"failures", "Failures", is_of_paths ? failures_section(record, blocks, anchors) : ""},
-      {"errors", "How close to the bounds", is_of_paths ? histograms(paths) : ""},
+      {"paths", "How wrong", matrix_section(paths, blocks) + (blocks.empty() ? charts : "")},
+      {"failures", "Failures", failures_section(record, blocks, anchors)},
+      {"errors", "How close to the bounds", blocks.empty() ? "" : charts},
       {"stages", "What each stage adds", stages_section(record, anchors)},
       {"times", "How fast", times_section(record, anchors)},
       {"not-run", "Not run", not_run_section(record)},
