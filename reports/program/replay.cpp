@@ -75,15 +75,6 @@ std::unique_ptr<Session> session_for(const Options& options) {
   return options.json || !options.out.empty() ? std::make_unique<Session>(options) : nullptr;
 }
 
-// Breaks a long line after its semicolons.
-std::string in_lines(std::string text, size_t indent) {
-  constexpr size_t kLongest = 100;  // [columns]
-  if (text.size() <= kLongest) return text;
-  for (size_t at = 0; (at = text.find("; ", at)) != std::string::npos; at += indent)
-    text.replace(at, 2, ";\n" + std::string(indent, ' '));
-  return text;
-}
-
 // Prints and records a verdict. Returns the exit code.
 int conclude(const Selected& selected, const Device& device, Verdict verdict, const Options& options,
              Session* session) {

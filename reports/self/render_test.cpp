@@ -81,7 +81,10 @@ TEST(Text, PrintsNumbers) {
 
 TEST(Text, QuotesForTheShell) {
   const Case which{.op = "it's", .path = "cpu", .dtype = DType::kF32, .dims = {}};
-  EXPECT_EQ(replay_command(which), "assay replay 'it'\\''s/cpu/f32/data=normal/state=first_call/seed=0'");
+  EXPECT_EQ(replay_command("build/assay", which),
+            "build/assay replay 'it'\\''s/cpu/f32/data=normal/state=first_call/seed=0'");
+  EXPECT_TRUE(replay_command("my tools/assay", which).starts_with("'my tools/assay' replay 'it'"));
+  EXPECT_EQ(shell_word(""), "''");
 }
 
 // ---- headline
@@ -214,7 +217,11 @@ TEST(Times, SayThatTheyDrift) {
 TEST(Markdown, HasVerdictFailuresAndTimes) {
   const std::string text = render_markdown(example_record(2));
   EXPECT_LT(text.find("5 of 42 judged cases did not pass"), text.find("## Machine"));
-  EXPECT_EQ(count(text, "`assay replay '"), 5u);
+  EXPECT_EQ(count(text, "`assay replay '"), 4u);
+  EXPECT_LT(text.find("## How wrong"), text.find("## Failures"));
+  EXPECT_TRUE(has(text, "[1 crashed](#failure-3)"));
+  EXPECT_EQ(count(text, "\n### Failure 3\n"), 1u);
+  EXPECT_TRUE(has(text, "Its tensors: `capsules/093-dynamic_conv_grad-cuda.safetensors`"));
   EXPECT_EQ(count(text, "| cold |"), 13u);
   EXPECT_EQ(count(text, "| warm |"), 13u);
   EXPECT_TRUE(has(text, "implausible: "));
