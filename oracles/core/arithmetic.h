@@ -7,6 +7,7 @@
 //             it that holds what every right path computes. Right paths differ in the order of
 //             their sums, in f32 arithmetic between the declared roundings, and in functions that
 //             are right to some units
+//   kCarried  as kBall, but nothing is rounded any more: what is in doubt already stays in doubt
 //   kSampled  as one right path at random: a legal order for its sums, f32 arithmetic really rounded,
 //             functions off by what they are granted. Equal values are rounded alike, as paths do
 //
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "kernels/core/op.h"
 #include "oracles/core/ball.h"
@@ -40,11 +42,15 @@ struct Sum {
 
 class Arithmetic {
  public:
-  enum class Mode : uint8_t { kExact, kBall, kSampled };
+  enum class Mode : uint8_t { kExact, kBall, kCarried, kSampled };
 
   explicit Arithmetic(Mode mode, uint64_t seed = 0) : mode_(mode), seed_(seed) {}
+  // Rounds in stage number `only` alone.
+  static Arithmetic of_stage(Mode mode, int only, uint64_t seed = 0);
 
   Mode mode() const { return mode_; }
+  // What a stage of the formula is evaluated in.
+  const Arithmetic& at(int stage) const { return others_ == nullptr || stage == only_ ? *this : *others_; }
 
   // A declared rounding. Not performed in kExact.
   Ball round(const FloatFormat& format, Ball value) const;
@@ -78,19 +84,26 @@ class Arithmetic {
   Ball rsqrt(Ball v, double epsilon) const;
 
   // (v_i - mean(v)) / sqrt(variance(v) + epsilon) * weight_i + bias_i in f32, two passes over deviations from one of the
-  // row's own values; a term of a sum goes through at most 18 + n/64 additions on average. The derivation stands at
-  // the definition.
-  void layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, Balls& to) const;
+  // row's own values; a term of a sum goes through at most 18 + n/64 additions on average. Some paths round the mean to
+  // f32. The derivation stands at the definition.
+  void layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
+                  Balls& to) const;
 
  private:
   Ball f32(double value, double inherited) const;
   // A number in [-1, 1] that depends on the seed and `value` alone.
   double chance(double value) const;
   Ball sampled_dot(const Row& a, const Row& b, const Sum& sum) const;
-  void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, Balls& to) const;
+  void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
+                          bool rounds_mean, Balls& to) const;
+
+  bool is_doubtful() const { return mode_ == Mode::kBall || mode_ == Mode::kCarried; }
+  double unit() const { return mode_ == Mode::kBall ? 0x1p-24 : 0; }
 
   Mode mode_;
   uint64_t seed_;
+  int only_ = 0;
+  std::shared_ptr<const Arithmetic> others_ = {};  // in all other stages
 };
 
 }  // namespace assay

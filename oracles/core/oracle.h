@@ -59,7 +59,8 @@ using Evaluate = std::function<void(std::span<const int64_t> elements, std::span
 
 // The op's formula, or its fault number `fault`, counted from 1. Does the work that all elements of
 // output number `output` share. Question and arithmetic outlive the result.
-using OpFormula = Evaluate (*)(const Question& question, int output, const Arithmetic& arithmetic, int fault);
+using OpFormula =
+    std::function<Evaluate(const Question& question, int output, const Arithmetic& arithmetic, int fault)>;
 
 // A plausible wrong formula. The judge asks whether the comparison would have rejected it on this
 // case. If its values equal the right ones on this data, it tells nothing.
@@ -80,8 +81,11 @@ struct StageOracle {
 struct Oracle {
   std::string_view op;
   // The formula, over an arithmetic, and the faults that it can have: "the first tap is dropped".
-  OpFormula formula = nullptr;
+  OpFormula formula = {};
   std::vector<std::string_view> faults = {};
+  // The op's stages in the order of the formula, whose numbers it names to Arithmetic::at(). Empty
+  // if the formula is one stage.
+  std::vector<std::string_view> stage_names = {};
   // Rounding errors are independent from block to block of an output: the elements that agree in
   // this many leading indices. For the rms law.
   int block_axes = 0;

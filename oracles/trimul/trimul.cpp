@@ -15,6 +15,10 @@ namespace {
 
 enum Fault : int { kMaskIgnored = 1, kRightTransposed, kProjectionsAndGatesSwapped };
 
+enum Stage : int { kNormIn, kProject, kGate, kContract, kStoreHidden, kNormOut, kGateOut, kProjectOut };
+const std::vector<std::string_view> kStages{"norm_in",        "projections", "gates",    "contraction",
+                                            "hidden_storage", "norm_out",    "out_gate", "out_projection"};
+
 constexpr FloatFormat kBF16Format{.precision = 8, .min_exponent = -126, .max_exponent = 127};
 
 // What a recipe makes of factors and of tensors between the steps.
@@ -30,16 +34,17 @@ class Sites {
   const Sum& sum() const { return sum_; }
 
   // `largest` is A of the contract.
-  Ball factor(Ball value, double largest) const {
+  Ball factor(Stage stage, Ball value, double largest) const {
+    const Arithmetic& a = a_.at(stage);
     switch (factor_) {
       case Factor::kF16:
-        return a_.round_scaled(format_of(DType::kF16), std::ldexp(largest, -38), value);
+        return a.round_scaled(format_of(DType::kF16), std::ldexp(largest, -38), value);
       case Factor::kBF16:
-        return a_.round(kBF16Format, value);
+        return a.round(kBF16Format, value);
       case Factor::kTF32:  // ties either way
-        return a_.mode() == Arithmetic::Mode::kBall && value.is_finite()
-                   ? a_.round(kTF32Format, {value.mid, value.radius + 0x1p-40 * std::abs(value.mid)})
-                   : a_.round(kTF32Format, value);
+        return a.mode() == Arithmetic::Mode::kBall && value.is_finite()
+                   ? a.round(kTF32Format, {value.mid, value.radius + 0x1p-40 * std::abs(value.mid)})
+                   : a.round(kTF32Format, value);
       case Factor::kStored:
       case Factor::kBF16x3:
       case Factor::kTF32x3:
@@ -47,9 +52,10 @@ class Sites {
     }
     throw Error("Factor({}) is not a factor", static_cast<int>(factor_));
   }
-  Ball between(Ball value, double lost) const {
+  Ball between(Stage stage, Ball value, double lost) const {
+    const Arithmetic& a = a_.at(stage);
     if (between_ == DType::kF32) return value;
-    return between_ == DType::kF16 ? a_.round_scaled(format_of(between_), lost, value) : a_.round(between_, value);
+    return between_ == DType::kF16 ? a.round_scaled(format_of(between_), lost, value) : a.round(between_, value);
   }
 
  private:
@@ -69,11 +75,11 @@ double largest_of(const std::vector<double>& values) {
 
 // The weights of a product as factors, (rows, columns).
 struct Matrix {
-  Matrix(const ConstTensorView& view, const Sites& sites) : columns(static_cast<size_t>(view.shape[1])) {
+  Matrix(const ConstTensorView& view, const Sites& sites, Stage stage) : columns(static_cast<size_t>(view.shape[1])) {
     const std::vector<double> stored = Reader(view).all();
     const double largest = largest_of(stored);
     for (double w : stored) {
-      const Ball factor = sites.factor({w}, largest);
+      const Ball factor = sites.factor(stage, {w}, largest);
       // A finite weight that is infinite as a factor makes an infinity or a NaN of out.
       values.push_back(std::isfinite(w) && !std::isfinite(factor.mid) ? Ball::open() : factor);
     }
@@ -118,10 +124,10 @@ class Formula {
         hidden_(static_cast<size_t>(q.dims[kH])),
         norm_(q.inputs[kNormWeight], q.inputs[kNormBias]),
         to_norm_(q.inputs[kToOutNormWeight], q.inputs[kToOutNormBias]),
-        projections_{{q.inputs[kLeftProj], sites_}, {q.inputs[kRightProj], sites_}},
-        gates_{{q.inputs[kLeftGate], sites_}, {q.inputs[kRightGate], sites_}},
-        out_gate_(q.inputs[kOutGate], sites_),
-        to_out_(q.inputs[kToOut], sites_),
+        projections_{{q.inputs[kLeftProj], sites_, kProject}, {q.inputs[kRightProj], sites_, kProject}},
+        gates_{{q.inputs[kLeftGate], sites_, kProject}, {q.inputs[kRightGate], sites_, kProject}},
+        out_gate_(q.inputs[kOutGate], sites_, kGateOut),
+        to_out_(q.inputs[kToOut], sites_, kProjectOut),
         sides_{std::vector<Side>(count_of_nodes()), std::vector<Side>(count_of_nodes())} {
     if (fault == kProjectionsAndGatesSwapped) std::swap(projections_, gates_);
     const double largest_mask = q.dims[kM] == 0 ? 1 : largest_of(Reader(q.inputs[kMask]).all());
@@ -130,6 +136,7 @@ class Formula {
   }
 
   void evaluate(std::span<const int64_t> elements, std::span<Ball> values) const {
+    const Arithmetic& project_out = a_.at(kProjectOut);
     Balls z(hidden_);
     for (size_t e = 0, edge = SIZE_MAX; e < elements.size(); ++e) {
       const auto at = static_cast<size_t>(elements[e]);
@@ -137,7 +144,8 @@ class Formula {
         edge = at / channels_;
         finish(edge / nodes_ / nodes_, edge / nodes_ % nodes_, edge % nodes_, z);
       }
-      values[e] = a_.round(q_.recipe.storage, a_.dot(to_out_.row(at % channels_), z.row(), sites_.sum()));
+      values[e] = project_out.round(
+          q_.recipe.storage, project_out.dot(to_out_.row(at % channels_), z.row(), sites_.sum()));
     }
   }
 
@@ -158,8 +166,8 @@ class Formula {
   // xn[b,i,k,:] as factors
   void normalise(size_t b, size_t i, size_t k, Balls& xn) const {
     const Balls x(Reader(q_.inputs[kX]).all({int64_t(b), int64_t(i), int64_t(k)}));
-    a_.layer_norm(x.row(), norm_.weight.row(), norm_.bias.row(), kEpsilon, xn);
-    for (size_t c = 0; c < channels_; ++c) xn.set(c, sites_.factor(xn[c], norm_.largest));
+    a_.at(kNormIn).layer_norm(x.row(), norm_.weight.row(), norm_.bias.row(), kEpsilon, false, xn);
+    for (size_t c = 0; c < channels_; ++c) xn.set(c, sites_.factor(kProject, xn[c], norm_.largest));
   }
 
   // left[b,i,k,h] for all k and h, or right
@@ -168,6 +176,7 @@ class Formula {
     std::call_once(side.once, [&] {
       const bool is_transposed = which == 1 && fault_ == kRightTransposed;
       const Matrix &projection = projections_[which], &gate = gates_[which];
+      const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
       side.values = Balls(hidden_ * nodes_);
       Balls xn(channels_);
       for (size_t k = 0; k < nodes_; ++k) {
@@ -175,10 +184,10 @@ class Formula {
         normalise(b, first, second, xn);
         const Ball m = mask(b, first, second);
         for (size_t h = 0; h < hidden_; ++h) {
-          const Ball p = a_.dot(projection.row(h), xn.row(), sites_.sum());
-          const Ball g = a_.sigmoid(a_.dot(gate.row(h), xn.row(), sites_.sum()));
-          side.values.set(h * nodes_ + k,
-                          sites_.factor(a_.multiply(m, a_.multiply(p, g)), largest_side_[which]));
+          const Ball p = project.dot(projection.row(h), xn.row(), sites_.sum());
+          const Ball g = gating.sigmoid(project.dot(gate.row(h), xn.row(), sites_.sum()));
+          const Ball value = gating.multiply(m, gating.multiply(p, g));
+          side.values.set(h * nodes_ + k, sites_.factor(kContract, value, largest_side_[which]));
         }
       }
     });
@@ -191,15 +200,18 @@ class Formula {
     const double largest_hidden = static_cast<double>(nodes_) * largest_side_[0] * largest_side_[1];
     Balls hidden(hidden_), xn(channels_);
     for (size_t h = 0; h < hidden_; ++h) {
-      const Ball sum =
-          a_.dot(left.values.row(h * nodes_, nodes_), right.values.row(h * nodes_, nodes_), sites_.sum());
-      hidden.set(h, sites_.between(sum, std::ldexp(largest_hidden, -37)));
+      const Ball sum = a_.at(kContract).dot(
+          left.values.row(h * nodes_, nodes_), right.values.row(h * nodes_, nodes_), sites_.sum());
+      hidden.set(h, sites_.between(kStoreHidden, sum, std::ldexp(largest_hidden, -37)));
     }
-    a_.layer_norm(hidden.row(), to_norm_.weight.row(), to_norm_.bias.row(), kEpsilon, z);
+    a_.at(kNormOut).layer_norm(hidden.row(), to_norm_.weight.row(), to_norm_.bias.row(), kEpsilon,
+                                 q_.recipe.intermediate != DType::kF32, z);
     normalise(b, i, j, xn);
+    const Arithmetic& gating = a_.at(kGateOut);
     for (size_t h = 0; h < hidden_; ++h) {
-      const Ball gate = a_.sigmoid(a_.dot(out_gate_.row(h), xn.row(), sites_.sum()));
-      z.set(h, sites_.factor(a_.multiply(z[h], sites_.between(gate, 0x1p-38)), to_norm_.largest));
+      const Ball gate = gating.sigmoid(gating.dot(out_gate_.row(h), xn.row(), sites_.sum()));
+      const Ball gated = gating.multiply(z[h], sites_.between(kGateOut, gate, 0x1p-38));
+      z.set(h, sites_.factor(kProjectOut, gated, to_norm_.largest));
     }
   }
 
@@ -227,6 +239,7 @@ std::vector<Oracle> oracles() {
   return {{.op = "trimul",
            .formula = formula,
            .faults = {"the mask is ignored", "right is read transposed", "projections and gates are swapped"},
+           .stage_names = kStages,
            .block_axes = 2,
            .shares_rows = true}};
 }

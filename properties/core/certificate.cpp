@@ -17,23 +17,12 @@ double round_to(DType dtype, double value) {
   return visit(dtype, [&]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// How far rounding alone may move the stored value on this data: the noise and half an ulp for
-// storing. It is the bound instead if the bound is at most twice the noise plus that half ulp. No
-// bound that holds for every right path is closer where few errors add up. For k equal errors it is
-// sqrt(3k) standard deviations, which is twice the noise (seven standard deviations) for k = 65.
-double rounding_of(const Expected& expected, DType dtype) {
-  const double storing = ulp_at(dtype, std::abs(expected.value)) / 2;
-  return expected.bound <= 2 * expected.noise + storing ? expected.bound : expected.noise + storing;
-}
-
-// Whether a wrong answer, once stored, is more than one ulp and more than rounding away from the
-// right value. No right path gives such a value.
+// Whether a wrong answer, once stored, differs from the computed value by more than one ulp.
 bool is_visible(const Expected& expected, double rounded, DType dtype) {
   if (expected.is_open || !std::isfinite(expected.value)) return false;
-  if (!std::isfinite(rounded))
-    return std::abs(expected.value) + rounding_of(expected, dtype) <= max_finite(dtype) / 2;
+  if (!std::isfinite(rounded)) return std::abs(expected.value) + expected.bound <= max_finite(dtype) / 2;
   const double ulp = ulp_at(dtype, std::max(std::abs(rounded), std::abs(expected.value)));
-  return std::abs(rounded - expected.value) > std::max(ulp, rounding_of(expected, dtype));
+  return std::abs(rounded - expected.value) > ulp;
 }
 
 // A wrong answer. It fills `values` for the compared elements [begin, begin + values.size()).

@@ -117,6 +117,23 @@ class Fuzzer {
   bool has_given_up_ = false;
 };
 
+// Comparisons that never reject a wrong answer are worth nothing.
+class Trust {
+ public:
+  void doubt(Verdict& verdict) {
+    if (verdict.kind == VerdictKind::kUninformative) ++in_vain_;
+    if (verdict.kind == VerdictKind::kPass || verdict.kind == VerdictKind::kFail) is_earned_ = true;
+    if (is_earned_ || in_vain_ != kMostInVain) return;
+    verdict.kind = VerdictKind::kMistrusted;
+    verdict.reason += fmt::format("; none of the {} judged cases so far could tell", kMostInVain);
+  }
+
+ private:
+  static constexpr int kMostInVain = 8;
+  int in_vain_ = 0;
+  bool is_earned_ = false;
+};
+
 // Draws a case, up to three times until the path serves it. So a path that needs multiples of 16 is
 // judged about as often as others, and is still asked for other sizes.
 rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Path& path) {
@@ -138,6 +155,7 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
   if (options.dtype) path.dtypes = {*options.dtype};
   const rc::Gen<Case> generator = arbitrary_case(*subject.op, path, options.max_elements);
   rc::Random random(options.seed);
+  Trust trust;
   for (int64_t i = 0; (options.budget || i < options.cases) && !fuzzer.is_over_budget(); ++i) {
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
@@ -149,6 +167,7 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
     if (options.starts) options.starts(drawn.value());
     std::optional<Verdict> verdict = fuzzer.judge(drawn.value());
     if (!verdict) return;
+    trust.doubt(*verdict);
     Judged judged{.which = drawn.value(), .verdict = *verdict, .shrunk_from = {}};
     if (is_failure(verdict->kind)) judged = fuzzer.simplified(drawn, *std::move(verdict));
     const bool is_last = is_failure(judged.verdict.kind) && fuzzer.ends_with(judged);

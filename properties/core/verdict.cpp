@@ -13,6 +13,8 @@ std::string_view name_of(VerdictKind kind) {
       return "fail";
     case VerdictKind::kMistrusted:
       return "mistrusted";
+    case VerdictKind::kUninformative:
+      return "uninformative";
     case VerdictKind::kUnsupported:
       return "unsupported";
     case VerdictKind::kCrashed:
@@ -33,6 +35,7 @@ void Verdict::set_fails_alone(bool alone) {
 bool is_failure(VerdictKind kind) {
   switch (kind) {
     case VerdictKind::kPass:
+    case VerdictKind::kUninformative:
     case VerdictKind::kUnsupported:
     case VerdictKind::kSkipped:
       return false;

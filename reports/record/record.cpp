@@ -15,7 +15,7 @@ constexpr std::string_view kSchemaName = "assay.run/";
 constexpr std::string_view kSchema = "assay.run/1";
 
 constexpr std::array kVerdicts{VerdictKind::kPass,        VerdictKind::kFail,    VerdictKind::kMistrusted,
-                               VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,
+                               VerdictKind::kUninformative, VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,
                                VerdictKind::kSkipped};
 constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
 constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
@@ -134,8 +134,13 @@ Json to_json(const OutputNumerics& output) {
             {"nonfinite", seen.nonfinite}};
   if (seen.open > 0) json["open"] = seen.open;
   put_number(json, "max_error_over_bound", seen.max_error_over_bound);
-  put_number(json, "rms_over_predicted", seen.rms() / seen.predicted_rms());
-  if (output.allowed_rms) put_number(json, "allowed_rms", *output.allowed_rms);
+  if (output.conformity) {
+    Json& conformity = json["conformity"];
+    put_number(conformity, "rms", output.conformity->rms);
+    put_number(conformity, "predicted", output.conformity->predicted);
+    put_number(conformity, "allowed", output.conformity->allowed);
+    conformity["is_law"] = output.obeys_rms_law;
+  }
   put_number(json, "max_ulp", seen.max_ulp);
   if (const auto normwise = seen.rel_l2()) put_number(json, "rel_l2", *normwise);
   put_number(json, "max_abs", seen.max_abs);
@@ -147,9 +152,6 @@ Json to_json(const OutputNumerics& output) {
   put_number(sums, "error", seen.sum_error);
   put_number(sums, "square_error", seen.sum_square_error);
   put_number(sums, "square_value", seen.sum_square_value);
-  put_number(sums, "variance", seen.sum_variance);
-  put_number(sums, "square_variance", seen.sum_square_variance);
-  put_number(sums, "max_bound", seen.max_bound);
   for (const Share& share : output.shares) {
     Json& to = json["shares"].emplace_back(Json{{"stage", share.stage}});
     put_number(to, "bound", share.bound);
@@ -162,7 +164,13 @@ OutputNumerics read_output(const JsonFields& fields) {
   OutputNumerics output;
   output.name = fields.text("name");
   output.elements = fields.count("elements");
-  if (fields.has_number("allowed_rms")) output.allowed_rms = fields.number("allowed_rms");
+  if (fields.has("conformity")) {
+    const JsonFields conformity = fields.object("conformity");
+    output.conformity = Conformity{.rms = conformity.number("rms"),
+                                   .predicted = conformity.number("predicted"),
+                                   .allowed = conformity.number("allowed")};
+    output.obeys_rms_law = conformity.flag("is_law");
+  }
   Comparison& seen = output.comparison;
   seen.count = fields.count("count");
   seen.wrong = fields.count("wrong");
@@ -183,9 +191,6 @@ OutputNumerics read_output(const JsonFields& fields) {
   seen.sum_error = sums.number("error");
   seen.sum_square_error = sums.number("square_error");
   seen.sum_square_value = sums.number("square_value");
-  seen.sum_variance = sums.number("variance");
-  seen.sum_square_variance = sums.number("square_variance");
-  seen.max_bound = sums.number("max_bound");
   if (fields.has("shares")) {
     for (const JsonFields& share : fields.objects("shares"))
       output.shares.push_back({share.text("stage"), share.number("bound"), share.number("rms")});

@@ -21,6 +21,8 @@ int64_t& Tally::operator[](VerdictKind kind) {
       return fail;
     case VerdictKind::kMistrusted:
       return mistrusted;
+    case VerdictKind::kUninformative:
+      return uninformative;
     case VerdictKind::kUnsupported:
       return unsupported;
     case VerdictKind::kCrashed:

@@ -10,9 +10,9 @@ namespace assay {
 
 // How many cases have each verdict.
 struct Tally {
-  int64_t pass = 0, fail = 0, mistrusted = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
+  int64_t pass = 0, fail = 0, mistrusted = 0, uninformative = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
   int64_t failures() const { return fail + mistrusted + crashed + timeout; }
-  int64_t all() const { return pass + unsupported + skipped + failures(); }
+  int64_t all() const { return pass + uninformative + unsupported + skipped + failures(); }
   int64_t& operator[](VerdictKind kind);
 };
 Tally tally(const std::vector<CaseRecord>& cases);

@@ -49,9 +49,9 @@ std::string specimens_headline(const Record& record) {
 }  // namespace
 
 std::optional<double> rms_over_allowed(const OutputNumerics& output) {
-  if (!output.allowed_rms) return std::nullopt;
-  const double rms = output.comparison.rms();
-  return rms == 0 ? 0 : rms / *output.allowed_rms;  // 0 is allowed if nothing is rounded
+  if (!output.obeys_rms_law || !output.conformity) return std::nullopt;
+  const double rms = output.conformity->rms;
+  return rms == 0 ? 0 : rms / output.conformity->allowed;  // 0 is allowed if nothing is rounded
 }
 
 std::optional<Numbers> numbers_of(const CaseRecord& item) {
@@ -120,6 +120,7 @@ std::string describe(const Tally& tally) {
   add(tally.mistrusted, "mistrusted");
   add(tally.crashed, "crashed");
   add(tally.timeout, "timeout");
+  add(tally.uninformative, "uninformative");
   add(tally.unsupported, "unsupported");
   add(tally.skipped, "skipped");
   return text.empty() ? "no cases" : text;
