@@ -23,7 +23,7 @@ namespace assay {
 
 inline constexpr int kSamples = 6;
 inline constexpr size_t kSampledElements = 1024;  // at most: in runs of neighbours
-inline constexpr size_t kSampledRuns = 16;
+inline constexpr size_t kSampledRuns = 16;  // a quarter where rows share much
 inline constexpr size_t kFewestSampled = 64;
 
 struct Conforming {
