@@ -1,31 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/cheri/cheri.h"
 
-#include "oracles/cheri/statistics.h"
+#include "oracles/cheri/convolution.h"
 
 namespace assay::cheri {
 
 std::vector<Oracle> oracles() {
-  using oracle::Fault;
-  const auto make = [](std::string_view op, Solve (*solve)(Fault),
-                       std::vector<std::pair<std::string_view, Fault>> faults) {
-    Oracle made{.op = op, .solve = solve(Fault::kNothing), .counterfeits = {}};
-    faults.insert(faults.begin(), {{"the dilation is one too large", Fault::kDilationTooLarge},
-                                   {"the dilation is one too small", Fault::kDilationTooSmall},
-                                   {"the first tap is dropped", Fault::kFirstTapDropped}});
-    for (const auto& [fault, which] : faults) made.counterfeits.push_back({fault, solve(which)});
+  const auto make = [](std::string_view op, OpFormula formula, std::vector<std::string_view> own_faults) {
+    Oracle made{.op = op,
+                .formula = formula,
+                .faults = {"the dilation is one too large", "the dilation is one too small",
+                           "the first tap is dropped"}};
+    made.faults.insert(made.faults.end(), own_faults.begin(), own_faults.end());
     return made;
   };
-  return {make("cheri_conv_norm", oracle::conv_norm,
-               {{"eps is left out where the variance is below 1", Fault::kNoEpsilon}}),
-          make("cheri_conv_norm_grad", oracle::conv_norm_grad,
-               {{"eps is left out where the variance is below 1", Fault::kNoEpsilon},
-                {"mean(dy) is not subtracted", Fault::kMeanKept}}),
-          make("cheri_block", oracle::block,
-               {{"eps is left out where the variance is below a quarter of it", Fault::kNoEpsilonInTiny},
-                {"the GELU lets negative values pass", Fault::kNoGelu},
-                {"the scale is applied twice", Fault::kScaleTwice},
-                {"the scale is left out", Fault::kNoScale}})};
+  return {
+      make("cheri_conv_norm", oracle::conv_norm, {"eps is left out where the variance is below 1"}),
+      make("cheri_conv_norm_grad", oracle::conv_norm_grad,
+           {"eps is left out where the variance is below 1", "mean(dy) is not subtracted"}),
+      make("cheri_block", oracle::block,
+           {"eps is left out where the variance is below a quarter of it",
+            "the GELU lets negative values pass", "the scale is applied twice", "the scale is left out"})};
 }
 
 }  // namespace assay::cheri

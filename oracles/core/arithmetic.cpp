@@ -63,7 +63,8 @@ template <bool kDoubtA, bool kDoubtB>
       value[lane] += p;
       magnitude[lane] += std::abs(p);
       if constexpr (kDoubtA && kDoubtB)
-        inherited[lane] += std::abs(a.mid[k]) * b.radius[k] + a.radius[k] * (std::abs(b.mid[k]) + b.radius[k]);
+        inherited[lane] +=
+            std::abs(a.mid[k]) * b.radius[k] + a.radius[k] * (std::abs(b.mid[k]) + b.radius[k]);
       else if constexpr (kDoubtA)
         inherited[lane] += a.radius[k] * std::abs(b.mid[k]);
       else if constexpr (kDoubtB)
@@ -88,11 +89,29 @@ template <bool kDoubtA, bool kDoubtB>
   return sums;
 }
 
-ASSAY_VECTORS Sums add_up(const Row& a, const Row& b) {
+Sums add_up_few(const Row& a, const Row& b) {
+  Sums sums;
+  for (size_t i = 0; i < a.size; ++i) {
+    const Ball x = a[i], y = b[i];
+    sums.value += x.mid * y.mid;
+    sums.magnitude += std::abs(x.mid * y.mid);
+    sums.inherited += std::abs(x.mid) * y.radius + x.radius * (std::abs(y.mid) + y.radius);
+  }
+  sums.step = sums.magnitude;
+  sums.least = std::min(sums.value, 0.0);
+  sums.most = std::max(sums.value, 0.0);
+  return sums;
+}
+
+ASSAY_VECTORS Sums add_up_many(const Row& a, const Row& b) {
   if (a.radius != nullptr && b.radius != nullptr) return add_up_rows<true, true>(a, b);
   if (a.radius != nullptr) return add_up_rows<true, false>(a, b);
   if (b.radius != nullptr) return add_up_rows<false, true>(a, b);
   return add_up_rows<false, false>(a, b);
+}
+
+Sums add_up(const Row& a, const Row& b) {
+  return a.size < kLanes ? add_up_few(a, b) : add_up_many(a, b);
 }
 
 // The sum of products of which some are infinite, NaN or open.
@@ -121,10 +140,14 @@ bool is_exact(const Row& a, const Row& b, double magnitude) {
 
 // What splitting factors into two numbers of `parts` leaves out of their products.
 ASSAY_VECTORS double left_out_of(const Row& a, const Row& b, double magnitude, const FloatFormat& parts) {
-  std::array<double, kLanes> lanes{};
-  for (size_t i = 0; i < a.size; ++i) lanes[i % kLanes] += std::abs(a.mid[i]) + std::abs(b.mid[i]);
+  std::array<double, kLanes> lanes{}, largest{};
+  for (size_t i = 0; i < a.size; ++i) {
+    lanes[i % kLanes] += std::abs(a.mid[i]) + std::abs(b.mid[i]);
+    largest[i % kLanes] = std::max({largest[i % kLanes], std::abs(a.mid[i]), std::abs(b.mid[i])});
+  }
   double factors = 0;
   for (double lane : lanes) factors += lane;
+  if (*std::ranges::max_element(largest) >= overflow_threshold(parts)) return HUGE_VAL;
   return 3 * std::ldexp(magnitude, -2 * parts.precision) + factors * ulp_at(parts, 0);
 }
 
@@ -217,9 +240,10 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
   if (sums.magnitude == 0 && sums.inherited == 0) return {sums.value, 0};
   if (sums.inherited == 0 && sum.parts == nullptr && is_exact(a, b, sums.magnitude))
     return in_range(sums.value, 0, sums.magnitude);
-  if (sums.inherited == 0 && a.size == 1 && sum.unit == kUnit)  // rounded once
+  if (sums.inherited == 0 && a.size == 1 && sum.unit == kUnit && sum.group == 0)  // rounded once
     return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
-  const double n = static_cast<double>(a.size) * (sum.parts == nullptr ? 1 : 3);
+  const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : a.size);
+  const double n = additions * (sum.parts == nullptr ? 1 : 3);
   const double magnitude = sums.magnitude + sums.inherited;
   double ordering = gamma(n, sum.unit) * magnitude;
   if (sum.order == Sum::Order::kContiguous) {
@@ -228,8 +252,8 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
   }
   const double left_out = sum.parts == nullptr ? 0 : left_out_of(a, b, magnitude, *sum.parts);
   const double own = static_cast<double>(a.size) * 0x1p-53 * sums.magnitude;
-  const double radius =
-      (sums.inherited + ordering + left_out + own) * kMargin + 2 * n * kUnderflow;
+  const double radius = (sums.inherited + ordering + left_out + own) * kMargin + 2 * n * kUnderflow;
+  if (sum.group > 0) return magnitude + radius < kOverflow ? Ball{sums.value, radius} : Ball::open();
   return in_range(sums.value, radius, magnitude);
 }
 
@@ -260,8 +284,8 @@ Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
   const auto f = [&](double x) { return 1 / std::sqrt(std::max(x, 0.0) + epsilon); };
   const double value = f(v.mid);
   if (mode_ == Mode::kExact || std::isinf(v.mid)) return {value, 0};
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value * (1 + chance(v.mid) * 4 * kUnit)), 0};
-  return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin};
+  if (mode_ == Mode::kSampled) return {static_cast<float>(value * (1 + chance(v.mid) * 3 * kUnit)), 0};
+  return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin + kUnderflow};
 }
 
 // n numbers v of radius r, range R with the radii, a = min((n + 1) / 2, 18 + n / 64) additions on average. Deviations from
@@ -318,7 +342,8 @@ void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, do
       to.set(i, {value, 0});
     } else {
       const double e = error_of(i) + 0x1p-149;
-      const double of_y = std::min(e * (rstd.mid + rstd.radius) + std::abs(d) * rstd.radius, 2 * std::sqrt(n));
+      const double of_y =
+          std::min(e * (rstd.mid + rstd.radius) + std::abs(d) * rstd.radius, 2 * std::sqrt(n));
       const double radius = std::abs(w) * (of_y + 3 * u * (std::abs(y) + of_y)) + u * std::abs(value);
       to.set(i, in_range(value, radius * kMargin + 2 * kUnderflow, std::abs(y * w) + std::abs(bias.mid[i])));
     }

@@ -38,6 +38,16 @@ struct Sum {
   // lo*hi are added up. lo*lo and both rests are left out: 3 * 2^-2p of |a*b| for precision p,
   // and a rest may underflow, which loses at most the format's smallest number.
   const FloatFormat* parts = nullptr;
+  // If not 0, at most so many products are added up in f32, and such groups in f64. The sum may be a
+  // part of a longer one: it stays in f64, and a group may reach beyond it. So each product goes
+  // through `group` roundings, and one more u is that of 2^29 additions in f64.
+  size_t group = 0;
+};
+
+// What normalises the values of one example.
+struct Moments {
+  Ball mean, variance, rstd;
+  bool is_alone = false;  // of one value, which is its own mean
 };
 
 class Arithmetic {
@@ -89,6 +99,37 @@ class Arithmetic {
   void layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
                   Balls& to) const;
 
+  // A constant of the formula. A path holds it in f32 or in f64: u of itself.
+  Ball constant(double value) const;
+
+  // Sums over an example in f64, with v = 2^-53. A sum of n numbers has n - 1 additions, and a mean
+  // divides it. Each operation is off by v of a partial result. So a mean is off by at most
+  // 4 (n - 1) v of the mean magnitude; for one number it is exact.
+  //
+  // The mean of all values.
+  Ball mean(const Row& values) const;
+  // The mean of a_i * b_i, rounded to f32 (u). A path may multiply by the differences from one of the
+  // b, and correct the sum by it: 3 max |b| takes the place of |b|. What is not certain of the
+  // factors adds mean(|a| r(b) + r(a) |b| + r(a) r(b)).
+  Ball mean(const Row& a, const Row& b) const;
+  // The sum of what dot() made in groups, rounded to f32 or not (u).
+  Ball total(const Row& sums) const;
+
+  // value - mean. A path keeps the mean in f64, or as a sum of two f32. The second one is off by
+  // u^2 |mean|. The difference from the first one is at most |d| + u |mean|, d = value - mean. Both
+  // differences are rounded, so d is off by 2u |d| + 4u^2 |mean|, and by 2^-149 for underflow. A mean
+  // that is a number of f32 is kept as it is. Where f32 would overflow, a path scales.
+  Ball deviation(Ball value, Ball mean) const;
+  // Of n values c with radii r, let d = c - mean, and let R be the range of their balls. Sums in f64
+  // are those of differences from one of the values.
+  //   mean      mean(r) + 4 (n - 1) v (|mean| + 2R); exact if R = 0
+  //   variance  Errors e change it by mean(2 d e + e^2) - mean(e)^2, at most mean(2 |d| r + r^2).
+  //             The squares add 8 (n - 1) v R^2. The mean's error in f64 adds its square.
+  //   rstd      rsqrt(variance, epsilon)
+  Moments moments(const Row& values, double epsilon) const;
+  // deviation(value, mean) * rstd, for one of these values. 0 for a value that is alone.
+  Ball normalise(Ball value, const Moments& moments) const;
+
  private:
   Ball f32(double value, double inherited) const;
   // A number in [-1, 1] that depends on the seed and `value` alone.
@@ -96,6 +137,9 @@ class Arithmetic {
   Ball sampled_dot(const Row& a, const Row& b, const Sum& sum) const;
   void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
                           bool rounds_mean, Balls& to) const;
+  double sampled_mean(const Row& values, double about) const;
+  Ball sampled_deviation(double value, double mean) const;
+  Moments sampled_moments(const Row& values, double epsilon) const;
 
   bool is_doubtful() const { return mode_ == Mode::kBall || mode_ == Mode::kCarried; }
   double unit() const { return mode_ == Mode::kBall ? 0x1p-24 : 0; }

@@ -111,6 +111,15 @@ double Arithmetic::chance(double value) const {
 
 Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
   const Habit habit(seed_, sum);
+  if (sum.group > 0) {
+    double groups = 0;
+    const size_t length = 1 + seed_ % sum.group;
+    for (size_t begin = 0; begin < a.size; begin += length) {
+      groups += add_up(habit, std::min(length, a.size - begin),
+                       [&](Adder& adder, size_t i) { adder.add(a.mid[begin + i], b.mid[begin + i]); });
+    }
+    return {groups, 0};
+  }
   const float total = add_up(habit, a.size, [&](Adder& adder, size_t i) {
     if (sum.parts == nullptr || !std::isfinite(a.mid[i]) || !std::isfinite(b.mid[i]))
       return adder.add(a.mid[i], b.mid[i]);
@@ -148,6 +157,35 @@ void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& 
     const auto w = static_cast<float>(weight.mid[i]), shift = static_cast<float>(bias.mid[i]);
     to.set(i, {habit.is_fused ? std::fma(y, w, shift) : y * w + shift, 0});
   }
+}
+
+double Arithmetic::sampled_mean(const Row& values, double about) const {
+  double sum = 0;
+  for (size_t i = 0; i < values.size; ++i)
+    sum += values.mid[seed_ % 3 == 0 ? values.size - 1 - i : i] - about;
+  return about + sum / static_cast<double>(values.size);
+}
+
+Ball Arithmetic::sampled_deviation(double value, double mean) const {
+  // f32 with a scale.
+  constexpr FloatFormat kScaled{.precision = 24, .min_exponent = -126, .max_exponent = 1000};
+  if (seed_ % 5 < 2) return {rounded(kScaled, value - mean), 0};
+  const double high = rounded(kScaled, mean), low = rounded(kScaled, mean - high);
+  return {rounded(kScaled, rounded(kScaled, value - high) - low), 0};
+}
+
+Moments Arithmetic::sampled_moments(const Row& values, double epsilon) const {
+  const auto n = static_cast<double>(values.size);
+  const double own = values.mid[seed_ % values.size], mean = sampled_mean(values, own);
+  const double about = seed_ % 2 == 0 ? mean : own;
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < values.size; ++i) {
+    const double d = values.mid[i] - about;
+    sum += d;
+    squares += d * d;
+  }
+  const Ball variance{std::max(0.0, (squares - sum * (sum / n)) / n), 0};
+  return {.mean = {mean}, .variance = variance, .rstd = rsqrt(variance, epsilon)};
 }
 
 }  // namespace assay

@@ -27,10 +27,35 @@ std::vector<Recipe> recipes_of(const Op& op, const Case& which) {
   return recipes;
 }
 
+// The balls of the elements, around their exact values.
+std::vector<Expected> expected_of(const Oracle& oracle, const Question& question, int output,
+                                  std::span<const int64_t> elements, int fault = 0) {
+  std::vector<Expected> expected(elements.size());
+  if (oracle.formula == nullptr) {
+    oracle.solve(question, output)(elements, expected);
+    return expected;
+  }
+  const Arithmetic exactly(Arithmetic::Mode::kExact), in_balls(Arithmetic::Mode::kBall);
+  std::vector<Ball> exact(elements.size()), balls(elements.size());
+  Evaluate evaluate = oracle.formula(question, output, exactly, fault);
+  if (!evaluate) evaluate = oracle.formula(question, output, exactly, 0);
+  evaluate(elements, exact);
+  oracle.formula(question, output, in_balls, 0)(elements, balls);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const double moved = std::abs(balls[i].mid - exact[i].mid);
+    expected[i] = {
+        .value = exact[i].mid,
+        .bound = balls[i].is_open() ? 0 : balls[i].radius + (std::isfinite(moved) ? moved : 0),
+        .variance = 0,
+        .is_open = balls[i].is_open() || !std::isfinite(balls[i].mid) != !std::isfinite(exact[i].mid)};
+  }
+  return expected;
+}
+
 // What the oracle gets wrong in one case, if anything. Checks every `step`-th element of each
 // output.
 std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, const Case& which,
-                                      int64_t step = 1) {
+                                      int64_t step = 1, int fault = 0) {
   const Op& op = registry().op(which.op);
   Problem problem(op, op.path(which.path), which, cpu());
   problem.draw_inputs(which.seed);
@@ -51,8 +76,8 @@ std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, 
     }
     for (const Recipe& recipe : recipes_of(op, which)) {
       question.recipe = recipe;
-      std::vector<Expected> expected(elements.size());
-      oracle.solve(question, static_cast<int>(output))(elements, expected);
+      const std::vector<Expected> expected =
+          expected_of(oracle, question, static_cast<int>(output), elements, fault);
       for (size_t i = 0; i < elements.size(); ++i) {
         ExactSum& exact = exact_values[i];
         const auto error = [&](std::string_view what) {
@@ -85,7 +110,8 @@ std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, 
   return std::nullopt;
 }
 
-std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, Regime regime) {
+std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, Regime regime,
+                                      int fault = 0) {
   const Op& op = registry().op(audit.op);
   for (DType dtype : op.paths.front().dtypes) {
     for (Layout layout : {Layout::kDense, Layout::kStrided, Layout::kTransposed, Layout::kBroadcast}) {
@@ -99,7 +125,7 @@ std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, 
         which.data = regime;
         which.layout = layout;
         which.seed = static_cast<uint64_t>(size);
-        if (auto error = find_error(oracle, audit, which)) return error;
+        if (auto error = find_error(oracle, audit, which, 1, fault)) return error;
       }
     }
   }
@@ -152,6 +178,12 @@ TEST(OracleAudit, AgreesOnLongSums) {
 TEST(OracleAudit, FindsEveryCounterfeit) {
   for (const Audit& audit : all_audits()) {
     const Oracle& right = registry().oracle(audit.op);
+    for (size_t i = 0; i < right.faults.size(); ++i) {
+      const bool is_found = std::ranges::any_of(all_regimes(), [&](Regime regime) {
+        return find_error(right, audit, regime, static_cast<int>(i) + 1).has_value();
+      });
+      EXPECT_TRUE(is_found) << audit.op << ": " << right.faults[i];
+    }
     for (const Counterfeit& counterfeit : right.counterfeits) {
       // Combines its values with the bounds of the right ones.
       const auto solve = [&](const Question& question, int output) -> Answer {

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an Arithmetic makes of an example: means, variance, normalised values. Their derivations
+// stand at the declarations.
+#include <algorithm>
+
+#include "oracles/core/arithmetic.h"
+
+namespace assay {
+namespace {
+
+constexpr double kUnit = 0x1p-24, kUnderflow = 0x1p-150, kMargin = 1 + 0x1p-20;
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// What sums of n numbers in f64 are off by, relative to the mean magnitude.
+double sums_in_f64(size_t n) {
+  return 4 * static_cast<double>(n - 1) * 0x1p-53;
+}
+
+// The sums over a row that a mean needs.
+struct Spread {
+  explicit Spread(const Row& values) {
+    for (size_t i = 0; i < values.size; ++i) {
+      const Ball x = values[i];
+      is_open |= x.is_open();
+      is_nan |= !std::isfinite(x.mid);
+      differences += x.mid - values.mid[0];
+      magnitudes += std::abs(x.mid);
+      radii += x.radius;
+      low = std::min(low, x.mid - x.radius);
+      high = std::max(high, x.mid + x.radius);
+    }
+  }
+  // If the mean is not a finite ball.
+  Ball special() const { return is_nan ? Ball{kNan, 0} : Ball::open(); }
+  double range() const { return high - low; }
+
+  double differences = 0, magnitudes = 0, radii = 0, low = HUGE_VAL, high = -HUGE_VAL;
+  bool is_open = false, is_nan = false;
+};
+
+bool is_f32(double value) {
+  return static_cast<double>(static_cast<float>(value)) == value;
+}
+
+}  // namespace
+
+Ball Arithmetic::constant(double value) const {
+  if (mode_ == Mode::kSampled) return {seed_ % 2 == 0 ? value : static_cast<float>(value), 0};
+  return {value, mode_ == Mode::kExact ? 0 : kUnit * std::abs(value)};
+}
+
+Ball Arithmetic::mean(const Row& values) const {
+  const Spread spread(values);
+  if (spread.is_nan || spread.is_open) return spread.special();
+  if (mode_ == Mode::kSampled) {
+    const double about = seed_ % 2 == 0 ? 0 : values.mid[seed_ % values.size];
+    return {sampled_mean(values, about), 0};
+  }
+  const auto n = static_cast<double>(values.size);
+  const double value = values.mid[0] + spread.differences / n;
+  if (mode_ == Mode::kExact) return {value, 0};
+  const double magnitude = (spread.magnitudes + spread.radii) / n;
+  return {value, (spread.radii / n + sums_in_f64(values.size) * magnitude) * kMargin};
+}
+
+Ball Arithmetic::mean(const Row& a, const Row& b) const {
+  double sum = 0, magnitudes = 0, inherited = 0, largest = 0;
+  bool is_open = false;
+  for (size_t i = 0; i < a.size; ++i) {
+    const Ball x = a[i], y = b[i];
+    is_open |= x.is_open() || y.is_open();
+    sum += x.mid * y.mid;
+    magnitudes += std::abs(x.mid) + x.radius;
+    inherited += std::abs(x.mid) * y.radius + x.radius * (std::abs(y.mid) + y.radius);
+    largest = std::max(largest, std::abs(y.mid) + y.radius);
+  }
+  if (!std::isfinite(sum)) return {kNan, 0};
+  if (is_open) return Ball::open();
+  const auto n = static_cast<double>(a.size);
+  const double value = sum / n;
+  if (mode_ == Mode::kExact) return {value, 0};
+  if (mode_ == Mode::kSampled) return {static_cast<float>(value), 0};
+  const double of_sum = inherited / n + sums_in_f64(a.size) * 3 * largest * magnitudes / n;
+  const double radius = (of_sum + kUnit * (std::abs(value) + of_sum)) * kMargin;
+  return {value, value == 0 && radius == 0 ? 0 : radius + kUnderflow};
+}
+
+Ball Arithmetic::total(const Row& sums) const {
+  double value = 0, magnitudes = 0, radii = 0;
+  bool is_open = false;
+  for (size_t i = 0; i < sums.size; ++i) {
+    const Ball x = sums[i];
+    is_open |= x.is_open();
+    value += x.mid;
+    magnitudes += std::abs(x.mid);
+    radii += x.radius;
+  }
+  if (std::isnan(value)) return {kNan, 0};
+  if (is_open) return Ball::open();
+  if (mode_ == Mode::kSampled && seed_ % 2 == 0) return {value, 0};
+  return f32(value, radii + (sums.size < 2 ? 0 : sums_in_f64(sums.size) * magnitudes));
+}
+
+Ball Arithmetic::deviation(Ball value, Ball mean) const {
+  const double d = value.mid - mean.mid;
+  if (std::isnan(d)) return {kNan, 0};
+  if (value.is_open() || mean.is_open()) return Ball::open();
+  if (mode_ == Mode::kExact || std::isinf(d)) return {d, 0};
+  if (mode_ == Mode::kSampled) return sampled_deviation(value.mid, mean.mid);
+  const double inherited = value.radius + mean.radius;
+  const double kept =
+      mean.radius == 0 && is_f32(mean.mid) ? 0 : 4 * kUnit * kUnit * std::abs(mean.mid) + 2 * kUnderflow;
+  if (inherited == 0 && kept == 0 && is_f32(d)) return {d, 0};
+  return {d, (inherited + kept + 2 * kUnit * (std::abs(d) + inherited)) * kMargin};
+}
+
+Moments Arithmetic::moments(const Row& values, double epsilon) const {
+  const Spread spread(values);
+  if (spread.is_nan || spread.is_open)
+    return {.mean = spread.special(), .variance = spread.special(), .rstd = spread.special()};
+  if (mode_ == Mode::kSampled) return sampled_moments(values, epsilon);
+  const auto n = static_cast<double>(values.size);
+  Moments moments;
+  moments.mean.mid = values.mid[0] + spread.differences / n;
+  moments.is_alone = values.size == 1;
+  double squares = 0, errors = 0;
+  for (size_t i = 0; i < values.size; ++i) {
+    const Ball x = values[i];
+    const double d = x.mid - moments.mean.mid;
+    squares += d * d;
+    errors += (2 * std::abs(d) + x.radius) * x.radius;
+  }
+  moments.variance.mid = squares / n;
+  if (mode_ == Mode::kBall && spread.range() > 0) {
+    const double range = spread.range(), in_f64 = sums_in_f64(values.size);
+    const double held = in_f64 * (std::abs(moments.mean.mid) + 2 * range);
+    moments.mean.radius = (spread.radii / n + held) * kMargin;
+    moments.variance.radius = (errors / n + 2 * in_f64 * range * range + held * held) * kMargin;
+  }
+  moments.rstd = rsqrt(moments.variance, epsilon);
+  return moments;
+}
+
+Ball Arithmetic::normalise(Ball value, const Moments& moments) const {
+  if (moments.is_alone && moments.mean.is_finite()) return {};
+  return multiply(deviation(value, moments.mean), moments.rstd);
+}
+
+}  // namespace assay
