@@ -264,7 +264,7 @@ Ball Arithmetic::sigmoid(Ball z) const {
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {value, 0};
   const double distance = std::abs(z.mid) + z.radius;
   const double granted = (4 + (8 + 2 * distance) * (1 - value)) * value;
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * granted * kUnit), 0};
+  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * (granted - value) * kUnit), 0};
   return {value, (reach(sigmoid_of, z, 0, 0.5) + granted * unit()) * kMargin + 0x1p-126};
 }
 
@@ -274,7 +274,7 @@ Ball Arithmetic::gelu(Ball z) const {
   const double value = gelu_of(z.mid);
   if (mode_ == Mode::kExact || std::isinf(z.mid) || (z.mid == 0 && z.radius == 0)) return {value, 0};
   const double granted = (8 * std::abs(value) + 4 * (std::abs(z.mid) + z.radius));
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * granted * kUnit), 0};
+  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * (granted - std::abs(value)) * kUnit), 0};
   return {value, (reach(gelu_of, z, -0.75246, -0.17004) + granted * unit()) * kMargin + 2 * kUnderflow};
 }
 

@@ -49,7 +49,7 @@ void Comparison::add(const Expected& expected, double got, int64_t element, DTyp
     worst = WorstElement{element, got, expected.value, expected.bound};
   }
   if (expected.is_open || !std::isfinite(expected.value) || !std::isfinite(got)) return;
-  const double exact = expected.exact.value_or(expected.value);
+  const double exact = expected.exact;
   if (!std::isfinite(exact)) return;
   const double error = got - exact;
   ++finite;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what a path computed with what the oracle expects. Reports quote the numbers.
+// Compares what a path computed with what its recipe computes, and with the exact values. Reports
+// quote the numbers.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,17 @@
 #include <span>
 
 #include "kernels/core/dtype.h"
-#include "oracles/core/oracle.h"
 
 namespace assay {
+
+// What is expected of one element: got is right iff |got - value| <= bound. A NaN value asks for
+// NaN, and an infinite value for the same infinity. is_right() has the details.
+struct Expected {
+  double value;  // what the recipe computes
+  double bound;  // the radius of the ball around it; finite
+  double exact;
+  bool is_open = false;  // anything is right: right paths differ without limit
+};
 
 // Whether `got` is right. Let t be the overflow threshold of `dtype`: the smallest real that rounds
 // to infinity.

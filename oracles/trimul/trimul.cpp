@@ -239,7 +239,7 @@ std::vector<Oracle> oracles() {
   return {{.op = "trimul",
            .formula = formula,
            .faults = {"the mask is ignored", "right is read transposed", "projections and gates are swapped"},
-           .stage_names = kStages,
+           .stages = kStages,
            .block_axes = 2,
            .shares_rows = true}};
 }

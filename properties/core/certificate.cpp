@@ -118,16 +118,6 @@ std::optional<std::string> accepted_fault(const Compared& compared) {
     };
     if (is_accepted(compared, faulty)) return std::string(compared.oracle.faults[i]);
   }
-  for (const Counterfeit& counterfeit : compared.oracle.counterfeits) {
-    const Answer answer = counterfeit.solve(compared.question, compared.output);
-    if (!answer) continue;
-    const auto counterfeited = [&](size_t begin, std::span<double> values) {
-      std::vector<Expected> answers(values.size());
-      answer(compared.elements.subspan(begin, values.size()), answers);
-      std::ranges::transform(answers, values.begin(), [](const Expected& e) { return e.value; });
-    };
-    if (is_accepted(compared, counterfeited)) return std::string(counterfeit.fault);
-  }
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "oracles/core/compare.h"
 #include "oracles/core/oracle.h"
 
 namespace assay {

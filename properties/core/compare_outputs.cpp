@@ -37,40 +37,31 @@ void for_ranges(size_t count, const Visit& visit) {
   });
 }
 
-std::vector<Expected> expected_of(const Solve& solve, const Question& question, size_t output,
-                                  std::span<const int64_t> elements) {
-  std::vector<Expected> expected(elements.size());
-  if (elements.empty()) return expected;
-  const Answer answer = solve(question, static_cast<int>(output));
+std::vector<Ball> evaluate(const Oracle& oracle, const Question& question, size_t output,
+                           const Arithmetic& arithmetic, std::span<const int64_t> elements) {
+  std::vector<Ball> values(elements.size());
+  if (elements.empty()) return values;
+  const Evaluate formula = oracle.formula(question, static_cast<int>(output), arithmetic, 0);
   for_ranges(elements.size(), [&](size_t, size_t first, size_t count) {
-    answer(elements.subspan(first, count), std::span(expected).subspan(first, count));
+    formula(elements.subspan(first, count), std::span(values).subspan(first, count));
   });
-  return expected;
+  return values;
 }
 
 // The balls of the elements, and their exact values.
 std::vector<Expected> expected_of(const Oracle& oracle, const Question& question, size_t output,
                                   std::span<const int64_t> elements) {
-  if (oracle.formula == nullptr) return expected_of(oracle.solve, question, output, elements);
-  const auto evaluate = [&](const Arithmetic& arithmetic) {
-    std::vector<Ball> values(elements.size());
-    if (elements.empty()) return values;
-    const Evaluate formula = oracle.formula(question, static_cast<int>(output), arithmetic, 0);
-    for_ranges(elements.size(), [&](size_t, size_t first, size_t count) {
-      formula(elements.subspan(first, count), std::span(values).subspan(first, count));
-    });
-    return values;
+  const auto in = [&](Arithmetic::Mode mode) {
+    return evaluate(oracle, question, output, Arithmetic(mode), elements);
   };
-  const std::vector<Ball> exact = evaluate(Arithmetic(Arithmetic::Mode::kExact));
-  const std::vector<Ball> balls = evaluate(Arithmetic(Arithmetic::Mode::kBall));
+  const std::vector<Ball> exact = in(Arithmetic::Mode::kExact), balls = in(Arithmetic::Mode::kBall);
   std::vector<Expected> expected(elements.size());
   for (size_t i = 0; i < elements.size(); ++i) {
     const bool is_open = balls[i].is_open();
     expected[i] = {.value = balls[i].mid,
                    .bound = is_open ? 0 : balls[i].radius,
-                   .variance = 0,
-                   .is_open = is_open,
-                   .exact = exact[i].mid};
+                   .exact = exact[i].mid,
+                   .is_open = is_open};
   }
   return expected;
 }
@@ -138,22 +129,20 @@ std::vector<Share> shares_of(const Oracle& oracle, const Question& question, siz
   std::vector<Share> shares;
   if (finite.empty()) return shares;
   const auto count = static_cast<double>(finite.size());
-  const auto evaluate = [&](const Arithmetic& arithmetic) {
-    std::vector<Ball> values(finite.size());
-    const Evaluate formula = oracle.formula(question, static_cast<int>(output), arithmetic, 0);
-    for_ranges(finite.size(), [&](size_t, size_t first, size_t length) {
-      formula(std::span(finite).subspan(first, length), std::span(values).subspan(first, length));
-    });
-    return values;
+  const auto in = [&](const Arithmetic& arithmetic) {
+    return evaluate(oracle, question, output, arithmetic, finite);
   };
-  const std::vector<Ball> exact = evaluate(Arithmetic(Arithmetic::Mode::kExact));
-  for (size_t stage = 0; stage < oracle.stage_names.size(); ++stage) {
+  const std::vector<Ball> exact = in(Arithmetic(Arithmetic::Mode::kExact));
+  for (size_t stage = 0; stage < oracle.stages.size(); ++stage) {
+    const auto only = static_cast<int>(stage);
     double radii = 0, squares = 0;
-    for (const Ball& ball : evaluate(Arithmetic::of_stage(Arithmetic::Mode::kBall, static_cast<int>(stage))))
-      radii += ball.radius;
-    const auto path = evaluate(Arithmetic::of_stage(Arithmetic::Mode::kSampled, static_cast<int>(stage)));
-    for (size_t i = 0; i < path.size(); ++i) squares += (path[i].mid - exact[i].mid) * (path[i].mid - exact[i].mid);
-    shares.push_back({std::string(oracle.stage_names[stage]), radii / count, std::sqrt(squares / count)});
+    for (const Ball& ball : in(Arithmetic::of_stage(Arithmetic::Mode::kBall, only))) radii += ball.radius;
+    const std::vector<Ball> path = in(Arithmetic::of_stage(Arithmetic::Mode::kSampled, only));
+    for (size_t i = 0; i < path.size(); ++i) {
+      const double error = path[i].mid - exact[i].mid;
+      squares += error * error;
+    }
+    shares.push_back({std::string(oracle.stages[stage]), radii / count, std::sqrt(squares / count)});
   }
   return shares;
 }
@@ -190,16 +179,14 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
   OutputNumerics numerics{.name = std::string(info.name),
                           .comparison = answered.comparison,
                           .elements = element_count(shape)};
-  if (subject.oracle->formula != nullptr) {
-    numerics.conformity = conformity_of({.oracle = *subject.oracle,
-                                         .question = question,
-                                         .output = static_cast<int>(output),
-                                         .shape = shape,
-                                         .dtype = dtype,
-                                         .elements = answered.elements,
-                                         .expected = answered.expected,
-                                         .got = answered.got});
-  }
+  numerics.conformity = conformity_of({.oracle = *subject.oracle,
+                                       .question = question,
+                                       .output = static_cast<int>(output),
+                                       .shape = shape,
+                                       .dtype = dtype,
+                                       .elements = answered.elements,
+                                       .expected = answered.expected,
+                                       .got = answered.got});
   numerics.obeys_rms_law =
       numerics.conformity && is_continuous(which.data) && which.layout != Layout::kBroadcast;
   if (shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);

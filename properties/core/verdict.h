@@ -31,8 +31,8 @@ bool is_failure(VerdictKind kind);  // the path or its judging is at fault
 // over its finite elements.
 struct Share {
   std::string stage;
-  double bound;  // mean of the bounds
-  double rms;    // root of the mean variance
+  double bound;  // mean of the radii
+  double rms;    // of the error of a sampled path that rounds in this stage alone
 };
 
 struct OutputNumerics {

@@ -24,6 +24,7 @@ using test::cpu;
 using test::expect;
 using test::input;
 using test::judge_path;
+using test::changed_oracle;
 using test::loose_oracle;
 using test::output;
 using test::small_case;

@@ -46,8 +46,8 @@ struct TimeChange {
 };
 
 // The errors of a path, over outputs of at least 64 elements in the cases that both sides passed.
-// An output's share is the rms of its error divided by the rms that was allowed before
-// (largest_allowed_rms()). So wider bounds hide nothing.
+// An output's share is the rms of its distance from what the recipe computes, divided by the rms
+// that was allowed before (Conformity::allowed). So wider limits hide nothing.
 struct ErrorChange {
   std::string op, path;
   DType dtype;

@@ -50,7 +50,11 @@ MachineRecord example_machine() {
 OutputNumerics numerics(std::string name, double error_over_bound, double ulp, int64_t elements) {
   const auto count = static_cast<double>(elements);
   OutputNumerics output{
-      .name = std::move(name), .comparison = {}, .allowed_rms = 5.3e-4, .elements = elements};
+      .name = std::move(name),
+      .comparison = {},
+      .conformity = Conformity{.rms = 3.1e-4 * error_over_bound, .predicted = 2.2e-4, .allowed = 5.3e-4},
+      .obeys_rms_law = true,
+      .elements = elements};
   Comparison& seen = output.comparison;
   seen.count = seen.finite = elements;
   seen.wrong = error_over_bound > 1 ? 3 : 0;
@@ -60,9 +64,6 @@ OutputNumerics numerics(std::string name, double error_over_bound, double ulp, i
   seen.sum_error = 1.25e-5 * count;
   seen.sum_square_error = 2.1e-7 * error_over_bound * count;
   seen.sum_square_value = 1.4 * count;
-  seen.sum_variance = 2.4e-7 * count;
-  seen.sum_square_variance = 1.1e-13 * count;
-  seen.max_bound = 2.1e-3;
   seen.worst =
       WorstElement{.element = elements / 3, .got = 1.0078125, .want = 1.005913, .bound = 1.953125e-3};
   return output;
@@ -154,7 +155,7 @@ void add_other_verdicts(Record& record) {
                           "dk: 3 of 2048 elements are outside their bound; element 17 is nan, want -inf");
   wrong.shrunk_from = passing("dynamic_conv_grad", "cuda", kGpu, DType::kBF16, 92).which;
   wrong.verdict.outputs.back() = numerics("dk", kInfinity, 0, 2048);
-  wrong.verdict.outputs.back().allowed_rms = kInfinity;
+  wrong.verdict.outputs.back().conformity->allowed = kInfinity;
   Comparison& seen = wrong.verdict.outputs.back().comparison;
   seen.nonfinite = 1;
   seen.open = 2;
@@ -305,7 +306,7 @@ Record one_passing_case(double error_over_bound, double rms_over_allowed) {
   OutputNumerics& output = record.cases.front().verdict.outputs.front();
   output.comparison.max_error_over_bound = error_over_bound;
   output.comparison.sum_square_error = 2.1e-7 * static_cast<double>(output.comparison.finite);
-  output.allowed_rms = output.comparison.rms() / rms_over_allowed;
+  output.conformity->rms = rms_over_allowed * output.conformity->allowed;
   return record;
 }
 

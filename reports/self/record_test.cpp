@@ -37,17 +37,18 @@ static auto fields(const WorstElement& worst) {
 
 static auto fields(const Comparison& seen) {
   const auto& [count, wrong, open, nonfinite, ratio, ulp, max_abs, error, square_error, square_value,
-               variance, square_variance, max_bound, finite, worst] = seen;
+               finite, worst] = seen;
   return std::tuple(count, wrong, open, nonfinite, bits(ratio), bits(ulp), bits(max_abs), bits(error),
-                    bits(square_error), bits(square_value), bits(variance), bits(square_variance),
-                    bits(max_bound), finite, worst ? std::optional(fields(*worst)) : std::nullopt);
+                    bits(square_error), bits(square_value), finite, worst ? std::optional(fields(*worst)) : std::nullopt);
 }
 
 static auto fields(const OutputNumerics& output) {
-  const auto& [name, comparison, allowed_rms, elements, shares] = output;
+  const auto& [name, comparison, conformity, is_law, elements, shares] = output;
   std::vector<std::tuple<std::string, uint64_t, uint64_t>> shared;
   for (const auto& [stage, bound, rms] : shares) shared.emplace_back(stage, bits(bound), bits(rms));
-  return std::tuple(name, fields(comparison), bits(allowed_rms), elements, shared);
+  const auto [rms, predicted, allowed] = conformity.value_or(Conformity{});
+  return std::tuple(name, fields(comparison), conformity.has_value(), bits(rms), bits(predicted), bits(allowed),
+                    is_law, elements, shared);
 }
 
 static auto fields(const std::optional<Perf>& perf) {
@@ -145,7 +146,7 @@ TEST(Record, SurvivesText) {
 
 TEST(Record, EqualityOfTheTestSeesADifference) {
   Record other = example_record(1);
-  other.cases.front().verdict.outputs.front().comparison.sum_variance += 1;
+  other.cases.front().verdict.outputs.front().comparison.sum_error += 1;
   EXPECT_FALSE(fields(other) == fields(example_record(1)));
 }
 

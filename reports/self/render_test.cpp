@@ -137,11 +137,12 @@ TEST(Numbers, TheRmsStandsOverTheAllowedRms) {
   EXPECT_TRUE(has(render_html(record), "\"0.250\",\"0.750\""));
   EXPECT_FALSE(has(render_markdown(record) + render_html(record), "rms/pred"));
   OutputNumerics& output = record.cases.front().verdict.outputs.front();
-  output.allowed_rms.reset();
+  output.obeys_rms_law = false;
   EXPECT_TRUE(has(render_markdown(record), "| 0.250 | – |"));
   EXPECT_TRUE(has(render_html(record), "<td>0.250<td>–<td>"));
   EXPECT_TRUE(has(render_html(record), "\"0.250\",\"–\""));
-  output.allowed_rms = output.comparison.sum_square_error = 0;
+  output.obeys_rms_law = true;
+  output.conformity = Conformity{.rms = 0, .predicted = 0, .allowed = 0};
   EXPECT_TRUE(has(render_markdown(record), "| 0.250 | 0 |"));
 }
 
