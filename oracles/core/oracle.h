@@ -82,9 +82,9 @@ struct Oracle {
   // The formula, over an arithmetic, and the faults that it can have: "the first tap is dropped".
   OpFormula formula = nullptr;
   std::vector<std::string_view> faults = {};
-  // Rounding errors are independent from block to block of an output: the elements that agree in
+  // Of each output. Rounding errors are independent from block to block: the elements that agree in
   // this many leading indices. For the rms law.
-  int block_axes = 0;
+  std::vector<int> block_axes = {};
   Solve solve = {};
   std::vector<Counterfeit> counterfeits = {};
   // In the order of the op's formula. Empty if the bound is not divided.

@@ -43,11 +43,11 @@ std::vector<Expected> expected_of(const Oracle& oracle, const Question& question
   oracle.formula(question, output, in_balls, 0)(elements, balls);
   for (size_t i = 0; i < elements.size(); ++i) {
     const double moved = std::abs(balls[i].mid - exact[i].mid);
-    expected[i] = {
-        .value = exact[i].mid,
-        .bound = balls[i].is_open() ? 0 : balls[i].radius + (std::isfinite(moved) ? moved : 0),
-        .variance = 0,
-        .is_open = balls[i].is_open() || !std::isfinite(balls[i].mid) != !std::isfinite(exact[i].mid)};
+    const double reach = std::isfinite(moved) && !balls[i].is_open() ? balls[i].radius + moved : 0;
+    expected[i] = {.value = exact[i].mid,
+                   .bound = std::isfinite(exact[i].mid) ? reach + 0x1p-20 * std::abs(exact[i].mid) : 0,
+                   .variance = 0,
+                   .is_open = balls[i].is_open()};
   }
   return expected;
 }
