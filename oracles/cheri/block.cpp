@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <optional>
-
 #include "oracles/cheri/convolution.h"
 
 namespace assay::cheri::oracle {
@@ -8,38 +6,37 @@ namespace {
 
 enum OwnFault : int { kNoGelu = kOwnFaults, kScaleTwice, kNoScale };
 
+// The format that factors, or each of their two parts, are rounded to.
+const FloatFormat* format_of(Factor factor) {
+  static const FloatFormat f16 = assay::format_of(DType::kF16), bf16 = assay::format_of(DType::kBF16);
+  switch (factor) {
+    case Factor::kStored:
+      return nullptr;
+    case Factor::kF16:
+      return &f16;
+    case Factor::kBF16:
+    case Factor::kBF16x3:
+      return &bf16;
+    case Factor::kTF32:
+    case Factor::kTF32x3:
+      return &kTF32Format;
+  }
+  throw Error("Factor({}) has no format", static_cast<int>(factor));
+}
+
 // The places where a recipe rounds between the steps.
 class Sites {
  public:
-  Sites(const Recipe& recipe, const Arithmetic& arithmetic) : a(arithmetic) {
-    static constexpr FloatFormat kTF32 = kTF32Format;
-    static const FloatFormat kF16 = format_of(DType::kF16), kBF16 = format_of(DType::kBF16);
-    if (recipe.intermediate != DType::kF32) stored_ = format_of(recipe.intermediate);
-    is_folded = recipe.factor != Factor::kStored;
-    if (is_folded || stored_) sum.unit = 0x1p-23;  // tensor cores truncate
-    switch (recipe.factor) {
-      case Factor::kStored:
-        return;
-      case Factor::kF16:
-        factor_ = kF16;
-        return;
-      case Factor::kBF16:
-        factor_ = kBF16;
-        return;
-      case Factor::kTF32:
-        factor_ = kTF32;
-        return;
-      case Factor::kBF16x3:
-        sum.parts = &kBF16;
-        return;
-      case Factor::kTF32x3:
-        sum.parts = &kTF32;
-        return;
-    }
-    throw Error("{} has no factors", recipe.to_string());
+  Sites(const Recipe& recipe, const Arithmetic& arithmetic)
+      : is_folded(recipe.factor != Factor::kStored), a(arithmetic), intermediate_(recipe.intermediate) {
+    const bool is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
+    (is_split ? sum.parts : factor_) = format_of(recipe.factor);
+    if (is_folded || intermediate_ != DType::kF32) sum.unit = 0x1p-23;  // tensor cores truncate
   }
 
-  Ball stored(Ball value) const { return stored_ ? a.round(*stored_, value) : value; }
+  Ball stored(Ball value) const {
+    return intermediate_ == DType::kF32 ? value : a.round(intermediate_, value);
+  }
   Ball factor(Ball value) const { return factor_ ? a.round(*factor_, value) : value; }
 
   Sum sum;         // of products
@@ -47,7 +44,8 @@ class Sites {
 
  private:
   const Arithmetic& a;
-  std::optional<FloatFormat> stored_, factor_;
+  DType intermediate_;
+  const FloatFormat* factor_ = nullptr;
 };
 
 // out = x + scale * w2 gelu(w1 y)

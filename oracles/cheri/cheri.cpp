@@ -6,21 +6,23 @@
 namespace assay::cheri {
 
 std::vector<Oracle> oracles() {
-  const auto make = [](std::string_view op, OpFormula formula, std::vector<std::string_view> own_faults) {
-    Oracle made{.op = op,
-                .formula = formula,
-                .faults = {"the dilation is one too large", "the dilation is one too small",
-                           "the first tap is dropped"}};
-    made.faults.insert(made.faults.end(), own_faults.begin(), own_faults.end());
-    return made;
-  };
-  return {
-      make("cheri_conv_norm", oracle::conv_norm, {"eps is left out where the variance is below 1"}),
-      make("cheri_conv_norm_grad", oracle::conv_norm_grad,
-           {"eps is left out where the variance is below 1", "mean(dy) is not subtracted"}),
-      make("cheri_block", oracle::block,
-           {"eps is left out where the variance is below a quarter of it",
-            "the GELU lets negative values pass", "the scale is applied twice", "the scale is left out"})};
+  const std::string_view large = "the dilation is one too large", small = "the dilation is one too small",
+                         dropped = "the first tap is dropped",
+                         no_eps = "eps is left out where the variance is below 1",
+                         no_eps_in_tiny = "eps is left out where the variance is below a quarter of it";
+  return {{.op = "cheri_conv_norm",
+           .formula = oracle::conv_norm,
+           .faults = {large, small, dropped, no_eps},
+           .block_axes = {1}},
+          {.op = "cheri_conv_norm_grad",
+           .formula = oracle::conv_norm_grad,
+           .faults = {large, small, dropped, no_eps, "mean(dy) is not subtracted"},
+           .block_axes = {1, 0}},
+          {.op = "cheri_block",
+           .formula = oracle::block,
+           .faults = {large, small, dropped, no_eps_in_tiny, "the GELU lets negative values pass",
+                      "the scale is applied twice", "the scale is left out"},
+           .block_axes = {1}}};
 }
 
 }  // namespace assay::cheri

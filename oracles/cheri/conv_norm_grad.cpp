@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "oracles/cheri/convolution.h"
 
@@ -18,31 +16,30 @@ class Gradient {
         dy_(question.inputs[grad::kDy]),
         x_(question.inputs[grad::kX]),
         keeps_mean_(fault == kMeanKept),
-        means_(of_.examples, [this](int64_t n) { return means_of(n); }) {}
+        examples_(of_.examples, [this](int64_t n) { return example_of(dy_.all({n}), of_.conv(n)); }) {}
 
   const Convolution& of() const { return of_; }
 
-  // dx[n,l,c] = sum_k dconv[n,l+(1-k)*d,c] * w[k,c]
-  Ball dx(int64_t n, int64_t l, int64_t c) const {
-    std::array<double, 3> mids{}, radii{}, taps{};
-    size_t count = 0;
-    for (int64_t k = of_.first_tap; k < 3; ++k) {
-      const int64_t source = l + (1 - k) * of_.dilation;
-      if (source < 0 || source >= of_.length) continue;
-      const Ball gradient = dconv(n, source, c);
-      mids[count] = gradient.mid;
-      radii[count] = gradient.radius;
-      taps[count++] = of_.weight(k, c);
+  void dx(std::span<const int64_t> elements, std::span<Ball> values) const {
+    // Neighbours share dconv, if so many of them are asked for.
+    const bool is_whole = static_cast<int64_t>(elements.size()) >= of_.count();
+    Balls whole;
+    int64_t held = -1;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const auto [n, l, c] = of_.place(elements[i]);
+      if (is_whole && n != held) whole = dconv(n);
+      held = n;
+      values[i] = dx_of(l, c, [&, n = n, c = c](int64_t row) {
+        if (is_whole) return whole[static_cast<size_t>(row * of_.channels + c)];
+        return dconv(examples_[n], dy_({n, row, c}), of_.conv(n, row, c));
+      });
     }
-    return a.dot({mids.data(), radii.data(), count}, {taps.data(), nullptr, count}, {});
   }
 
   // dw[k,c] = sum_nl dconv[n,l,c] * x[n,l+(k-1)*d,c], for all k and c
   std::vector<Ball> dw() const {
     std::vector<std::vector<Ball>> parts(static_cast<size_t>(of_.examples));
-    parallel_for(of_.examples, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) parts[static_cast<size_t>(n)] = dw_of(n);
-    });
+    for_examples(of_.examples, of_.count(), [&](int64_t n) { parts[static_cast<size_t>(n)] = dw_of(n); });
     std::vector<Ball> all(static_cast<size_t>(3 * of_.channels));
     for (size_t i = 0; i < all.size(); ++i) {
       Balls sums;
@@ -53,49 +50,71 @@ class Gradient {
   }
 
  private:
-  struct Means {
-    Ball dy, product;  // of dy, of dy * y
+  struct Example {
+    Moments moments;
+    Ball mean, product;  // the means of dy and of dy * y
   };
-  Means means_of(int64_t n) const {
-    Balls dy(static_cast<size_t>(of_.count())), y(dy.size());
-    for (int64_t i = 0; i < of_.count(); ++i) {
-      const int64_t l = i / of_.channels, c = i % of_.channels;
-      dy.set(static_cast<size_t>(i), {dy_({n, l, c})});
-      y.set(static_cast<size_t>(i), of_.y(n, l, c));
-    }
-    return {a.mean(dy.row()), a.mean(dy.row(), y.row())};
+  Example example_of(const std::vector<double>& dy, const Balls& conv) const {
+    const Balls gradients(dy);
+    const Moments moments = of_.moments_of(conv);
+    Balls y(conv.size());
+    for (size_t i = 0; i < y.size(); ++i) y.set(i, a.normalise(conv[i], moments));
+    const Ball mean = keeps_mean_ ? Ball{} : a.mean(gradients.row());
+    return {moments, mean, a.mean(gradients.row(), y.row())};
   }
 
   // dconv = rstd * (dy - mean(dy) - y * mean(dy * y))
-  Ball dconv(int64_t n, int64_t l, int64_t c) const {
-    const auto& [mean, product] = means_[n];
-    const Ball centred = a.deviation({dy_({n, l, c})}, keeps_mean_ ? Ball{} : mean);
-    const Ball across = a.subtract(centred, a.multiply(of_.y(n, l, c), product));
-    const Ball gradient = a.multiply(across, of_.moments(n).rstd);
+  Ball dconv(const Example& of, double dy, Ball conv) const {
+    const Ball y = a.normalise(conv, of.moments);
+    const Ball across = a.subtract(a.deviation({dy}, of.mean), a.multiply(y, of.product));
+    const Ball gradient = a.multiply(across, of.moments.rstd);
     return std::isinf(gradient.mid) ? Ball::open() : gradient;  // a path may multiply by rstd later
   }
 
-  // The terms of an example, channel after channel.
-  std::vector<Ball> dw_of(int64_t n) const {
-    const int64_t length = of_.length, channels = of_.channels;
-    Balls gradients(static_cast<size_t>(of_.count()));
-    std::vector<double> x(gradients.size());
-    for (int64_t l = 0; l < length; ++l) {
-      for (int64_t c = 0; c < channels; ++c) {
-        gradients.set(static_cast<size_t>(c * length + l), dconv(n, l, c));
-        x[static_cast<size_t>(c * length + l)] = x_({n, l, c});
-      }
-    }
-    std::vector<Ball> sums(static_cast<size_t>(3 * channels));
+  Balls dconv(int64_t n) const {
+    const std::vector<double> dy = dy_.all({n});
+    Balls values = of_.conv(n);
+    const Example example = example_of(dy, values);
+    for (size_t i = 0; i < dy.size(); ++i) values.set(i, dconv(example, dy[i], values[i]));
+    return values;
+  }
+  // dx[n,l,c] = sum_k dconv[n,l+(1-k)*d,c] * w[k,c], where dconv(l) is dconv[n,l,c].
+  template <class Dconv>
+  Ball dx_of(int64_t l, int64_t c, const Dconv& dconv) const {
+    std::array<double, 3> mids{}, radii{}, taps{};
+    size_t count = 0;
     for (int64_t k = of_.first_tap; k < 3; ++k) {
-      const int64_t distance = (k - 1) * of_.dilation;
-      if (std::abs(distance) >= length) continue;
-      const auto count = static_cast<size_t>(length - std::abs(distance));
-      for (int64_t c = 0; c < channels; ++c) {
-        const auto first = static_cast<size_t>(c * length + std::max<int64_t>(-distance, 0));
-        const Row inputs{x.data() + first + distance, nullptr, count};
-        sums[static_cast<size_t>(k * channels + c)] =
-            a.dot(gradients.row(first, count), inputs, {.group = kSumGroup});
+      const int64_t source = l + (1 - k) * of_.dilation;
+      if (source < 0 || source >= of_.length) continue;
+      const Ball gradient = dconv(source);
+      mids[count] = gradient.mid;
+      radii[count] = gradient.radius;
+      taps[count++] = of_.weight(k, c);
+    }
+    return a.dot({mids.data(), radii.data(), count}, {taps.data(), nullptr, count}, {});
+  }
+
+  // The terms of an example.
+  std::vector<Ball> dw_of(int64_t n) const {
+    const auto length = static_cast<size_t>(of_.length), channels = static_cast<size_t>(of_.channels);
+    const std::vector<double> inputs = x_.all({n});
+    const Balls rows = dconv(n);
+    // Channel after channel.
+    Balls gradients(rows.size());
+    std::vector<double> x(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const size_t at = i % channels * length + i / channels;
+      gradients.set(at, rows[i]);
+      x[at] = inputs[i];
+    }
+    std::vector<Ball> sums(3 * channels);
+    for (int64_t k = of_.first_tap; k < 3; ++k) {
+      const int64_t distance = (k - 1) * of_.dilation, left = of_.length - std::abs(distance);
+      for (size_t c = 0; c < channels && left > 0; ++c) {
+        const size_t first = c * length + static_cast<size_t>(std::max<int64_t>(-distance, 0));
+        const Row from{x.data() + first + distance, nullptr, static_cast<size_t>(left)};
+        sums[static_cast<size_t>(k) * channels + c] =
+            a.dot(gradients.row(first, from.size), from, {.group = kSumGroup});
       }
     }
     return sums;
@@ -105,7 +124,7 @@ class Gradient {
   Convolution of_;
   Reader dy_, x_;
   bool keeps_mean_;
-  PerExample<Means> means_;
+  PerExample<Example> examples_;
 };
 
 }  // namespace
@@ -121,10 +140,8 @@ Evaluate conv_norm_grad(const Question& question, int output, const Arithmetic& 
     };
   }
   return [gradient, &a, storage](std::span<const int64_t> elements, std::span<Ball> values) {
-    for (size_t i = 0; i < elements.size(); ++i) {
-      const auto [n, l, c] = gradient->of().place(elements[i]);
-      values[i] = a.round(storage, gradient->dx(n, l, c));
-    }
+    gradient->dx(elements, values);
+    for (Ball& value : values) value = a.round(storage, value);
   };
 }
 

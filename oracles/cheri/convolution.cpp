@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/cheri/convolution.h"
 
-#include <algorithm>
-
 namespace assay::cheri::oracle {
 
 Convolution::Convolution(const Question& question, Input x, Input w, const Arithmetic& arithmetic, int fault,
@@ -16,7 +14,7 @@ Convolution::Convolution(const Question& question, Input x, Input w, const Arith
       weights_(Reader(question.inputs[w]).all()),
       has_no_epsilon_(fault == kNoEpsilon),
       least_variance_(least_variance),
-      moments_(examples, [this](int64_t n) { return moments_of(n); }) {
+      moments_(examples, [this](int64_t n) { return moments_of(conv(n)); }) {
   const int64_t right = dilation;
   if (fault == kDilationTooLarge) ++dilation;
   if (fault == kDilationTooSmall && dilation > 1) --dilation;
@@ -25,32 +23,39 @@ Convolution::Convolution(const Question& question, Input x, Input w, const Arith
   const bool is_changed = (first_tap > 0 || dilation != right) && std::min(dilation, right) < length;
   if (fault > 0 && fault <= kFirstTapDropped) is_unchanged_ = !is_changed;
   if (has_no_epsilon_) {
-    moments_.compute_all();
+    for_examples(examples, count(), [this](int64_t n) { moments(n); });
     is_unchanged_ = true;
     for (int64_t n = 0; n < examples; ++n) is_unchanged_ &= !(moments(n).variance.mid < least_variance_);
   }
 }
 
-// conv[n,l,c] = sum_k x[n,l+(k-1)*d,c] * w[k,c]
-Ball Convolution::conv(int64_t n, int64_t l, int64_t c) const {
-  std::array<double, 3> inputs{}, taps{};
-  size_t count = 0;
-  for (int64_t k = first_tap; k < 3; ++k) {
-    const int64_t source = l + (k - 1) * dilation;
-    if (source < 0 || source >= length) continue;
-    inputs[count] = x_({n, source, c});
-    taps[count++] = weight(k, c);
+Balls Convolution::conv(int64_t n) const {
+  const std::vector<double> x = x_.all({n});
+  Balls values(x.size());
+  for (int64_t i = 0; i < count(); ++i) {
+    const int64_t c = i % channels;
+    const auto at = [&](int64_t l) { return x[static_cast<size_t>(l * channels + c)]; };
+    values.set(static_cast<size_t>(i), conv_of(at, i / channels, c));
   }
-  return a.dot({inputs.data(), nullptr, count}, {taps.data(), nullptr, count}, {});
+  return values;
 }
 
-Moments Convolution::moments_of(int64_t n) const {
-  Balls values(static_cast<size_t>(count()));
-  for (int64_t i = 0; i < count(); ++i)
-    values.set(static_cast<size_t>(i), conv(n, i / channels, i % channels));
-  const Moments moments = a.moments(values.row(), kEpsilon);
-  if (has_no_epsilon_ && moments.variance.mid < least_variance_) return a.moments(values.row(), 0);
-  return moments;
+Moments Convolution::moments_of(const Balls& conv) const {
+  const Moments moments = a.moments(conv.row(), kEpsilon);
+  return has_no_epsilon_ && moments.variance.mid < least_variance_ ? a.moments(conv.row(), 0) : moments;
+}
+
+// y = (conv - mean) * rstd
+Evaluate conv_norm(const Question& question, int, const Arithmetic& a, int fault) {
+  const auto of = std::make_shared<const Convolution>(question, kX, kW, a, fault, 1.0);
+  if (of->is_unchanged()) return {};
+  const DType storage = question.recipe.storage;
+  return [of, &a, storage](std::span<const int64_t> elements, std::span<Ball> values) {
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const auto [n, l, c] = of->place(elements[i]);
+      values[i] = a.round(storage, of->y(n, l, c));
+    }
+  };
 }
 
 }  // namespace assay::cheri::oracle

@@ -3,15 +3,11 @@
 #pragma once
 
 #include <array>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <utility>
 #include <vector>
 
 #include "kernels/cheri/cheri.h"
-#include "kernels/core/parallel.h"
 #include "oracles/core/oracle.h"
+#include "oracles/core/per_example.h"
 #include "oracles/core/read.h"
 
 namespace assay::cheri::oracle {
@@ -19,45 +15,18 @@ namespace assay::cheri::oracle {
 // The faults of every op; further ones follow them.
 enum Fault : int { kDilationTooLarge = 1, kDilationTooSmall, kFirstTapDropped, kNoEpsilon, kOwnFaults };
 
-// What is computed once for each example, when it is first asked for: a fault mostly shows in the
-// first one.
-template <class T>
-class PerExample {
- public:
-  PerExample(int64_t examples, std::function<T(int64_t)> compute)
-      : slots_(std::make_unique<Slot[]>(static_cast<size_t>(examples))),
-        examples_(examples),
-        compute_(std::move(compute)) {}
-
-  const T& operator[](int64_t n) const {
-    Slot& slot = slots_[static_cast<size_t>(n)];
-    std::call_once(slot.once, [&] { slot.value = compute_(n); });
-    return slot.value;
-  }
-  void compute_all() const {
-    parallel_for(examples_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) (*this)[n];
-    });
-  }
-
- private:
-  struct Slot {
-    std::once_flag once;
-    T value;
-  };
-  std::unique_ptr<Slot[]> slots_;
-  int64_t examples_;
-  std::function<T(int64_t)> compute_;
-};
-
 class Convolution {
  public:
   // kNoEpsilon leaves eps out where the variance is less than `least_variance`.
   Convolution(const Question& question, Input x, Input w, const Arithmetic& a, int fault,
               double least_variance);
 
-  Ball conv(int64_t n, int64_t l, int64_t c) const;
-  const Moments& moments(int64_t n) const { return moments_[n]; }
+  Ball conv(int64_t n, int64_t l, int64_t c) const {
+    return conv_of([&](int64_t source) { return x_({n, source, c}); }, l, c);
+  }
+  Balls conv(int64_t n) const;  // of a whole example
+  Moments moments_of(const Balls& conv) const;
+  const Moments& moments(int64_t n) const { return moments_[n]; }  // computed when first asked for
   Ball y(int64_t n, int64_t l, int64_t c) const { return a.normalise(conv(n, l, c), moments(n)); }
   // Whether the fault changes nothing on this data, as far as that is known at once.
   bool is_unchanged() const { return is_unchanged_; }
@@ -73,7 +42,19 @@ class Convolution {
   int64_t dilation, first_tap = 0;
 
  private:
-  Moments moments_of(int64_t n) const;
+  // conv[n,l,c] = sum_k x[n,l+(k-1)*d,c] * w[k,c], where x(l) is x[n,l,c].
+  template <class X>
+  Ball conv_of(const X& x, int64_t l, int64_t c) const {
+    std::array<double, 3> inputs{}, taps{};
+    size_t terms = 0;
+    for (int64_t k = first_tap; k < 3; ++k) {
+      const int64_t source = l + (k - 1) * dilation;
+      if (source < 0 || source >= length) continue;
+      inputs[terms] = x(source);
+      taps[terms++] = weight(k, c);
+    }
+    return a.dot({inputs.data(), nullptr, terms}, {taps.data(), nullptr, terms}, {});
+  }
 
   Reader x_;
   std::vector<double> weights_;

@@ -24,14 +24,17 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Without rounding.
 Ball product(Ball a, Ball b) {
+  const double value = a.mid * b.mid;
+  const double radius = std::abs(a.mid) * b.radius + a.radius * std::abs(b.mid) + a.radius * b.radius;
+  if (std::isfinite(value) && std::isfinite(radius)) return {value, radius};
   if (std::isnan(a.mid) || std::isnan(b.mid)) return {kNan, 0};
   if (a.is_open() || b.is_open()) return Ball::open();
   const bool is_infinite = std::isinf(a.mid) || std::isinf(b.mid);
   if (is_infinite) {
     const auto has_no_sign = [](Ball x) { return x.radius > 0 && std::abs(x.mid) <= x.radius; };
-    return has_no_sign(a) || has_no_sign(b) ? Ball::open() : Ball{a.mid * b.mid, 0};
+    return has_no_sign(a) || has_no_sign(b) ? Ball::open() : Ball{value, 0};
   }
-  return {a.mid * b.mid, std::abs(a.mid) * b.radius + a.radius * std::abs(b.mid) + a.radius * b.radius};
+  return {value, radius};
 }
 
 Ball plus(Ball a, Ball b) {
@@ -89,17 +92,18 @@ template <bool kDoubtA, bool kDoubtB>
   return sums;
 }
 
+// Without steps: of few products, any order is as good as any other. It ends at what is not finite.
 Sums add_up_few(const Row& a, const Row& b) {
   Sums sums;
-  for (size_t i = 0; i < a.size; ++i) {
+  for (size_t i = 0; i < a.size && std::isfinite(sums.magnitude); ++i) {
+    const double p = a.mid[i] * b.mid[i];
+    sums.value += p;
+    sums.magnitude += std::abs(p);
+    if (a.radius == nullptr && b.radius == nullptr) continue;
     const Ball x = a[i], y = b[i];
-    sums.value += x.mid * y.mid;
-    sums.magnitude += std::abs(x.mid * y.mid);
     sums.inherited += std::abs(x.mid) * y.radius + x.radius * (std::abs(y.mid) + y.radius);
   }
-  sums.step = sums.magnitude;
-  sums.least = std::min(sums.value, 0.0);
-  sums.most = std::max(sums.value, 0.0);
+  sums.most = sums.magnitude;
   return sums;
 }
 
@@ -110,6 +114,25 @@ ASSAY_VECTORS Sums add_up_many(const Row& a, const Row& b) {
   return add_up_rows<false, false>(a, b);
 }
 
+// Their sum alone.
+ASSAY_VECTORS double sum_of_many(const Row& a, const Row& b) {
+  std::array<double, kLanes> lanes{};
+  size_t k = 0;
+  for (; k + kLanes <= a.size; k += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += a.mid[k + lane] * b.mid[k + lane];
+  }
+  double sum = 0;
+  for (; k < a.size; ++k) sum += a.mid[k] * b.mid[k];
+  for (double lane : lanes) sum += lane;
+  return sum;
+}
+
+double sum_of_few(const Row& a, const Row& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size && std::isfinite(sum); ++i) sum += a.mid[i] * b.mid[i];
+  return sum;
+}
+
 Sums add_up(const Row& a, const Row& b) {
   return a.size < kLanes ? add_up_few(a, b) : add_up_many(a, b);
 }
@@ -117,13 +140,12 @@ Sums add_up(const Row& a, const Row& b) {
 // The sum of products of which some are infinite, NaN or open.
 Ball add_up_special(const Row& a, const Row& b) {
   Ball sum;
-  bool is_nan = false;
   for (size_t i = 0; i < a.size; ++i) {
     const Ball p = product(a[i], b[i]);
-    is_nan |= std::isnan(p.mid);
+    if (std::isnan(p.mid)) return p;
     sum = plus(sum, p);
   }
-  return is_nan ? Ball{kNan, 0} : sum;
+  return sum;
 }
 
 // Whether f32 adds up these products without rounding, in any order.
@@ -229,13 +251,16 @@ Ball Arithmetic::multiply(Ball a, Ball b) const {
 
 Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
   if (mode_ == Mode::kSampled) return sampled_dot(a, b, sum);
+  if (mode_ == Mode::kExact) {
+    const double value = a.size < kLanes ? sum_of_few(a, b) : sum_of_many(a, b);
+    return std::isfinite(value) ? Ball{value, 0} : add_up_special(a, b);
+  }
   const Sums sums = add_up(a, b);
   if (!std::isfinite(sums.magnitude) || !std::isfinite(sums.inherited)) {
     const Ball special = add_up_special(a, b);
     // The rest of an infinity may be 0 or a NaN.
     return std::isinf(special.mid) && sum.parts != nullptr && is_doubtful() ? Ball::open() : special;
   }
-  if (mode_ == Mode::kExact) return {sums.value, 0};
   if (mode_ == Mode::kCarried) return {sums.value, sums.inherited};
   if (sums.magnitude == 0 && sums.inherited == 0) return {sums.value, 0};
   if (sums.inherited == 0 && sum.parts == nullptr && is_exact(a, b, sums.magnitude))
@@ -262,10 +287,13 @@ Ball Arithmetic::sigmoid(Ball z) const {
   if (z.is_open()) return z;
   const double value = sigmoid_of(z.mid);
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {value, 0};
+  // The most in the ball, which reaches from `low` to `high`.
+  const double low = sigmoid_of(z.mid - z.radius), high = sigmoid_of(z.mid + z.radius);
   const double distance = std::abs(z.mid) + z.radius;
-  const double granted = (4 + (8 + 2 * distance) * (1 - value)) * value;
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * (granted - value) * kUnit), 0};
-  return {value, (reach(sigmoid_of, z, 0, 0.5) + granted * unit()) * kMargin + 0x1p-126};
+  const double granted = (4 + (8 + 2 * distance) * (1 - low)) * high;
+  if (mode_ == Mode::kSampled)
+    return {static_cast<float>(value + chance(z.mid) * (granted - value) * kUnit), 0};
+  return {value, (std::max(high - value, value - low) + granted * unit()) * kMargin + 0x1p-126};
 }
 
 Ball Arithmetic::gelu(Ball z) const {
@@ -273,9 +301,11 @@ Ball Arithmetic::gelu(Ball z) const {
   if (z.is_open()) return z;
   const double value = gelu_of(z.mid);
   if (mode_ == Mode::kExact || std::isinf(z.mid) || (z.mid == 0 && z.radius == 0)) return {value, 0};
-  const double granted = (8 * std::abs(value) + 4 * (std::abs(z.mid) + z.radius));
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * (granted - std::abs(value)) * kUnit), 0};
-  return {value, (reach(gelu_of, z, -0.75246, -0.17004) + granted * unit()) * kMargin + 2 * kUnderflow};
+  const double reached = reach(gelu_of, z, -0.75246, -0.17004);
+  const double granted = 8 * (std::abs(value) + reached) + 4 * (std::abs(z.mid) + z.radius);
+  if (mode_ == Mode::kSampled)
+    return {static_cast<float>(value + chance(z.mid) * (granted - std::abs(value)) * kUnit), 0};
+  return {value, (reached + granted * unit()) * kMargin + 2 * kUnderflow};
 }
 
 Ball Arithmetic::rsqrt(Ball v, double epsilon) const {

@@ -64,7 +64,9 @@ class Arithmetic {
 
   // A declared rounding. Not performed in kExact.
   Ball round(const FloatFormat& format, Ball value) const;
-  Ball round(DType dtype, Ball value) const { return round(format_of(dtype), value); }
+  Ball round(DType dtype, Ball value) const {
+    return mode_ == Mode::kExact ? value : round(format_of(dtype), value);
+  }
   // The same for a format that a path scales by a power of two of its choice, so that nothing
   // overflows: what underflows loses at most `lost`.
   Ball round_scaled(const FloatFormat& format, double lost, Ball value) const;

@@ -28,7 +28,8 @@ double rounded(const FloatFormat& format, double value) {
   const uint64_t last = uint64_t{1} << dropped;
   const uint64_t half = last / 2 - 1 + (bits >> dropped & 1);
   const auto result = std::bit_cast<double>((bits + half) & ~(last - 1));
-  return std::abs(result) < std::ldexp(2, format.max_exponent) ? result : std::copysign(HUGE_VAL, value);
+  const int result_exponent = static_cast<int>(std::bit_cast<uint64_t>(result) >> 52 & 0x7FF) - 1023;
+  return result_exponent <= format.max_exponent ? result : std::copysign(HUGE_VAL, value);
 }
 
 Ball rounded(const FloatFormat& format, Ball ball) {
@@ -38,7 +39,8 @@ Ball rounded(const FloatFormat& format, Ball ball) {
   const double low = rounded(format, ball.mid - ball.radius);
   const double high = rounded(format, ball.mid + ball.radius);
   if (low == high) return {mid, 0};
-  return std::isfinite(low) && std::isfinite(high) ? Ball{mid, std::max(high - mid, mid - low)} : Ball::open();
+  return std::isfinite(low) && std::isfinite(high) ? Ball{mid, std::max(high - mid, mid - low)}
+                                                   : Ball::open();
 }
 
 }  // namespace assay

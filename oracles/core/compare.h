@@ -72,6 +72,8 @@ struct Conformity {
   double rms;        // of got - computed
   double predicted;  // that of right paths, at most
   double allowed;    // a right path exceeds it once in 10^9 cases
+  double largest = 0;  // distance of a right path, of one element
+  int64_t count = 0;   // elements that were sampled
 };
 
 }  // namespace assay

@@ -142,6 +142,7 @@ Moments Arithmetic::moments(const Row& values, double epsilon) const {
 }
 
 Ball Arithmetic::normalise(Ball value, const Moments& moments) const {
+  if (mode_ == Mode::kExact) return {(value.mid - moments.mean.mid) * moments.rstd.mid, 0};
   if (moments.is_alone && moments.mean.is_finite()) return {};
   return multiply(deviation(value, moments.mean), moments.rstd);
 }

@@ -42,9 +42,9 @@ struct Oracle {
   // In the order of the formula; their numbers are those of Arithmetic::at(). Empty if the formula
   // is one stage.
   std::vector<std::string_view> stages = {};
-  // Rounding errors are independent from block to block of an output: the elements that agree in
+  // Of each output. Rounding errors are independent from block to block: the elements that agree in
   // this many leading indices.
-  int block_axes = 0;
+  std::vector<int> block_axes = {};
   // Elements that differ in their last index only cost little more than one of them, so they are
   // sampled together.
   bool shares_rows = false;

@@ -73,9 +73,9 @@ Evaluate tap_gradient(const Question& question, const Arithmetic& a, int fault) 
       const int64_t b = at[0], t = at[1], d = at[2], w = at[3];
       const int64_t source = t + taps.at(w) - taps.count + 1 - taps.delay;
       const bool is_outside = source < 0 || w < taps.first;
-      values[i] = is_outside ? Ball{}
-                             : a.round(question.recipe.storage,
-                                       a.multiply({dout({b, t, d})}, {x({b, source, d})}));
+      values[i] = is_outside
+                      ? Ball{}
+                      : a.round(question.recipe.storage, a.multiply({dout({b, t, d})}, {x({b, source, d})}));
     }
   };
 }
@@ -88,8 +88,8 @@ Evaluate backward(const Question& question, int output, const Arithmetic& a, int
 }  // namespace
 
 std::vector<Oracle> oracles() {
-  return {{.op = "dynamic_conv", .formula = forward, .faults = kFaults, .block_axes = 3},
-          {.op = "dynamic_conv_grad", .formula = backward, .faults = kFaults, .block_axes = 3}};
+  return {{.op = "dynamic_conv", .formula = forward, .faults = kFaults, .block_axes = {3}},
+          {.op = "dynamic_conv_grad", .formula = backward, .faults = kFaults, .block_axes = {3, 3}}};
 }
 
 }  // namespace assay::dynamic_conv

@@ -37,7 +37,7 @@ std::vector<Oracle> oracles() {
   return {{.op = "mhc_post",
            .formula = formula,
            .faults = {"comb is transposed", "post weighs the residual", "the last stream is dropped"},
-           .block_axes = 3}};
+           .block_axes = {3}}};
 }
 
 }  // namespace assay::mhc_post

@@ -240,7 +240,7 @@ std::vector<Oracle> oracles() {
            .formula = formula,
            .faults = {"the mask is ignored", "right is read transposed", "projections and gates are swapped"},
            .stages = kStages,
-           .block_axes = 2,
+           .block_axes = {2},
            .shares_rows = true}};
 }
 

@@ -17,12 +17,13 @@ double round_to(DType dtype, double value) {
   return visit(dtype, [&]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// Whether a wrong answer, once stored, differs from the computed value by more than one ulp.
-bool is_visible(const Expected& expected, double rounded, DType dtype) {
+// Whether a wrong answer, once stored, differs from the computed value by more than one ulp and by
+// more than rounding makes of this data.
+bool is_visible(const Expected& expected, double rounded, double noise, DType dtype) {
   if (expected.is_open || !std::isfinite(expected.value)) return false;
   if (!std::isfinite(rounded)) return std::abs(expected.value) + expected.bound <= max_finite(dtype) / 2;
   const double ulp = ulp_at(dtype, std::max(std::abs(rounded), std::abs(expected.value)));
-  return std::abs(rounded - expected.value) > ulp;
+  return std::abs(rounded - expected.value) > std::max(ulp, noise);
 }
 
 // A wrong answer. It fills `values` for the compared elements [begin, begin + values.size()).
@@ -42,7 +43,7 @@ Look look_at(const Compared& compared, const WrongAnswer& wrong, size_t begin, s
   for (size_t i = 0; i < count && !look.is_rejected; ++i) {
     const Expected& expected = compared.expected[begin + i];
     const double rounded = round_to(compared.dtype, values[i]);
-    if (!is_visible(expected, rounded, compared.dtype)) continue;
+    if (!is_visible(expected, rounded, compared.noise, compared.dtype)) continue;
     look.shows = true;
     look.is_rejected = !is_right(expected, rounded, compared.dtype);
   }

@@ -150,7 +150,8 @@ std::vector<Share> shares_of(const Oracle& oracle, const Question& question, siz
 // The certificate for one output: a wrong answer that the comparison would accept, if there is one.
 std::optional<std::string> find_accepted_fault(const Subject& subject, const Question& question,
                                                size_t output, DType dtype, const Extents& shape,
-                                               const Answered& answered, const TensorBytes& previous) {
+                                               const Answered& answered, double noise,
+                                               const TensorBytes& previous) {
   std::vector<double> held;
   if (!previous.empty()) {
     for (int64_t element : answered.elements) held.push_back(read_element(previous[output], dtype, element));
@@ -162,6 +163,7 @@ std::optional<std::string> find_accepted_fault(const Subject& subject, const Que
                          .dtype = dtype,
                          .elements = answered.elements,
                          .expected = answered.expected,
+                         .noise = noise,
                          .previous = held});
 }
 
@@ -188,7 +190,7 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
                                        .expected = answered.expected,
                                        .got = answered.got});
   numerics.obeys_rms_law =
-      numerics.conformity && is_continuous(which.data) && which.layout != Layout::kBroadcast;
+      numerics.conformity && numerics.conformity->count >= kFewestOfLaw && is_continuous(which.data) && which.layout != Layout::kBroadcast;
   if (shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);
   verdict.outputs.push_back(numerics);
   if (auto error = find_numerical_error(numerics, shape)) {
@@ -197,8 +199,10 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
     verdict.reason = *std::move(error);
     return;
   }
+  // Four times what a sampled right path did to any element.
+  const double noise = numerics.conformity ? 4 * numerics.conformity->largest : 0;
   const auto accepted =
-      find_accepted_fault(subject, question, output, dtype, shape, answered, outputs.previous);
+      find_accepted_fault(subject, question, output, dtype, shape, answered, noise, outputs.previous);
   if (accepted && verdict.kind == VerdictKind::kPass) {
     verdict.kind = VerdictKind::kUninformative;
     verdict.reason = fmt::format("the comparison of {} would also accept: {}", info.name, *accepted);

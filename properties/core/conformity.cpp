@@ -67,12 +67,13 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
     const double one = std::min(expected.bound, ulp_at(judged.dtype, expected.value));
     flip = std::max(flip, one * one);
   }
-  if (elements.size() < kFewestSampled) return std::nullopt;
+  if (elements.empty()) return std::nullopt;
 
   // The elements of a block are neighbours.
   int64_t block = 1;
-  for (int axis = judged.oracle.block_axes; axis < judged.shape.rank(); ++axis) block *= judged.shape[axis];
-  double largest = 0, largest_block = 0;
+  const int shared = judged.oracle.block_axes[static_cast<size_t>(judged.output)];
+  for (int axis = shared; axis < judged.shape.rank(); ++axis) block *= judged.shape[axis];
+  double largest = 0, largest_block = 0, largest_distance = 0;
   for (uint64_t sample = 0; sample < kSamples; ++sample) {
     const std::vector<double> values = sampled(judged, elements, sample);
     double all = 0, of_block = 0;
@@ -82,6 +83,7 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
       if (i > 0 && elements[i] / block != elements[i - 1] / block) of_block = 0;
       of_block += distance * distance;
       all += distance * distance;
+      largest_distance = std::max(largest_distance, std::abs(distance));
       largest_block = std::max(largest_block, of_block);
     }
     largest = std::max(largest, all);
@@ -91,7 +93,9 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
   const auto count = static_cast<double>(got.size());
   return Conformity{.rms = std::sqrt(energy / count),
                     .predicted = std::sqrt(largest / count),
-                    .allowed = std::sqrt(largest_energy(largest, largest_block, flip) / count)};
+                    .allowed = std::sqrt(largest_energy(largest, largest_block, flip) / count),
+                    .largest = largest_distance,
+                    .count = static_cast<int64_t>(got.size())};
 }
 
 }  // namespace assay

@@ -24,7 +24,7 @@ namespace assay {
 inline constexpr int kSamples = 6;
 inline constexpr size_t kSampledElements = 1024;  // at most: in runs of neighbours
 inline constexpr size_t kSampledRuns = 16;  // a quarter where rows share much
-inline constexpr size_t kFewestSampled = 64;
+inline constexpr int64_t kFewestOfLaw = 64;  // elements to which the law applies
 
 struct Conforming {
   const Oracle& oracle;
@@ -37,7 +37,7 @@ struct Conforming {
   std::span<const double> got;         // one for each
 };
 
-// Nothing if fewer than kFewestSampled elements have finite balls and values.
+// Nothing if no sampled element has a finite ball and a finite value.
 std::optional<Conformity> conformity_of(const Conforming& judged);
 
 // t V for the law above.

@@ -22,7 +22,8 @@
 //      Otherwise the verdict is `uninformative`. The wrong answers are zeros (ones if the answer is
 //      all zeros), the answer moved by one element, the previous call's output, the last tile
 //      missing, and the faults of the oracle's formula. A wrong answer shows if some element,
-//      rounded to the output dtype, differs from the computed one by more than an ulp.
+//      rounded to the output dtype, differs from the computed one by more than an ulp and by more
+//      than four times what sampled right paths do.
 #pragma once
 
 #include "kernels/core/device.h"

@@ -100,7 +100,9 @@ TEST(BallOfCheri, OfTheBlockFollowsTheRecipe) {
     double squares = 0;
     for (size_t i = 0; i < balls.size(); ++i) squares += std::pow(balls[i].mid - f32[i].mid, 2);
     const double rms = std::sqrt(squares / static_cast<double>(balls.size()));
-    EXPECT_LT(mean_radius(balls), 20 * rms + 2 * mean_radius(f32)) << name_of(factor);
+    if (factor != Factor::kBF16x3) {  // whose parts are not rounded
+      EXPECT_LT(mean_radius(balls), rms) << name_of(factor);
+    }
     return rms;
   };
   const double f16 = moved_by(Factor::kF16, DType::kF32), bf16 = moved_by(Factor::kBF16, DType::kF32);

@@ -139,6 +139,8 @@ Json to_json(const OutputNumerics& output) {
     put_number(conformity, "rms", output.conformity->rms);
     put_number(conformity, "predicted", output.conformity->predicted);
     put_number(conformity, "allowed", output.conformity->allowed);
+    put_number(conformity, "largest", output.conformity->largest);
+    conformity["count"] = output.conformity->count;
     conformity["is_law"] = output.obeys_rms_law;
   }
   put_number(json, "max_ulp", seen.max_ulp);
@@ -168,7 +170,9 @@ OutputNumerics read_output(const JsonFields& fields) {
     const JsonFields conformity = fields.object("conformity");
     output.conformity = Conformity{.rms = conformity.number("rms"),
                                    .predicted = conformity.number("predicted"),
-                                   .allowed = conformity.number("allowed")};
+                                   .allowed = conformity.number("allowed"),
+                                   .largest = conformity.number("largest"),
+                                   .count = conformity.count("count")};
     output.obeys_rms_law = conformity.flag("is_law");
   }
   Comparison& seen = output.comparison;

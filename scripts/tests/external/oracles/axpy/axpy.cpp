@@ -26,7 +26,7 @@ Evaluate formula(const Question& question, int, const Arithmetic& arithmetic, in
 }  // namespace
 
 std::vector<Oracle> oracles() {
-  return {{.op = "axpy", .formula = formula, .faults = {"the scale is forgotten"}, .block_axes = 1}};
+  return {{.op = "axpy", .formula = formula, .faults = {"the scale is forgotten"}, .block_axes = {1}}};
 }
 
 }  // namespace assay::axpy

@@ -17,7 +17,7 @@ Evaluate formula(const Question& question, int, const Arithmetic&, int) {
 }  // namespace
 
 std::vector<Oracle> oracles() {
-  return {{.op = "echo", .formula = formula, .block_axes = 1}};
+  return {{.op = "echo", .formula = formula, .block_axes = {1}}};
 }
 
 }  // namespace assay::echo
