@@ -39,8 +39,7 @@ void print_numerics(const Verdict& verdict) {
 
 // The reason why --shares shows nothing, if there is one.
 std::optional<std::string> without_shares(const Subject& subject, const Verdict& verdict) {
-  if (subject.oracle->stages.empty())
-    return fmt::format("the oracle of {} has no stages", subject.op->name);
+  if (subject.oracle->stages.empty()) return fmt::format("the oracle of {} has no stages", subject.op->name);
   const bool has_shares =
       verdict.outputs.empty() || std::ranges::any_of(verdict.outputs, [](const OutputNumerics& output) {
         return !output.shares.empty();

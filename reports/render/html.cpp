@@ -119,7 +119,8 @@ std::string stages_section(const Record& record, const std::vector<std::string>&
   }
   if (cards.empty()) return "";
   return "<p class=\"muted\">What each stage of the op does to the output if it alone is performed and all "
-         "others are exact: the mean of the bounds, and the rms of a right path's error.</p>\n<div class=\"cards\">" +
+         "others are exact: the mean of the bounds, and the rms of a right path's error.</p>\n<div "
+         "class=\"cards\">" +
          cards + "</div>\n";
 }
 
