@@ -22,7 +22,7 @@ namespace assay {
 // How much may change before it counts, as a share of the value before.
 struct Limits {
   double slower = 0.05;  // of a time
-  // Of the rms of a path's errors; another order of a sum changes it, too.
+  // Of the rms of a path's distances; another order of a sum changes it, too.
   double more_wrong = 0.25;
 };
 

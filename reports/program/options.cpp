@@ -297,7 +297,7 @@ class CommandLine {
   }
   void add_shares(CLI::App& sub) {
     sub.add_flag("--shares", options_.shares,
-                 "Also say what each stage of the op adds to the bound, where its oracle knows")
+                 "Also say bound and error of each stage performed alone, where its oracle has stages")
         ->envname("ASSAY_SHARES");
   }
   void add_device(CLI::App& sub) {
@@ -346,7 +346,7 @@ class CommandLine {
     sub.add_option("FILTER", options_.filters, "Only these: globs on op or op/path");
     sub.add_option("--slower", raw_.slower, "What a time may grow by (default 5%)")->envname("ASSAY_SLOWER");
     sub.add_option("--more-wrong", raw_.more_wrong,
-                   "What the rms of a path's errors may grow by (default 25%)")
+                   "What the rms of a path's distances may grow by (default 25%)")
         ->envname("ASSAY_MORE_WRONG");
     sub.add_flag("--all", options_.all, "Also print what did not change")->envname("ASSAY_ALL");
     add_json(sub);

@@ -39,14 +39,13 @@ void print_numerics(const Verdict& verdict) {
 
 // The reason why --shares shows nothing, if there is one.
 std::optional<std::string> without_shares(const Subject& subject, const Verdict& verdict) {
-  if (subject.oracle->stages.empty())
-    return fmt::format("the oracle of {} does not divide its bound by stages", subject.op->name);
+  if (subject.oracle->stages.empty()) return fmt::format("the oracle of {} has no stages", subject.op->name);
   const bool has_shares =
       verdict.outputs.empty() || std::ranges::any_of(verdict.outputs, [](const OutputNumerics& output) {
         return !output.shares.empty();
       });
   return has_shares ? std::nullopt
-                    : std::optional<std::string>("no finite element has a bound to divide by stages");
+                    : std::optional<std::string>("no element is finite, so no stage has a bound");
 }
 
 // What a command says on one case.

@@ -118,9 +118,9 @@ std::string stages_section(const Record& record, const std::vector<std::string>&
       if (!output.shares.empty()) cards += stages_card(record.cases[i], output, anchors[i]);
   }
   if (cards.empty()) return "";
-  return "<p class=\"muted\">What each stage of the op may do to the output if all other stages are exact: "
-         "the "
-         "mean of its bounds, and the rms that the recipe predicts.</p>\n<div class=\"cards\">" +
+  return "<p class=\"muted\">What each stage of the op does to the output if it alone is performed and all "
+         "others are exact: the mean of the bounds, and the rms of a right path's error.</p>\n<div "
+         "class=\"cards\">" +
          cards + "</div>\n";
 }
 
