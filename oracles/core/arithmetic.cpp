@@ -287,8 +287,10 @@ Ball Arithmetic::sigmoid(Ball z) const {
   if (z.is_open()) return z;
   const double value = sigmoid_of(z.mid);
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {value, 0};
-  // The most in the ball, which reaches from `low` to `high`.
-  const double low = sigmoid_of(z.mid - z.radius), high = sigmoid_of(z.mid + z.radius);
+  // The most in the ball, which reaches from `low` to `high`: 1 + r <= e^r <= 1 + r + r^2 for r <= 1.
+  const double r = z.radius, power = std::exp(-z.mid);
+  const double low = r < 1 ? 1 / (1 + power * (1 + r + r * r)) : sigmoid_of(z.mid - r);
+  const double high = r < 1 ? 1 / (1 + power * (1 - r)) : sigmoid_of(z.mid + r);
   const double distance = std::abs(z.mid) + z.radius;
   const double granted = (4 + (8 + 2 * distance) * (1 - low)) * high;
   if (mode_ == Mode::kSampled)

@@ -2,6 +2,7 @@
 // Arithmetic in Mode::kSampled: what one right path at random computes. Its choices depend on the
 // seed, its roundings on the values alone.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <vector>
 
@@ -80,23 +81,23 @@ template <class Visit>
 float add_up(const Habit& habit, size_t count, const Visit& visit) {
   const size_t parts = std::max<size_t>(1, std::min(habit.parts, count));
   const size_t length = (count + parts - 1) / parts;
-  std::vector<float> sums;
+  std::array<float, 64> sums;  // of parts, or of pairs of pairs
+  size_t open = 0;
   for (size_t part = 0; part < parts; ++part) {
     Adder adder(habit);
     for (size_t k = 0; k < length; ++k) {
       const size_t at = habit.is_strided ? k * parts + part : part * length + k;
       if (at < count) visit(adder, habit.is_descending ? count - 1 - at : at);
     }
-    sums.push_back(adder.total());
-  }
-  while (sums.size() > 1) {
-    if (habit.is_pairwise) {
-      for (size_t i = 0; 2 * i < sums.size(); ++i)
-        sums[i] = 2 * i + 1 < sums.size() ? sums[2 * i] + sums[2 * i + 1] : sums[2 * i];
-      sums.resize((sums.size() + 1) / 2);
-    } else {
-      sums[0] += sums[1];
-      sums.erase(sums.begin() + 1);
+    sums[open++] = adder.total();
+    const auto join = [&] {
+      --open;
+      sums[open - 1] += sums[open];
+    };
+    if (!habit.is_pairwise && open == 2) join();
+    for (size_t pairs = part + 1; habit.is_pairwise && pairs % 2 == 0; pairs /= 2) join();
+    if (part + 1 == parts) {
+      while (open > 1) join();
     }
   }
   return sums[0];

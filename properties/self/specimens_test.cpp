@@ -87,8 +87,8 @@ class EveryOp : public testing::TestWithParam<const Op*> {
       const auto expect_pass = [&](const Case& which) {
         const Verdict verdict = judge(subject(path), which, device);
         if (verdict.kind == VerdictKind::kUnsupported) return;
-        EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
-        ++passed;
+        EXPECT_FALSE(is_failure(verdict.kind)) << which.to_string() << ": " << verdict.reason;
+        if (verdict.kind != VerdictKind::kSkipped) ++passed;
       };
       for_each_long_case(path, [&](const DimInfo& dim, const Case& which) {
         expect_pass(which);
@@ -159,7 +159,7 @@ TEST_P(EveryOp, EntriesBeyondTheGridAreMissed) {
   const Specimen& loop = test::specimen(op().name, "narrow_offsets");
   for_each_long_case(loop.path, [&](const DimInfo& dim, const Case& which) {
     Path path = loop.path;
-    EXPECT_EQ(judge(subject(path), which, test::cpu()).kind, VerdictKind::kPass);
+    EXPECT_FALSE(is_failure(judge(subject(path), which, test::cpu()).kind));
     const auto beyond_grid = [](int64_t index, int64_t) { return index >= kLargestGrid; };
     path.run = leaving_out(op(), dim.key, beyond_grid, loop.path.run);
     EXPECT_EQ(judge(subject(path), which, test::cpu()).kind, VerdictKind::kFail);

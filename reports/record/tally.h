@@ -28,7 +28,7 @@ struct SpecimenSummary {
 std::vector<SpecimenSummary> summarize_specimens(const Record& record);  // in the record's order
 int64_t caught_specimens(const std::vector<SpecimenSummary>& specimens);
 
-// How many cases failed and passed. Of specimens: how many survived, once all were judged, and how
+// How many cases failed, and how many did not, what could tell nothing included. Of specimens: how many survived, once all were judged, and how
 // many were caught.
 struct Outcome {
   int64_t failed, passed;
