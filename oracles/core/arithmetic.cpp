@@ -287,7 +287,8 @@ Ball Arithmetic::sigmoid(Ball z) const {
   if (z.is_open()) return z;
   const double value = sigmoid_of(z.mid);
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {value, 0};
-  // The most in the ball, which reaches from `low` to `high`: 1 + r <= e^r <= 1 + r + r^2 for r <= 1.
+  // The most in the ball, which reaches from `low` to `high`: 1 + r <= e^r <= 1 + r + r^2 for r <=
+  // 1.
   const double r = z.radius, power = std::exp(-z.mid);
   const double low = r < 1 ? 1 / (1 + power * (1 + r + r * r)) : sigmoid_of(z.mid - r);
   const double high = r < 1 ? 1 / (1 + power * (1 - r)) : sigmoid_of(z.mid + r);
@@ -320,13 +321,14 @@ Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
   return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin + kUnderflow};
 }
 
-// n numbers v of radius r, range R with the radii, a = min((n + 1) / 2, 18 + n / 64) additions on average. Deviations from
-// a value of the row are at most R, wrong by u R; j of them add up to at most j R. So the mean is wrong by
+// n numbers v of radius r, range R with the radii, a = min((n + 1) / 2, 18 + n / 64) additions on
+// average. Deviations from a value of the row are at most R, wrong by u R; j of them add up to at
+// most j R. So the mean is wrong by
 //   m = mean(r) + (a + 3) u R        (one for the deviations, two for the product with 1/n)
-// and by u |mean| more if it is rounded.
-// d = v - mean by e = r + m + u |d| + u R, V = mean(d^2) by mean(2 |d| e + e^2) + 2 a u V, rstd = rsqrt(V), and
-// y = d * rstd * weight + bias by e and the radius of rstd, 3u of the product and u of y. Two normalised values differ by at
-// most 2 sqrt(n). Equal certain values have d = 0.
+// and by u |mean| more if it is rounded. d = v - mean by e = r + m + u |d| + u R, V = mean(d^2) by
+// mean(2 |d| e + e^2) + 2 a u V, rstd = rsqrt(V), and y = d * rstd * weight + bias by e and the
+// radius of rstd, 3u of the product and u of y. Two normalised values differ by at most 2 sqrt(n).
+// Equal certain values have d = 0.
 void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
                             bool rounds_mean, Balls& to) const {
   if (v.size == 0) return;
@@ -351,8 +353,8 @@ void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, do
   const double u = unit();
   const double additions = std::min((n + 1) / 2, 18 + n / 64);
   const double mean = v.mid[0] + sum / n;
-  const double of_mean = radii / n + (additions + 3) * u * range +
-                         (rounds_mean ? u : 0x1p-53) * std::abs(mean);
+  const double of_mean =
+      radii / n + (additions + 3) * u * range + (rounds_mean ? u : 0x1p-53) * std::abs(mean);
   const auto error_of = [&](size_t i) {
     return v[i].radius + of_mean + u * (std::abs(v.mid[i] - mean) + range);
   };

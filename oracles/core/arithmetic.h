@@ -8,7 +8,7 @@
 //             their sums, in f32 arithmetic between the declared roundings, and in functions that
 //             are right to some units
 //   kCarried  as kBall, but nothing is rounded any more: what is in doubt already stays in doubt
-//   kSampled  as one right path at random: a legal order for its sums, f32 arithmetic really rounded,
+//   kSampled  as one right path at random: a legal order for its sums, f32 arithmetic rounded,
 //             functions off by what they are granted. Equal values are rounded alike, as paths do
 //
 // u = 2^-24, the unit roundoff of f32. All limits hold for |values| and are met with a relative
@@ -38,8 +38,8 @@ struct Sum {
   // lo*hi are added up. lo*lo and both rests are left out: 3 * 2^-2p of |a*b| for precision p,
   // and a rest may underflow, which loses at most the format's smallest number.
   const FloatFormat* parts = nullptr;
-  // If not 0, at most so many products are added up in f32, and such groups in f64. The sum may be a
-  // part of a longer one: it stays in f64, and a group may reach beyond it. So each product goes
+  // If not 0, at most so many products are added up in f32, and such groups in f64. The sum may be
+  // a part of a longer one: it stays in f64, and a group may reach beyond it. So each product goes
   // through `group` roundings, and one more u is that of 2^29 additions in f64.
   size_t group = 0;
 };
@@ -77,27 +77,31 @@ class Arithmetic {
   Ball subtract(Ball a, Ball b) const;
   Ball multiply(Ball a, Ball b) const;
 
-  // sum_i a_i * b_i, of equally many a and b. With n products that are added up in S = sum |a_i b_i|, each goes through at
-  // most n roundings, so that the sum is wrong by gamma_n * S, gamma_n = n * unit / (1 - n * unit) [Higham 2002, 3.1]. In
-  // contiguous order each addition gives the difference of two prefix sums, at most P = their range, but for one step of
-  // products; so n * unit * (P + the largest step) holds as well. Each product may lose 2^-150 to underflow. The sum is
-  // exact, in any order, where the factors are certain, 2^k divides all products and S <= 2^(k + 24). What is not certain of
-  // the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b).
-  // Infinities and NaNs follow IEEE 754. Open where a partial sum may overflow but need not.
+  // sum_i a_i * b_i, of equally many a and b. With n products that are added up in S = sum |a_i
+  // b_i|, each goes through at most n roundings, so that the sum is wrong by gamma_n * S, gamma_n =
+  // n * unit / (1 - n * unit) [Higham 2002, 3.1]. In contiguous order each addition gives the
+  // difference of two prefix sums, at most P = their range, but for one step of products; so n *
+  // unit * (P + the largest step) holds as well. Each product may lose 2^-150 to underflow. The sum
+  // is exact, in any order, where the factors are certain, 2^k divides all products and S <= 2^(k +
+  // 24). What is not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b). Infinities
+  // and NaNs follow IEEE 754. Open where a partial sum may overflow but need not.
   Ball dot(const Row& a, const Row& b, const Sum& sum) const;
 
-  // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid) for the argument of
-  // the exponential. Monotone: the ball is the hull of what becomes of the ends.
+  // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
+  // for the argument of the exponential. Monotone: the ball is the hull of what becomes of the
+  // ends.
   Ball sigmoid(Ball z) const;
-  // z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) in f32: off by 8u of itself and 4u |z|, for a sum that cancels at most
-  // as 1 + tanh does. Has one minimum, -0.17004 at -0.75246, and is monotone on either side.
+  // z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) in f32: off by 8u of itself and 4u |z|, for a
+  // sum that cancels at most as 1 + tanh does. Has one minimum, -0.17004 at -0.75246, and is
+  // monotone on either side.
   Ball gelu(Ball z) const;
   // 1 / sqrt(v + epsilon) for v >= 0 in f32: off by 4u of itself.
   Ball rsqrt(Ball v, double epsilon) const;
 
-  // (v_i - mean(v)) / sqrt(variance(v) + epsilon) * weight_i + bias_i in f32, two passes over deviations from one of the
-  // row's own values; a term of a sum goes through at most 18 + n/64 additions on average. Some paths round the mean to
-  // f32. The derivation stands at the definition.
+  // (v_i - mean(v)) / sqrt(variance(v) + epsilon) * weight_i + bias_i in f32, two passes over
+  // deviations from one of the row's own values; a term of a sum goes through at most 18 + n/64
+  // additions on average. Some paths round the mean to f32. The derivation stands at the
+  // definition.
   void layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
                   Balls& to) const;
 
@@ -110,8 +114,8 @@ class Arithmetic {
   //
   // The mean of all values.
   Ball mean(const Row& values) const;
-  // The mean of a_i * b_i, rounded to f32 (u). A path may multiply by the differences from one of the
-  // b, and correct the sum by it: 3 max |b| takes the place of |b|. What is not certain of the
+  // The mean of a_i * b_i, rounded to f32 (u). A path may multiply by the differences from one of
+  // the b, and correct the sum by it: 3 max |b| takes the place of |b|. What is not certain of the
   // factors adds mean(|a| r(b) + r(a) |b| + r(a) r(b)).
   Ball mean(const Row& a, const Row& b) const;
   // The sum of what dot() made in groups, rounded to f32 or not (u).
@@ -119,11 +123,11 @@ class Arithmetic {
 
   // value - mean. A path keeps the mean in f64, or as a sum of two f32. The second one is off by
   // u^2 |mean|. The difference from the first one is at most |d| + u |mean|, d = value - mean. Both
-  // differences are rounded, so d is off by 2u |d| + 4u^2 |mean|, and by 2^-149 for underflow. A mean
-  // that is a number of f32 is kept as it is. Where f32 would overflow, a path scales.
+  // differences are rounded, so d is off by 2u |d| + 4u^2 |mean|, and by 2^-149 for underflow. A
+  // mean that is a number of f32 is kept as it is. Where f32 would overflow, a path scales.
   Ball deviation(Ball value, Ball mean) const;
-  // Of n values c with radii r, let d = c - mean, and let R be the range of their balls. Sums in f64
-  // are those of differences from one of the values.
+  // Of n values c with radii r, let d = c - mean, and let R be the range of their balls. Sums in
+  // f64 are those of differences from one of the values.
   //   mean      mean(r) + 4 (n - 1) v (|mean| + 2R); exact if R = 0
   //   variance  Errors e change it by mean(2 d e + e^2) - mean(e)^2, at most mean(2 |d| r + r^2).
   //             The squares add 8 (n - 1) v R^2. The mean's error in f64 adds its square.
@@ -137,8 +141,8 @@ class Arithmetic {
   // A number in [-1, 1] that depends on the seed and `value` alone.
   double chance(double value) const;
   Ball sampled_dot(const Row& a, const Row& b, const Sum& sum) const;
-  void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
-                          bool rounds_mean, Balls& to) const;
+  void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
+                          Balls& to) const;
   double sampled_mean(const Row& values, double about) const;
   Ball sampled_deviation(double value, double mean) const;
   Moments sampled_moments(const Row& values, double epsilon) const;

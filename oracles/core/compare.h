@@ -41,19 +41,19 @@ struct WorstElement {
 // What was seen of one output. Comparisons of disjoint elements can be merged. The order of
 // elements and merges changes only the rounding of the sums.
 struct Comparison {
-  int64_t count = 0;                // elements compared
-  int64_t wrong = 0;                // elements that are not right
-  int64_t open = 0;                 // elements for which anything is right
-  int64_t nonfinite = 0;            // elements for which a NaN or an infinity was got
+  int64_t count = 0;      // elements compared
+  int64_t wrong = 0;      // elements that are not right
+  int64_t open = 0;       // elements for which anything is right
+  int64_t nonfinite = 0;  // elements for which a NaN or an infinity was got
   // Conformity: |got - computed| in units of the ball's radius. Infinity if a wrong element has no
   // finite ratio.
   double max_error_over_bound = 0;
   // Accuracy, against the exact values.
-  double max_ulp = 0;  // [ulp] of the output dtype at the exact value
-  double max_abs = 0;  // largest |got - exact|, finite elements
-  double sum_error = 0;             // of got - exact, finite elements
+  double max_ulp = 0;    // [ulp] of the output dtype at the exact value
+  double max_abs = 0;    // largest |got - exact|, finite elements
+  double sum_error = 0;  // of got - exact, finite elements
   double sum_square_error = 0;
-  double sum_square_value = 0;  // of exact values
+  double sum_square_value = 0;        // of exact values
   int64_t finite = 0;                 // elements with finite got and value that are not open
   std::optional<WorstElement> worst;  // the first with the largest error/bound
 
@@ -69,9 +69,9 @@ struct Comparison {
 // How far the path is from what its recipe computes, all elements together. What right paths have
 // is sampled (properties/core/conformity.h).
 struct Conformity {
-  double rms;        // of got - computed
-  double predicted;  // that of right paths, at most
-  double allowed;    // a right path exceeds it once in 10^9 cases
+  double rms;          // of got - computed
+  double predicted;    // that of right paths, at most
+  double allowed;      // a right path exceeds it once in 10^9 cases
   double largest = 0;  // distance of a right path, of one element
   int64_t count = 0;   // elements that were sampled
 };

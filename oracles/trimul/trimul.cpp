@@ -24,7 +24,8 @@ constexpr FloatFormat kBF16Format{.precision = 8, .min_exponent = -126, .max_exp
 // What a recipe makes of factors and of tensors between the steps.
 class Sites {
  public:
-  Sites(const Arithmetic& a, const Recipe& recipe) : a_(a), factor_(recipe.factor), between_(recipe.intermediate) {
+  Sites(const Arithmetic& a, const Recipe& recipe)
+      : a_(a), factor_(recipe.factor), between_(recipe.intermediate) {
     sum_.order = Sum::Order::kContiguous;
     if (factor_ != Factor::kStored) sum_.unit = kTensorCoreUnit;
     if (factor_ == Factor::kBF16x3) sum_.parts = &kBF16Format;
@@ -55,7 +56,8 @@ class Sites {
   Ball between(Stage stage, Ball value, double lost) const {
     const Arithmetic& a = a_.at(stage);
     if (between_ == DType::kF32) return value;
-    return between_ == DType::kF16 ? a.round_scaled(format_of(between_), lost, value) : a.round(between_, value);
+    return between_ == DType::kF16 ? a.round_scaled(format_of(between_), lost, value)
+                                   : a.round(between_, value);
   }
 
  private:
@@ -75,7 +77,8 @@ double largest_of(const std::vector<double>& values) {
 
 // The weights of a product as factors, (rows, columns).
 struct Matrix {
-  Matrix(const ConstTensorView& view, const Sites& sites, Stage stage) : columns(static_cast<size_t>(view.shape[1])) {
+  Matrix(const ConstTensorView& view, const Sites& sites, Stage stage)
+      : columns(static_cast<size_t>(view.shape[1])) {
     const std::vector<double> stored = Reader(view).all();
     const double largest = largest_of(stored);
     for (double w : stored) {
@@ -85,7 +88,8 @@ struct Matrix {
     }
     for (size_t i = 0; columns > 0 && i < stored.size(); i += columns) {
       double squares = 0;
-      for (size_t c = i; c < i + columns; ++c) squares += std::isfinite(stored[c]) ? stored[c] * stored[c] : 0;
+      for (size_t c = i; c < i + columns; ++c)
+        squares += std::isfinite(stored[c]) ? stored[c] * stored[c] : 0;
       largest_norm = std::max(largest_norm, std::sqrt(squares));
     }
   }
@@ -144,8 +148,8 @@ class Formula {
         edge = at / channels_;
         finish(edge / nodes_ / nodes_, edge / nodes_ % nodes_, edge % nodes_, z);
       }
-      values[e] = project_out.round(
-          q_.recipe.storage, project_out.dot(to_out_.row(at % channels_), z.row(), sites_.sum()));
+      values[e] = project_out.round(q_.recipe.storage,
+                                    project_out.dot(to_out_.row(at % channels_), z.row(), sites_.sum()));
     }
   }
 
@@ -200,12 +204,12 @@ class Formula {
     const double largest_hidden = static_cast<double>(nodes_) * largest_side_[0] * largest_side_[1];
     Balls hidden(hidden_), xn(channels_);
     for (size_t h = 0; h < hidden_; ++h) {
-      const Ball sum = a_.at(kContract).dot(
-          left.values.row(h * nodes_, nodes_), right.values.row(h * nodes_, nodes_), sites_.sum());
+      const Ball sum = a_.at(kContract).dot(left.values.row(h * nodes_, nodes_),
+                                            right.values.row(h * nodes_, nodes_), sites_.sum());
       hidden.set(h, sites_.between(kStoreHidden, sum, std::ldexp(largest_hidden, -37)));
     }
     a_.at(kNormOut).layer_norm(hidden.row(), to_norm_.weight.row(), to_norm_.bias.row(), kEpsilon,
-                                 q_.recipe.intermediate != DType::kF32, z);
+                               q_.recipe.intermediate != DType::kF32, z);
     normalise(b, i, j, xn);
     const Arithmetic& gating = a_.at(kGateOut);
     for (size_t h = 0; h < hidden_; ++h) {
@@ -222,7 +226,7 @@ class Formula {
   size_t nodes_, channels_, hidden_;
   Norm norm_, to_norm_;
   Matrix projections_[2], gates_[2], out_gate_, to_out_;
-  double largest_side_[2];            // A of left and right
+  double largest_side_[2];              // A of left and right
   mutable std::vector<Side> sides_[2];  // filled when they are asked for
 };
 

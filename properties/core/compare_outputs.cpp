@@ -113,7 +113,8 @@ std::optional<std::string> find_numerical_error(const OutputNumerics& output, co
   }
   if (output.obeys_rms_law && output.conformity->rms > output.conformity->allowed) {
     return fmt::format(
-        "{} differs from what the recipe computes by {:.3g} (rms); right paths differ by {:.3g}, and at most by {:.3g}",
+        "{} differs from what the recipe computes by {:.3g} (rms); right paths differ by {:.3g}, and at most "
+        "by {:.3g}",
         output.name, output.conformity->rms, output.conformity->predicted, output.conformity->allowed);
   }
   return std::nullopt;
@@ -178,9 +179,8 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
   const Answered answered =
       compare(*subject.oracle, question, output,
               compared_elements(shape, which.seed, subject.oracle->shares_rows), dtype, outputs.got[output]);
-  OutputNumerics numerics{.name = std::string(info.name),
-                          .comparison = answered.comparison,
-                          .elements = element_count(shape)};
+  OutputNumerics numerics{
+      .name = std::string(info.name), .comparison = answered.comparison, .elements = element_count(shape)};
   numerics.conformity = conformity_of({.oracle = *subject.oracle,
                                        .question = question,
                                        .output = static_cast<int>(output),
@@ -189,8 +189,8 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
                                        .elements = answered.elements,
                                        .expected = answered.expected,
                                        .got = answered.got});
-  numerics.obeys_rms_law =
-      numerics.conformity && numerics.conformity->count >= kFewestOfLaw && is_continuous(which.data) && which.layout != Layout::kBroadcast;
+  numerics.obeys_rms_law = numerics.conformity && numerics.conformity->count >= kFewestOfLaw &&
+                           is_continuous(which.data) && which.layout != Layout::kBroadcast;
   if (shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);
   verdict.outputs.push_back(numerics);
   if (auto error = find_numerical_error(numerics, shape)) {

@@ -14,14 +14,14 @@
 namespace assay {
 
 enum class VerdictKind : uint8_t {
-  kPass,         // every check held, and each could have failed
-  kFail,         // the path is wrong
-  kMistrusted,   // the path agrees, but in no case so far would a plausible wrong answer have been rejected
+  kPass,           // every check held, and each could have failed
+  kFail,           // the path is wrong
+  kMistrusted,     // the path agrees, but in no case so far would a plausible wrong answer have been rejected
   kUninformative,  // the path agrees, but on this data a plausible wrong answer would have agreed, too
-  kUnsupported,  // the path does not serve this problem and says so
-  kCrashed,      // the path threw, the device reported a fault, or the path's process ended
-  kTimeout,      // the path did not come to its end in time; only in a process of its own
-  kSkipped,      // not judged for a reason outside the path: no memory, nothing to compare
+  kUnsupported,    // the path does not serve this problem and says so
+  kCrashed,        // the path threw, the device reported a fault, or the path's process ended
+  kTimeout,        // the path did not come to its end in time; only in a process of its own
+  kSkipped,        // not judged for a reason outside the path: no memory, nothing to compare
 };
 
 std::string_view name_of(VerdictKind kind);
@@ -40,8 +40,8 @@ struct OutputNumerics {
   Comparison comparison;
   std::optional<Conformity> conformity = {};  // absent for few elements
   bool obeys_rms_law = false;                 // whether the law applies to this data
-  int64_t elements = 0;               // compared or not
-  std::vector<Share> shares = {};     // if asked for: JudgeOptions::shares
+  int64_t elements = 0;                       // compared or not
+  std::vector<Share> shares = {};             // if asked for: JudgeOptions::shares
 };
 
 struct Evidence;

@@ -34,8 +34,8 @@ TEST(Rounded, AgreesWithTheStorageFormats) {
     const double tie = std::ldexp(std::rint(std::ldexp(2 * random.uniform(i, 2) - 1, 12)), exponent);
     for (double x : {value, tie, 0.0, -0.0, HUGE_VAL}) {
       for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-        const double stored = visit(
-            dtype, [x]<class T>(std::type_identity<T>) { return to_double(from_double<T>(x)); });
+        const double stored =
+            visit(dtype, [x]<class T>(std::type_identity<T>) { return to_double(from_double<T>(x)); });
         const double got = rounded(format_of(dtype), x);
         ASSERT_EQ(got, stored) << x << " to " << name_of(dtype);
         ASSERT_EQ(std::signbit(got), std::signbit(stored)) << x;
@@ -87,8 +87,7 @@ TEST(Dot, CarriesTheDoubtOfItsFactors) {
     b.push_back({3, 0.02});
   }
   double most = 0;
-  for (int i = 0; i < 20; ++i)
-    most += (i - 9.5 + 0.01) * (3 + (i > 9 ? 0.02 : -0.02));
+  for (int i = 0; i < 20; ++i) most += (i - 9.5 + 0.01) * (3 + (i > 9 ? 0.02 : -0.02));
   expect_reached(kBall.dot(a.row(), b.row(), {}), most);
 }
 
@@ -126,7 +125,8 @@ TEST(Dot, FollowsIeeeWhereItIsCertain) {
 TEST(Multiply, IsOffByOneRoundingAndTheDoubtOfBoth) {
   EXPECT_EQ(kBall.multiply({1.5}, {2}).radius, 0);
   const float a = 1.1f;
-  EXPECT_LE(std::abs(static_cast<double>(a * a) - kBall.multiply({a}, {a}).mid), kBall.multiply({a}, {a}).radius);
+  EXPECT_LE(std::abs(static_cast<double>(a * a) - kBall.multiply({a}, {a}).mid),
+            kBall.multiply({a}, {a}).radius);
   expect_reached(kBall.multiply({2, 0.1}, {-3, 0.2}), 2.1 * -3.2);
   expect_reached(kBall.subtract({2, 0.1}, {3, 0.2}), 2.1 - 2.8);
   EXPECT_TRUE(kBall.multiply({3e38}, {2}).mid == HUGE_VAL);
@@ -167,7 +167,8 @@ TEST(Gelu, HoldsWhatEndsBecomeAndItsMinimum) {
 // An element near the mean, moved away from all others.
 TEST(LayerNorm, CarriesTheDoubtOfTheRow) {
   constexpr size_t kCount = 64;
-  Balls row, moved, ones(std::vector<double>(kCount, 1)), zeros(std::vector<double>(kCount, 0)), y(kCount), z(kCount);
+  Balls row, moved, ones(std::vector<double>(kCount, 1)), zeros(std::vector<double>(kCount, 0)), y(kCount),
+      z(kCount);
   for (size_t i = 0; i < kCount; ++i) {
     const double value = i == 0 ? 0 : i % 2 == 0 ? 100 : -100;
     row.push_back({value, 0.01});

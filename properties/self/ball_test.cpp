@@ -51,7 +51,8 @@ void sample(const Oracle& oracle, const Case& which, int samples, Reach& reach) 
       };
       const std::vector<Ball> balls = evaluate(Arithmetic(Arithmetic::Mode::kBall));
       for (int s = 0; s < samples; ++s) {
-        const auto path = evaluate(Arithmetic(Arithmetic::Mode::kSampled, which.seed * 64 + static_cast<uint64_t>(s)));
+        const auto path =
+            evaluate(Arithmetic(Arithmetic::Mode::kSampled, which.seed * 64 + static_cast<uint64_t>(s)));
         for (size_t i = 0; i < elements.size(); ++i) {
           const Ball& ball = balls[i];
           const double got = path[i].mid;
@@ -60,9 +61,9 @@ void sample(const Oracle& oracle, const Case& which, int samples, Reach& reach) 
           const bool holds = std::isfinite(ball.mid) ? distance <= ball.radius
                              : std::isnan(ball.mid)  ? std::isnan(got)
                                                      : got == ball.mid;
-          EXPECT_TRUE(holds) << which.to_string() << ", " << recipe.to_string() << ", " << op.outputs[output].name
-                             << "[" << elements[i] << "]: sample " << s << " is " << got << ", the ball "
-                             << ball.mid << " +- " << ball.radius;
+          EXPECT_TRUE(holds) << which.to_string() << ", " << recipe.to_string() << ", "
+                             << op.outputs[output].name << "[" << elements[i] << "]: sample " << s << " is "
+                             << got << ", the ball " << ball.mid << " +- " << ball.radius;
           if (!holds) return;
           if (ball.radius > 0 && distance / ball.radius > reach.largest)
             reach = {distance / ball.radius, which.to_string() + ", " + recipe.to_string()};
@@ -79,7 +80,8 @@ TEST_P(BallsOf, HoldEverySampledPath) {
   const Oracle& oracle = registry().oracle(op.name);
   if (oracle.formula == nullptr) GTEST_SKIP() << "no formula yet";
   Reach reach;
-  const int cases = std::getenv("ASSAY_QUICK") != nullptr ? 60 : 300;
+  const char* const nightly = std::getenv("ASSAY_NIGHTLY");
+  const int cases = std::getenv("ASSAY_QUICK") != nullptr ? 60 : nightly == nullptr ? 300 : 20000;
   for (int seed = 0; seed < cases && !HasFailure(); ++seed) {
     const auto gen = arbitrary_case(op, op.paths.front(), op.name == "trimul" ? 2048 : 4096);
     const Case which = gen(rc::Random(static_cast<uint64_t>(seed)), 100).value();
@@ -87,7 +89,8 @@ TEST_P(BallsOf, HoldEverySampledPath) {
     sample(oracle, which, 2, reach);
   }
   RecordProperty("largest", std::to_string(reach.largest));
-  std::cout << op.name << ": the largest distance is " << reach.largest << " of the radius, in " << reach.where << "\n";
+  std::cout << op.name << ": the largest distance is " << reach.largest << " of the radius, in "
+            << reach.where << "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(Op, BallsOf, testing::ValuesIn([] {

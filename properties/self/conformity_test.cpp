@@ -23,10 +23,10 @@ TEST(RmsLaw, AllowsMoreWhereFewBlocksCarryTheEnergy) {
 
 // Right paths of other seeds than those that the law samples. Of 10^9 one may break it.
 TEST(RmsLaw, HoldsForRightPaths) {
-  for (const char* line : {"dynamic_conv/cpu/f32/b=1/t=40/d=40/w=4", "dynamic_conv/cpu/bf16/b=1/t=40/d=40/w=4",
-                           "mhc_post/cpu/f16/n=8/hc=4/h=40", "cheri_conv_norm/cpu/f32/n=4/l=30/c=9/dilation=2",
-                           "cheri_block/cpu/bf16/n=2/l=20/c=9/dilation=2/hidden=16",
-                           "trimul/cpu/f32/b=2/n=6/c=8/h=8/mask=1"}) {
+  for (const char* line :
+       {"dynamic_conv/cpu/f32/b=1/t=40/d=40/w=4", "dynamic_conv/cpu/bf16/b=1/t=40/d=40/w=4",
+        "mhc_post/cpu/f16/n=8/hc=4/h=40", "cheri_conv_norm/cpu/f32/n=4/l=30/c=9/dilation=2",
+        "cheri_block/cpu/bf16/n=2/l=20/c=9/dilation=2/hidden=16", "trimul/cpu/f32/b=2/n=6/c=8/h=8/mask=1"}) {
     const Case which = parse_case(line);
     const Op& op = registry().op(which.op);
     Problem problem(op, op.path("cpu"), which, test::cpu());

@@ -61,9 +61,9 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     if (precheck({&op(), &path(), &registry().oracle(op().name)}, which)) return;
     const Verdict verdict = judge_path(path(), which, nullptr, *device_);
     // On degenerate data, as where all weights are alike, a comparison may tell nothing.
-    EXPECT_TRUE(test::is_empty(op(), dims) ? verdict.kind == VerdictKind::kSkipped
-                                           : verdict.kind == VerdictKind::kPass ||
-                                                 verdict.kind == VerdictKind::kUninformative)
+    EXPECT_TRUE(test::is_empty(op(), dims)
+                    ? verdict.kind == VerdictKind::kSkipped
+                    : verdict.kind == VerdictKind::kPass || verdict.kind == VerdictKind::kUninformative)
         << which.to_string() << ": " << verdict.reason;
     if (verdict.kind == VerdictKind::kPass) ++passed_;
   }

@@ -188,8 +188,10 @@ TEST(Certificate, AsksForWhatShows) {
   const Oracle oracle{.op = "op", .formula = {}};
   const Question question{.dims = {}, .recipe = {}, .inputs = {}};
   const std::vector<int64_t> elements{0, 1, 2};
-  const auto accepted = [&](double value, double bound, bool is_open = false, DType dtype = DType::kF32, double noise = 0) {
-    const std::vector<Expected> expected(3, {.value = value, .bound = bound, .exact = value, .is_open = is_open});
+  const auto accepted = [&](double value, double bound, bool is_open = false, DType dtype = DType::kF32,
+                            double noise = 0) {
+    const std::vector<Expected> expected(
+        3, {.value = value, .bound = bound, .exact = value, .is_open = is_open});
     return accepted_fault({.oracle = oracle,
                            .question = question,
                            .output = 0,

@@ -40,10 +40,11 @@ inline Oracle changed_oracle(std::function<void(int64_t element, Ball&)> change)
                        const Question& question, int output, const Arithmetic& arithmetic, int fault) {
     Evaluate right = formula(question, output, arithmetic, fault);
     if (arithmetic.mode() != Arithmetic::Mode::kBall) return right;
-    return Evaluate([right = std::move(right), change](std::span<const int64_t> elements, std::span<Ball> values) {
-      right(elements, values);
-      for (size_t i = 0; i < elements.size(); ++i) change(elements[i], values[i]);
-    });
+    return Evaluate(
+        [right = std::move(right), change](std::span<const int64_t> elements, std::span<Ball> values) {
+          right(elements, values);
+          for (size_t i = 0; i < elements.size(); ++i) change(elements[i], values[i]);
+        });
   };
   return oracle;
 }

@@ -14,9 +14,9 @@ namespace {
 constexpr std::string_view kSchemaName = "assay.run/";
 constexpr std::string_view kSchema = "assay.run/1";
 
-constexpr std::array kVerdicts{VerdictKind::kPass,        VerdictKind::kFail,    VerdictKind::kMistrusted,
-                               VerdictKind::kUninformative, VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,
-                               VerdictKind::kSkipped};
+constexpr std::array kVerdicts{
+    VerdictKind::kPass,        VerdictKind::kFail,    VerdictKind::kMistrusted, VerdictKind::kUninformative,
+    VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,    VerdictKind::kSkipped};
 constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
 constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
 // The factors with a rate of products.

@@ -61,7 +61,8 @@ int64_t caught_specimens(const std::vector<SpecimenSummary>& specimens) {
 
 Outcome outcome_of(const Record& record) {
   const Tally counts = tally(record.cases);
-  if (record.specimens.empty()) return {.failed = counts.failures(), .passed = counts.pass + counts.uninformative};
+  if (record.specimens.empty())
+    return {.failed = counts.failures(), .passed = counts.pass + counts.uninformative};
   const int64_t caught = caught_specimens(summarize_specimens(record));
   return {.failed = record.complete ? std::ssize(record.specimens) - caught : 0, .passed = caught};
 }

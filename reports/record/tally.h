@@ -10,7 +10,8 @@ namespace assay {
 
 // How many cases have each verdict.
 struct Tally {
-  int64_t pass = 0, fail = 0, mistrusted = 0, uninformative = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
+  int64_t pass = 0, fail = 0, mistrusted = 0, uninformative = 0, unsupported = 0, crashed = 0, timeout = 0,
+          skipped = 0;
   int64_t failures() const { return fail + mistrusted + crashed + timeout; }
   int64_t all() const { return pass + uninformative + unsupported + skipped + failures(); }
   int64_t& operator[](VerdictKind kind);
@@ -28,8 +29,8 @@ struct SpecimenSummary {
 std::vector<SpecimenSummary> summarize_specimens(const Record& record);  // in the record's order
 int64_t caught_specimens(const std::vector<SpecimenSummary>& specimens);
 
-// How many cases failed, and how many did not, what could tell nothing included. Of specimens: how many survived, once all were judged, and how
-// many were caught.
+// How many cases failed, and how many did not, what could tell nothing included. Of specimens: how
+// many survived, once all were judged, and how many were caught.
 struct Outcome {
   int64_t failed, passed;
 };

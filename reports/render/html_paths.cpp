@@ -31,7 +31,8 @@ std::string verdict_counts(const PathSummary& path, const std::vector<FailureBlo
   std::string text;
   Tally counts = path.tally;
   using enum VerdictKind;
-  for (VerdictKind kind : {kFail, kCrashed, kTimeout, kMistrusted, kPass, kUninformative, kUnsupported, kSkipped}) {
+  for (VerdictKind kind :
+       {kFail, kCrashed, kTimeout, kMistrusted, kPass, kUninformative, kUnsupported, kSkipped}) {
     if (counts[kind] == 0) continue;
     const std::string anchor = anchor_of(blocks, path.op, path.path, path.device, kind);
     text += fmt::format("<span class=\"{0}\">{1}{2}&nbsp;{3}&nbsp;{0}{4}</span> ", name_of(kind),

@@ -90,7 +90,8 @@ std::string verdicts_of(const PathSummary& path, const std::vector<FailureBlock>
   std::string text;
   Tally counts = path.tally;
   using enum VerdictKind;
-  for (VerdictKind kind : {kPass, kFail, kMistrusted, kCrashed, kTimeout, kUninformative, kUnsupported, kSkipped}) {
+  for (VerdictKind kind :
+       {kPass, kFail, kMistrusted, kCrashed, kTimeout, kUninformative, kUnsupported, kSkipped}) {
     if (counts[kind] == 0) continue;
     const std::string count = fmt::format("{} {}", format_count(counts[kind]), name_of(kind));
     const std::string anchor = anchor_of(blocks, path.op, path.path, path.device, kind);

@@ -36,10 +36,11 @@ static auto fields(const WorstElement& worst) {
 }
 
 static auto fields(const Comparison& seen) {
-  const auto& [count, wrong, open, nonfinite, ratio, ulp, max_abs, error, square_error, square_value,
-               finite, worst] = seen;
+  const auto& [count, wrong, open, nonfinite, ratio, ulp, max_abs, error, square_error, square_value, finite,
+               worst] = seen;
   return std::tuple(count, wrong, open, nonfinite, bits(ratio), bits(ulp), bits(max_abs), bits(error),
-                    bits(square_error), bits(square_value), finite, worst ? std::optional(fields(*worst)) : std::nullopt);
+                    bits(square_error), bits(square_value), finite,
+                    worst ? std::optional(fields(*worst)) : std::nullopt);
 }
 
 static auto fields(const OutputNumerics& output) {
@@ -47,9 +48,8 @@ static auto fields(const OutputNumerics& output) {
   std::vector<std::tuple<std::string, uint64_t, uint64_t>> shared;
   for (const auto& [stage, bound, rms] : shares) shared.emplace_back(stage, bits(bound), bits(rms));
   const auto [rms, predicted, allowed, largest, count] = conformity.value_or(Conformity{});
-  return std::tuple(name, fields(comparison), conformity.has_value(), bits(rms), bits(predicted), bits(allowed),
-                    bits(largest), count,
-                    is_law, elements, shared);
+  return std::tuple(name, fields(comparison), conformity.has_value(), bits(rms), bits(predicted),
+                    bits(allowed), bits(largest), count, is_law, elements, shared);
 }
 
 static auto fields(const std::optional<Perf>& perf) {
