@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic that an op's formula is written in. The formula stands once, as code over an
-// Arithmetic, which evaluates it in one of three ways:
+// Arithmetic, which evaluates it in one of four ways:
 //
 //   kExact    in double, without rounding: the exact value
 //   kBall     through the roundings that the recipe declares: the computed value, and a ball around
