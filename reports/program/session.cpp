@@ -13,6 +13,7 @@
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
+#include "reports/program/terminal.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"
 
@@ -40,11 +41,7 @@ int exit_code(const Record& record) {
 }  // namespace
 
 Session::Session(const Options& options)
-    : options_(options),
-      start_(std::chrono::steady_clock::now()),
-      on_terminal_(isatty(STDERR_FILENO) != 0),
-      process_(getpid()),
-      deadline_([this] {
+    : options_(options), start_(std::chrono::steady_clock::now()), process_(getpid()), deadline_([this] {
         if (is_ending_.exchange(true)) return;
         alarm(5);  // a path may have damaged what the reports need
         try {
@@ -67,6 +64,7 @@ Session::Session(const Options& options)
 
 Session::~Session() {
   current = nullptr;
+  clear_progress();
   if (is_ending_ || judged_ == 0 || options_.out.empty()) return;
   fmt::print(stderr, "assay: {0} keeps what was judged; --resume {0} goes on\n", options_.out);
 }
@@ -159,7 +157,7 @@ void Session::save_capsule(const CaseRecord& failure) const {
 
 void Session::add(CaseRecord record) {
   if (is_failure(record.verdict.kind)) {
-    progress("");
+    clear_progress();
     fmt::print(stderr, "{}: {}\n", name_of(record.verdict.kind), printable(record.verdict.reason));
     // No path made the outputs that `judge` was given.
     if (options_.command != Command::kJudge)
@@ -177,17 +175,9 @@ void Session::add_not_run(const Op& op, const Path& path, std::string reason) {
   append(not_run_line(elapsed(), record_.not_run.back()));
 }
 
-void Session::progress(const std::string& text, Progress kind) {
-  if (options_.quiet) return;
-  if (!on_terminal_) {
-    if (!text.empty() && kind == Progress::kMilestone) fmt::print(stderr, "{}\n", text);
-    return;
-  }
-  constexpr const char* kClearLine = "\r\x1b[2K";
-  if (line_is_open_) fmt::print(stderr, "{}", kClearLine);
-  fmt::print(stderr, "{}", text);
-  line_is_open_ = !text.empty();
-  std::fflush(stderr);
+void Session::progress(const std::string& text, Progress kind) const {
+  if (options_.quiet || is_ending_ || show_progress(text)) return;
+  if (kind == Progress::kMilestone) fmt::print(stderr, "{}\n", text);
 }
 
 int Session::finish(bool complete) {
@@ -197,7 +187,7 @@ int Session::finish(bool complete) {
 
 // Another thread may call this while a path runs, so it reads nothing but the journal.
 int Session::conclude(bool complete) {
-  progress("");
+  clear_progress();
   if (!journal_) begin(std::nullopt);
   Record record = read_journal(journal_->content(), "the journal").record;
   record.complete = complete;
@@ -210,11 +200,13 @@ int Session::conclude(bool complete) {
   } catch (const Error&) {
     unwritten = std::current_exception();
   }
-  if (!complete) fmt::print(stderr, "assay: {}\n", render_interruption(record));
+  if (!complete && (options_.json || isatty(STDOUT_FILENO) == 0))
+    fmt::print(stderr, "assay: {}\n", render_interruption(record));
   if (has_files && !unwritten && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }
-  fmt::print("{}", options_.json ? record_text(record) : render_table(record, wants_colour()));
+  if (options_.json && complete && !options_.quiet) fmt::print(stderr, "{}\n", render_headline(record));
+  fmt::print("{}", options_.json ? record_text(record) : render_table(record, wants_colour(), text_width()));
   std::fflush(stdout);
   if (unwritten) std::rethrow_exception(unwritten);
   return exit_code(record);
@@ -224,6 +216,7 @@ int Session::conclude(bool complete) {
 void Session::end_at_exit() {
   Session* const session = current;
   if (session == nullptr || getpid() != session->process_ || session->is_ending_.exchange(true)) return;
+  clear_progress();
   fmt::print(stderr, "assay: a path called exit()\n");
   try {
     session->conclude(false);
@@ -231,11 +224,6 @@ void Session::end_at_exit() {
     fmt::print(stderr, "assay: {}\n", error.what());
   }
   _exit(kExitNumericalFailure);
-}
-
-bool wants_colour() {
-  const char* no_colour = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
 }
 
 }  // namespace assay

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "reports/record/record.h"
 
@@ -19,9 +20,12 @@ std::string render_headline(const Record& record);
 // "interrupted after 812 of 1,414 cases, in CASE"; empty if the record is complete.
 std::string render_interruption(const Record& record);
 
-// One line per op, path, dtype and device, for a terminal of `width` columns. The least important
-// columns are left out until the table fits. The paths that were not run follow. ANSI colours are
-// used only if asked for.
+// "a/b was not run: REASON", or "16 paths were not run: REASON" for those of one reason.
+std::vector<std::string> render_not_run(const std::vector<NotRun>& paths);
+
+// One line per op, path, dtype and device, for a terminal of `width` columns. Columns without a
+// value are left out, and the least important ones until the table fits. The paths that were not
+// run follow, then the headline. ANSI colours are used only if asked for.
 std::string render_table(const Record& record, bool colour = false, int width = 120);
 
 // report.md fits into a pull request comment. What does not fit is counted.

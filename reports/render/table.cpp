@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+
 #include "reports/render/columns.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
@@ -41,14 +44,23 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
 
 }  // namespace
 
+std::vector<std::string> render_not_run(const std::vector<NotRun>& paths) {
+  std::vector<std::string> lines;
+  std::set<std::string> reasons;
+  for (const NotRun& path : paths) {
+    if (!reasons.insert(path.reason).second) continue;
+    const auto count = std::ranges::count(paths, path.reason, &NotRun::reason);
+    const std::string which =
+        count == 1 ? printable(path.op + "/" + path.path) + " was" : plural(count, "path") + " were";
+    lines.push_back(fmt::format("{} not run: {}", which, printable(path.reason)));
+  }
+  return lines;
+}
+
 std::string render_table(const Record& record, bool colour, int width) {
   std::string text = align_columns(fill(summarize(record)), colour, width);
-  if (const std::string end = render_interruption(record); !end.empty()) text += end + "\n";
-  for (const NotRun& path : record.not_run) {
-    text += fmt::format("{}/{} was not run: {}\n", printable(path.op), printable(path.path),
-                        printable(path.reason));
-  }
-  return text;
+  for (const std::string& line : render_not_run(record.not_run)) text += line + "\n";
+  return text + render_headline(record) + "\n";
 }
 
 }  // namespace assay

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -55,6 +56,30 @@ std::string clipped(std::string text, size_t bytes) {
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   text.resize(end);
   return text += kEllipsis;
+}
+
+size_t columns_of(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string wrapped(std::string_view text, int width, int indent) {
+  constexpr size_t kNone = std::string_view::npos;
+  std::string lines;
+  size_t room = static_cast<size_t>(std::max(width, 1));
+  while (columns_of(text) > room) {
+    size_t cut = kNone;
+    for (size_t space = text.find(' ', text.find_first_not_of(' ')); space != kNone;
+         space = text.find(' ', space + 1)) {
+      if (cut != kNone && columns_of(text.substr(0, space)) > room) break;
+      cut = space;
+    }
+    if (cut == kNone) break;
+    const size_t end = text.find_last_not_of(' ', cut) + 1;
+    lines += fmt::format("{}\n{:{}}", text.substr(0, end), "", indent);
+    text.remove_prefix(std::min(text.find_first_not_of(' ', cut), text.size()));
+    room = static_cast<size_t>(std::max(width - indent, 1));
+  }
+  return lines + std::string(text);
 }
 
 std::string format_number(std::optional<double> value) {
