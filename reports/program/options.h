@@ -27,7 +27,9 @@ enum class Command : uint8_t {
   kReport,
   kNew,
   kCompare,
-  kGate
+  kGate,
+  kCompletion,
+  kManual
 };
 
 struct Options {
@@ -35,6 +37,7 @@ struct Options {
   std::vector<std::string> filters;  // globs on op or op/path; empty selects all
   std::optional<DType> dtype;
   std::string device = "all";                            // all, cpu, cuda, cuda:k
+  bool device_is_typed = false;                          // and does not come from the environment
   int64_t cases = 200;                                   // per path
   std::optional<std::chrono::duration<double>> budget;   // per path; replaces `cases`
   std::optional<std::chrono::duration<double>> timeout;  // of a case in a worker
@@ -54,7 +57,7 @@ struct Options {
   std::string out;      // directory; for exec and draw a file
   std::string in;       // file of inputs
   std::string got;      // file of outputs
-  std::string subject;  // a case line, a capsule, a record or the name of a new op, by command
+  std::string subject;  // a case line, a capsule, a record, a new op's name or a shell, by command
   std::string formula;  // of a new op
   std::string after;    // a record, or a folder of them, to compare with the subject
   std::string resume;   // the directory of an unfinished run
@@ -70,5 +73,28 @@ struct ParsedOptions {
   int exit_code = 0;
 };
 ParsedOptions parse_options(int argc, const char* const* argv);
+
+// The names of values that a shell can complete.
+inline constexpr const char *kDTypeValue = "DTYPE", *kDeviceValue = "DEVICE", *kFileValue = "FILE",
+                            *kDirectoryValue = "DIR";
+
+// The commands and their options. A positional one has a name in capitals.
+struct TableOption {
+  std::string name;    // "--cases" or "FILTER"
+  std::string letter;  // "q" if there is -q
+  std::string value;   // "N", empty without one
+  std::string summary;
+  bool is_positional, is_required, repeats;
+};
+struct TableCommand {
+  std::string name, summary;
+  std::vector<TableOption> options;
+};
+struct Table {
+  std::string summary;
+  TableCommand program;  // what can stand in place of a command
+  std::vector<TableCommand> commands;
+};
+Table command_table();
 
 }  // namespace assay

@@ -49,6 +49,12 @@ std::optional<std::string> without_shares(const Subject& subject, const Verdict&
                     : std::optional<std::string>("no finite element has a bound to divide by stages");
 }
 
+// The device for a path. A variable that names another kind is meant for other commands.
+std::unique_ptr<Device> device_for(const Path& path, const Options& options) {
+  const bool fits = options.device_is_typed || options.device.starts_with(name_of(path.device));
+  return open_device_for(path, fits ? options.device : "all");
+}
+
 // What a command says on one case.
 struct Selected {
   Subject subject;
@@ -140,7 +146,7 @@ int run_replay(const Registry& registry, const Options& options) {
       is_capsule(options.subject) ? std::optional(read_capsule(options.subject)) : std::nullopt;
   const Selected selected = select(registry, capsule ? capsule->which : parse_case(options.subject));
   const auto& [subject, which] = selected;
-  const auto device = open_device_for(*subject.path, options.device);
+  const auto device = device_for(*subject.path, options);
   std::optional<TensorBytes> inputs;
   if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
   auto session = session_for(options);
@@ -178,7 +184,7 @@ int run_draw(const Registry& registry, const Options& options) {
 int run_exec(const Registry& registry, const Options& options) {
   const auto [subject, which] = select_served(registry, options);
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
-  const auto device = open_device_for(*subject.path, options.device);
+  const auto device = device_for(*subject.path, options);
   Problem problem(*subject.op, *subject.path, which, *device);
   if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);
   problem.run();

@@ -179,7 +179,7 @@ class Resume(JournalTest):
             ("--cases 7: the unfinished run in", "verify", "--cases", "7"),
             ("FILTER mhc_post/cpu: the unfinished run in", "verify", "mhc_post/cpu"),
             ("command bench: the unfinished run in", "bench"),
-            ("exclude each other", "verify", "--out", "elsewhere"),
+            ("--out excludes --resume", "verify", "--out", "elsewhere"),
             ("--resume does not apply to --specimens", "verify", "--specimens"),
         ]:
             with self.subTest(args=args):
