@@ -25,6 +25,11 @@ std::string_view name_of(VerdictKind kind) {
   throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
 }
 
+void Verdict::set_fails_alone(bool alone) {
+  fails_alone = alone;
+  reason += alone ? "; it fails alone in a fresh process" : "; it needs what ran before";
+}
+
 bool is_failure(VerdictKind kind) {
   switch (kind) {
     case VerdictKind::kPass:

@@ -48,10 +48,12 @@ struct Verdict {
   VerdictKind kind = VerdictKind::kPass;
   std::string reason;  // one sentence with values; for a pass, what was compared
   std::vector<OutputNumerics> outputs;
-  // Whether a crash or a timeout came again when the case was judged alone in a new process. Absent
-  // for other verdicts, and in the process of the program.
+  // Whether a failure came again when the case was judged alone in a new process. Absent if nobody
+  // tried, as in the process of the program.
   std::optional<bool> fails_alone = {};
   std::shared_ptr<const Evidence> evidence = {};  // of a failure
+
+  void set_fails_alone(bool alone);  // and says so at the end of the reason
 };
 
 }  // namespace assay

@@ -83,6 +83,7 @@ struct Gone {
 struct Changes {
   Limits limits;
   int64_t runs_before = 0, runs_after = 0;
+  std::string program = "assay";         // as the user of the later side called it
   std::vector<std::string> differences;  // of the machines and tools
   std::vector<TimeChange> times;         // the worst ratio first
   std::vector<ErrorChange> errors;       // likewise

@@ -62,7 +62,7 @@ int run_manual(const Options& options) {
                         {{"program", program},
                          {"title", title},
                          {"version", tool_record().version},
-                         {"summary", escaped(table.summary)},
+                         {"summary", escaped(table.program.summary)},
                          {"commands", commands},
                          {"codes", codes}},
                         {}));

@@ -27,6 +27,7 @@ struct RawOptions {
   std::string device;
   std::string dtype;
   std::string cases;
+  std::string max_failures;
   std::string max_elements;
   std::string seed;
   std::string budget;
@@ -69,8 +70,10 @@ class CommandLine {
     add_out(verify, "Directory for the record and the reports");
     add_resume(verify);
     add_json(verify);
-    verify.add_flag("--specimens", options_.specimens,
-                    "Judge the known-bad implementations; passes if every one is caught");
+    verify
+        .add_flag("--specimens", options_.specimens,
+                  "Judge the known-bad implementations; passes if every one is caught")
+        ->excludes(verify.get_option("--max-failures"));
 
     auto& bench = add(Command::kBench, "bench", "Time paths on production shapes, each judged there first");
     add_selection(bench);
@@ -89,6 +92,11 @@ class CommandLine {
     add_resume(run);
     add_json(run);
     add_strict_env(run);
+
+    auto& demo =
+        add(Command::kDemo, "demo", "Make a small failing report from known-bad implementations, to look at");
+    add_isolation(demo);
+    add_out(demo, "Directory for the record and the reports (default assay-demo)");
 
     auto& replay = add(Command::kReplay, "replay", "Judge one case, or the tensors of a capsule, again");
     replay.add_option("CASE|CAPSULE", options_.subject, "A case line or a .safetensors capsule")->required();
@@ -155,16 +163,7 @@ class CommandLine {
     }
   }
 
-  // The commands and options, for shells and the manual page.
-  Table table() const {
-    Table table{.summary = app_.get_description(),
-                .program = {.name = "", .summary = "", .options = options_of(app_)},
-                .commands = {}};
-    for (const CLI::App* sub : app_.get_subcommands({}))
-      table.commands.push_back(
-          {.name = sub->get_name(), .summary = sub->get_description(), .options = options_of(*sub)});
-    return table;
-  }
+  const CLI::App& app() const { return app_; }
 
   ParsedOptions parse(int argc, const char* const* argv) {
     words_.assign(argv + 1, argv + argc);
@@ -180,6 +179,8 @@ class CommandLine {
       if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>(origin("--cases"), raw_.cases, 1);
       if (!raw_.max_elements.empty())
         options_.max_elements = parse_integer<int64_t>(origin("--max-elements"), raw_.max_elements, 1);
+      if (!raw_.max_failures.empty())
+        options_.max_failures = parse_integer<int64_t>(origin("--max-failures"), raw_.max_failures, 1);
       if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>(origin("--seed"), raw_.seed, 0);
       if (!raw_.budget.empty()) options_.budget = parse_time(origin("--budget"), raw_.budget);
       if (!raw_.timeout.empty()) options_.timeout = parse_time(origin("--timeout"), raw_.timeout);
@@ -191,10 +192,6 @@ class CommandLine {
       }
       options_.limits.slower = parse_share(origin("--slower"), raw_.slower);
       options_.limits.more_wrong = parse_share(origin("--more-wrong"), raw_.more_wrong);
-      if (options_.specimens && options_.json) throw usage_error("--json does not apply to --specimens");
-      if (options_.specimens && !options_.out.empty()) {
-        throw usage_error("--out {} does not apply to --specimens", excerpt(options_.out));
-      }
     } catch (const CLI::Success& success) {
       app_.exit(success);
       return {.options = {}, .exit_code = kExitPassed};
@@ -213,22 +210,6 @@ class CommandLine {
     std::ranges::transform(variable, variable.begin(),
                            [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
     return variable;
-  }
-
-  static std::vector<TableOption> options_of(const CLI::App& app) {
-    std::vector<TableOption> options;
-    for (const CLI::Option* option : app.get_options()) {
-      const bool is_positional = option->get_positional();
-      const bool is_flag = !is_positional && option->get_items_expected_max() == 0;
-      options.push_back({.name = is_positional ? option->get_name(true) : "--" + option->get_lnames().front(),
-                         .letter = option->get_snames().empty() ? "" : option->get_snames().front(),
-                         .value = is_positional || is_flag ? "" : option->get_type_name(),
-                         .summary = option->get_description(),
-                         .is_positional = is_positional,
-                         .is_required = option->get_required(),
-                         .repeats = option->get_items_expected_max() > 1});
-    }
-    return options;
   }
 
   // Whether an option stands on the command line. The other words of its commands are always typed.
@@ -277,13 +258,20 @@ class CommandLine {
   // journal, and refuses others.
   void take_typed() {
     std::string command = app_.get_subcommands().front()->get_name();
+    std::string specimens = options_.specimens ? "yes" : "";
     std::string filters = fmt::format("{}", fmt::join(options_.filters, " "));
-    const std::pair<const char*, std::string*> texts[] = {
-        {"command", &command},      {"FILTER", &filters},     {"--dtype", &raw_.dtype},
-        {"--device", &raw_.device}, {"--cases", &raw_.cases}, {"--budget", &raw_.budget},
-        {"--seed", &raw_.seed},     {"--shard", &raw_.shard}, {"--max-elements", &raw_.max_elements}};
+    const std::pair<const char*, std::string*> texts[] = {{"command", &command},
+                                                          {"FILTER", &filters},
+                                                          {"--dtype", &raw_.dtype},
+                                                          {"--device", &raw_.device},
+                                                          {"--cases", &raw_.cases},
+                                                          {"--budget", &raw_.budget},
+                                                          {"--seed", &raw_.seed},
+                                                          {"--shard", &raw_.shard},
+                                                          {"--max-elements", &raw_.max_elements},
+                                                          {"--specimens", &specimens},
+                                                          {"--max-failures", &raw_.max_failures}};
     if (!options_.resume.empty()) {
-      if (options_.specimens) throw usage_error("--resume does not apply to --specimens");
       options_.out = options_.resume;
       const Journal journal = unfinished_run(options_.resume);
       for (const auto& [name, text] : texts) {
@@ -296,6 +284,7 @@ class CommandLine {
         *text = was;
       }
       options_.filters = words_of(filters);
+      options_.specimens = !specimens.empty();
     }
     for (const auto& [name, text] : texts) {
       if (!text->empty()) options_.typed[name] = *text;
@@ -340,6 +329,9 @@ class CommandLine {
         ->type_name("TIME");
     sub.add_option("--max-elements", raw_.max_elements,
                    "Elements of a case's largest tensor (default " + std::to_string(kFuzzElements) + ")")
+        ->type_name("N");
+    sub.add_option("--max-failures", raw_.max_failures,
+                   "Failing cases after which a path is judged no further")
         ->type_name("N");
     sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")->type_name("I/N");
     add_seed(sub);
@@ -389,7 +381,7 @@ class CommandLine {
 }  // namespace
 
 Table command_table() {
-  return CommandLine().table();
+  return table_of(CommandLine().app());
 }
 
 ParsedOptions parse_options(int argc, const char* const* argv) {

@@ -11,6 +11,7 @@
 
 #include "kernels/core/dtype.h"
 #include "reports/gate/changes.h"
+#include "reports/program/command_table.h"
 
 namespace assay {
 
@@ -20,6 +21,7 @@ enum class Command : uint8_t {
   kVerify,
   kBench,
   kRun,
+  kDemo,
   kReplay,
   kExec,
   kDraw,
@@ -42,6 +44,7 @@ struct Options {
   std::optional<std::chrono::duration<double>> budget;   // per path; replaces `cases`
   std::optional<std::chrono::duration<double>> timeout;  // of a case in a worker
   bool isolate = true;                                   // run paths in workers
+  std::optional<int64_t> max_failures;                   // per path
   std::optional<int64_t> max_elements;                   // of the largest tensor of a case
   uint64_t seed = 0;
   int64_t shard = 0;   // of `--shard i/n`: i - 1
@@ -74,27 +77,6 @@ struct ParsedOptions {
 };
 ParsedOptions parse_options(int argc, const char* const* argv);
 
-// The names of values that a shell can complete.
-inline constexpr const char *kDTypeValue = "DTYPE", *kDeviceValue = "DEVICE", *kFileValue = "FILE",
-                            *kDirectoryValue = "DIR";
-
-// The commands and their options. A positional one has a name in capitals.
-struct TableOption {
-  std::string name;    // "--cases" or "FILTER"
-  std::string letter;  // "q" if there is -q
-  std::string value;   // "N", empty without one
-  std::string summary;
-  bool is_positional, is_required, repeats;
-};
-struct TableCommand {
-  std::string name, summary;
-  std::vector<TableOption> options;
-};
-struct Table {
-  std::string summary;
-  TableCommand program;  // what can stand in place of a command
-  std::vector<TableCommand> commands;
-};
 Table command_table();
 
 }  // namespace assay

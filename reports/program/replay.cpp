@@ -14,6 +14,7 @@
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
+#include "reports/program/terminal.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
 
@@ -81,15 +82,6 @@ std::unique_ptr<Session> session_for(const Options& options) {
   return options.json || !options.out.empty() ? std::make_unique<Session>(options) : nullptr;
 }
 
-// Breaks a long line after its semicolons.
-std::string in_lines(std::string text, size_t indent) {
-  constexpr size_t kLongest = 100;  // [columns]
-  if (text.size() <= kLongest) return text;
-  for (size_t at = 0; (at = text.find("; ", at)) != std::string::npos; at += indent)
-    text.replace(at, 2, ";\n" + std::string(indent, ' '));
-  return text;
-}
-
 // Prints and records a verdict. Returns the exit code.
 int conclude(const Selected& selected, const Device& device, Verdict verdict, const Options& options,
              Session* session) {
@@ -100,7 +92,8 @@ int conclude(const Selected& selected, const Device& device, Verdict verdict, co
   const VerdictKind kind = verdict.kind;
   if (session == nullptr || !(options.json || options.quiet)) {
     const std::string_view name = name_of(kind);
-    fmt::print("{}\n", in_lines(fmt::format("{}: {}", name, printable(verdict.reason)), name.size() + 2));
+    fmt::print("{}: {}\n", name,
+               in_lines(printable(verdict.reason), text_width(), static_cast<int>(name.size()) + 2));
     print_numerics(verdict);
     fmt::print("  {}\n", which.to_string());
   }

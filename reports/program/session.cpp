@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <tuple>
 
 #include "kernels/core/printable.h"
 #include "reports/program/capsule.h"
@@ -14,6 +15,8 @@
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
 #include "reports/program/terminal.h"
+#include "reports/record/tally.h"
+#include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"
 
@@ -31,10 +34,10 @@ std::string key_of(const Case& drawn, std::string_view device) {
 }
 
 int exit_code(const Record& record) {
-  const Tally all = tally(record.cases);
+  const auto [failed, passed] = outcome_of(record);
   if (!record.complete) return kExitInterrupted;
-  if (all.failures() > 0) return kExitNumericalFailure;
-  if (all.pass == 0) return kExitNothingSelected;
+  if (failed > 0) return kExitNumericalFailure;
+  if (passed == 0) return kExitNothingSelected;
   return kExitPassed;
 }
 
@@ -56,6 +59,7 @@ Session::Session(const Options& options)
   record_.seed = options.seed;
   record_.machine = machine_record();
   record_.tool = tool_record();
+  if (options.command == Command::kJudge) record_.given = GivenFiles{.in = options.in, .got = options.got};
   if (!options.out.empty()) make_output_directory(options.out);  // fails before any work is done
   [[maybe_unused]] static const bool registered =
       std::atexit(end_at_exit) == 0 && std::at_quick_exit(end_at_exit) == 0;
@@ -90,7 +94,9 @@ void Session::begin(std::optional<int64_t> planned) {
     journal_->cut(0);
     append(head_line(record_, options_.typed, {.pid = process_, .started = record_.started}));
   }
-  if (!options_.out.empty()) remove_reports(options_.out);
+  if (options_.out.empty()) return;
+  remove_reports(options_.out);
+  remove_capsules(options_.out, read_journal(journal_->content(), "the journal").record);
 }
 
 void Session::resume() {
@@ -124,7 +130,8 @@ double Session::spent(const Subject& subject, const Device& device) const {
 }
 
 void Session::starts(const Case& which, const Device& device) {
-  append(running_line(elapsed(), which, device.info().name()));
+  case_start_ = elapsed();
+  append(running_line(case_start_, which, device.info().name()));
 }
 
 void Session::set_ceilings(const DeviceRecord& measured) {
@@ -144,28 +151,41 @@ void Session::add(const Subject& subject, const Device& device, const Judged& ju
                       : "not timed"});
 }
 
-// A capsule is a convenience. The verdict and the run are valid without it.
-void Session::save_capsule(const CaseRecord& failure) const {
+void Session::print_first(const CaseRecord& failure) {
+  const std::string_view verdict = name_of(failure.verdict.kind);
+  const auto& [op, path] = std::tie(failure.which.op, failure.which.path);
+  if (!printed_.insert(fmt::format("{}/{} {} {}", op, path, failure.device, verdict)).second) return;
+  clear_progress();
+  fmt::print(stderr, "{}: {}\n  {}\n", verdict, printable(failure.verdict.reason),
+             printable(replay_command(record_, failure)));
+}
+
+// A capsule is a convenience. The verdict and the run are valid without it. A path that died while
+// it was timed leaves none.
+std::string Session::save_capsule(const CaseRecord& failure) const {
+  if (failure.verdict.evidence == nullptr) return "";
   try {
-    const auto capsules = std::filesystem::path(options_.out) / "capsules";
+    const auto capsules = std::filesystem::path(options_.out) / kCapsules;
     make_output_directory(capsules);
-    write_capsule(capsules, static_cast<size_t>(judged_) + 1, failure.which, failure.verdict);
+    return fmt::format(
+        "{}/{}", kCapsules,
+        write_capsule(capsules, static_cast<size_t>(judged_) + 1, failure.which, failure.verdict));
   } catch (const std::exception& error) {
     fmt::print(stderr, "no capsule: {}\n", excerpt(error.what()));
+    return "";
   }
 }
 
 void Session::add(CaseRecord record) {
-  if (is_failure(record.verdict.kind)) {
-    clear_progress();
-    fmt::print(stderr, "{}: {}\n", name_of(record.verdict.kind), printable(record.verdict.reason));
-    // No path made the outputs that `judge` was given.
-    if (options_.command != Command::kJudge)
-      fmt::print(stderr, "  assay replay '{}'\n", record.which.to_string());
-    if (!options_.out.empty()) save_capsule(record);
-  }
   if (!journal_) begin(std::nullopt);
-  append(case_line(elapsed(), record));
+  record.seconds = elapsed() - case_start_;
+  // A specimen fails as it should.
+  if (is_failure(record.verdict.kind) && record_.specimens.empty()) {
+    print_first(record);
+    if (!options_.out.empty()) record.capsule = save_capsule(record);
+  }
+  case_start_ = elapsed();
+  append(case_line(case_start_, record));
   ++judged_;
 }
 
@@ -205,8 +225,15 @@ int Session::conclude(bool complete) {
   if (has_files && !unwritten && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }
-  if (options_.json && complete && !options_.quiet) fmt::print(stderr, "{}\n", render_headline(record));
-  fmt::print("{}", options_.json ? record_text(record) : render_table(record, wants_colour(), text_width()));
+  const std::string headline = render_headline(record) + "\n";
+  if (options_.json) {
+    if (complete && !options_.quiet) fmt::print(stderr, "{}", headline);
+    fmt::print("{}", record_text(record));
+  } else {
+    const int width = text_width();
+    fmt::print("{}{}{}", render_table(record, wants_colour(), width),
+               render_failures(record, options_.out, width), headline);
+  }
   std::fflush(stdout);
   if (unwritten) std::rethrow_exception(unwritten);
   return exit_code(record);

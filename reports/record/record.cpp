@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/core/json.h"
+#include "reports/record/tally.h"
 
 namespace assay {
 namespace {
@@ -246,6 +247,8 @@ Json to_json(const CaseRecord& item) {
   json["perf"] = item.perf ? to_json(*item.perf) : Json();
   json["perf_warm"] = item.perf_warm ? to_json(*item.perf_warm) : Json();
   if (!item.perf) json["no_perf"] = item.no_perf;
+  if (item.seconds) put_number(json, "seconds", *item.seconds);
+  if (!item.capsule.empty()) json["capsule"] = item.capsule;
   return json;
 }
 
@@ -272,6 +275,8 @@ CaseRecord read_case(const JsonFields& fields) {
   if (fields.has("perf")) item.perf = read_perf(fields.object("perf"));
   if (fields.has("perf_warm")) item.perf_warm = read_perf(fields.object("perf_warm"));
   if (fields.has("no_perf")) item.no_perf = fields.text("no_perf");
+  if (fields.has_number("seconds")) item.seconds = fields.number("seconds");
+  if (fields.has("capsule")) item.capsule = fields.text("capsule");
   if (item.verdict.kind != VerdictKind::kPass && (item.perf || item.perf_warm)) {
     throw fields.error("perf", "is there, though the verdict is {}", name_of(item.verdict.kind));
   }
@@ -297,6 +302,14 @@ Json to_json(const Record& record) {
   put_number(json, "seconds", record.seconds);
   if (record.planned) json["planned"] = *record.planned;
   if (record.running) json["running"] = record.running->to_string();
+  for (const auto& [specimen, cases, caught, seconds] : summarize_specimens(record)) {
+    json["specimens"].push_back({{"op", specimen->op},
+                                 {"path", specimen->path},
+                                 {"fault", specimen->fault},
+                                 {"cases", cases},
+                                 {"caught", caught != nullptr}});
+  }
+  if (record.given) json["given"] = {{"in", record.given->in}, {"got", record.given->got}};
   json["not_run"] = Json::array();
   for (const NotRun& path : record.not_run) json["not_run"].push_back(to_json(path));
   json["cases"] = Json::array();
@@ -326,6 +339,14 @@ Record record_from_json(const Json& json, std::string_view source) {
   for (const JsonFields& path : fields.objects("not_run")) record.not_run.push_back(read_not_run(path));
   if (fields.has("planned")) record.planned = fields.integer<int64_t>("planned");
   if (fields.has("running")) record.running = read_case_line(fields, "running");
+  if (fields.has("specimens")) {
+    for (const JsonFields& specimen : fields.objects("specimens"))
+      record.specimens.push_back({specimen.text("op"), specimen.text("path"), specimen.text("fault")});
+  }
+  if (fields.has("given")) {
+    const JsonFields given = fields.object("given");
+    record.given = GivenFiles{.in = given.text("in"), .got = given.text("got")};
+  }
   return record;
 }
 
@@ -352,32 +373,6 @@ std::string record_text(const Record& record) {
 
 Record parse_record(std::string_view text, std::string_view source) {
   return record_from_json(parse_json(text, source), source);
-}
-
-Tally tally(const std::vector<CaseRecord>& cases) {
-  Tally counts;
-  for (const CaseRecord& item : cases) ++counts[item.verdict.kind];
-  return counts;
-}
-
-int64_t& Tally::operator[](VerdictKind kind) {
-  switch (kind) {
-    case VerdictKind::kPass:
-      return pass;
-    case VerdictKind::kFail:
-      return fail;
-    case VerdictKind::kMistrusted:
-      return mistrusted;
-    case VerdictKind::kUnsupported:
-      return unsupported;
-    case VerdictKind::kCrashed:
-      return crashed;
-    case VerdictKind::kTimeout:
-      return timeout;
-    case VerdictKind::kSkipped:
-      return skipped;
-  }
-  throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
 }
 
 }  // namespace assay

@@ -19,12 +19,6 @@ size_t width_of(const Column& column) {
   return widest;
 }
 
-size_t width_of(const std::vector<Column>& columns) {
-  size_t width = 0;
-  for (const Column& column : columns) width += width_of(column) + (width == 0 ? 0 : kGap.size());
-  return width;
-}
-
 std::string padded(const std::string& cell, const Column& column, std::string_view colour, size_t width) {
   const std::string space(width - columns_of(cell), ' ');
   const std::string text = colour.empty() ? cell : fmt::format("{}{}{}", colour, cell, kReset);
@@ -32,6 +26,12 @@ std::string padded(const std::string& cell, const Column& column, std::string_vi
 }
 
 }  // namespace
+
+size_t width_of(const std::vector<Column>& columns) {
+  size_t width = 0;
+  for (const Column& column : columns) width += width_of(column) + (width == 0 ? 0 : kGap.size());
+  return width;
+}
 
 std::string align_columns(std::vector<Column> columns, bool colour, int width) {
   if (columns.front().cells.empty()) return "";

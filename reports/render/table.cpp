@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
+#include <sstream>
 
+#include "reports/record/tally.h"
 #include "reports/render/columns.h"
+#include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
@@ -42,6 +45,36 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
   return {name, dtype, device, cases, pass, failed, other, error, ulp, problem, median, rate, floor};
 }
 
+std::vector<Column> fill(const std::vector<SpecimenSummary>& specimens) {
+  Column name{"specimen", false, 4, {}, {}}, needed{"cases needed", true, 2, {}, {}},
+      outcome{"outcome", false, 3, {}, {}}, fault{"fault", false, 1, {}, {}};
+  for (const auto& [specimen, cases, caught, seconds] : specimens) {
+    name.cells.push_back(printable(specimen->op + "/" + specimen->path));
+    fault.cells.push_back(printable(specimen->fault));
+    needed.cells.push_back(format_count(cases));
+    outcome.cells.emplace_back(caught != nullptr ? "caught" : cases == 0 ? "not judged" : "SURVIVED");
+    outcome.colours.push_back(caught != nullptr ? kGreen : kRed);
+  }
+  return {name, needed, outcome, fault};
+}
+
+// The faults stand in a column, or below their specimens if there is no room.
+std::string specimens_table(const Record& record, bool colour, int width) {
+  constexpr int kIndent = 4;
+  std::vector<Column> columns = fill(summarize_specimens(record));
+  if (width_of(columns) <= static_cast<size_t>(std::max(width, 0)))
+    return align_columns(columns, colour, width);
+  const std::vector<std::string> faults = columns.back().cells;
+  columns.pop_back();
+  std::istringstream lines(align_columns(columns, colour, width));
+  std::string text, line;
+  for (size_t i = 0; std::getline(lines, line); ++i) {
+    text += line + "\n";
+    if (i > 0) text += fmt::format("{:{}}{}\n", "", kIndent, in_lines(faults[i - 1], width, kIndent));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> render_not_run(const std::vector<NotRun>& paths) {
@@ -57,10 +90,27 @@ std::vector<std::string> render_not_run(const std::vector<NotRun>& paths) {
   return lines;
 }
 
+std::string render_failures(const Record& record, const std::string& folder, int width) {
+  if (!record.specimens.empty()) return "";
+  std::string text;
+  for (const FailureBlock& block : failure_blocks(record)) {
+    const CaseRecord& item = *block.smallest;
+    const std::string indent(name_of(block.kind).size() + 2, ' ');
+    text += fmt::format("\n{}: {}/{} on {}: {}\n{}{}\n{}{}\n", name_of(block.kind), printable(block.op),
+                        printable(block.path), printable(block.device), describe(block), indent,
+                        in_lines(printable(item.verdict.reason), width, static_cast<int>(indent.size())),
+                        indent, printable(replay_command(record, item)));
+    if (!item.capsule.empty() && !folder.empty())
+      text += fmt::format("{}its tensors: {}\n", indent, printable(folder + "/" + item.capsule));
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
 std::string render_table(const Record& record, bool colour, int width) {
-  std::string text = align_columns(fill(summarize(record)), colour, width);
+  std::string text = record.specimens.empty() ? align_columns(fill(summarize(record)), colour, width)
+                                              : specimens_table(record, colour, width);
   for (const std::string& line : render_not_run(record.not_run)) text += line + "\n";
-  return text + render_headline(record) + "\n";
+  return text;
 }
 
 }  // namespace assay

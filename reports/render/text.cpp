@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 namespace assay {
@@ -80,6 +81,18 @@ std::string wrapped(std::string_view text, int width, int indent) {
     room = static_cast<size_t>(std::max(width - indent, 1));
   }
   return lines + std::string(text);
+}
+
+std::string in_lines(std::string_view text, int width, int indent) {
+  const std::string margin(static_cast<size_t>(indent), ' ');
+  std::string lines;
+  if (columns_of(text) + margin.size() <= static_cast<size_t>(std::max(width, 0))) return std::string(text);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find("; "), text.size() - 1) + 1;
+    lines += (lines.empty() ? "" : "\n") + wrapped(margin + std::string(text.substr(0, end)), width, indent);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines.substr(margin.size());
 }
 
 std::string format_number(std::optional<double> value) {
@@ -158,10 +171,22 @@ std::string join_some(const std::set<std::string>& names) {
   return text;
 }
 
-std::string replay_command(const Case& which) {
-  std::string quoted;
-  for (char c : which.to_string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return fmt::format("assay replay '{}'", quoted);
+std::string shell_quoted(std::string_view text) {
+  std::string escaped;
+  for (char c : text) escaped += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return fmt::format("'{}'", escaped);
+}
+
+std::string shell_word(std::string_view text) {
+  const bool is_plain = !text.empty() && std::ranges::all_of(text, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./:=,+@%-").find(c) != std::string_view::npos;
+  });
+  return is_plain ? std::string(text) : shell_quoted(text);
+}
+
+std::string replay_command(std::string_view program, const Case& which) {
+  return fmt::format("{} replay {}", shell_word(program), shell_quoted(which.to_string()));
 }
 
 }  // namespace assay

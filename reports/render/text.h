@@ -25,6 +25,8 @@ size_t columns_of(std::string_view text);
 // The text in lines of at most `width` columns, as far as its words allow; all but the first are
 // indented.
 std::string wrapped(std::string_view text, int width, int indent = 0);
+// The same for a text that begins after `indent` columns. It is broken after its semicolons first.
+std::string in_lines(std::string_view text, int width, int indent);
 
 // Three significant digits: "0.873", "12300", "3.1e-08", "inf". A dash if absent.
 std::string format_number(std::optional<double> value);
@@ -47,7 +49,11 @@ std::string format_ratio(std::optional<double> ratio);
 std::string join_some(const std::set<std::string>& names);  // "a, b, c and 3 more"
 std::string format_dims(const Dims& dims);                  // "b=8 t=2048 d=2048 w=4"
 
-// The command that judges the case again, quoted for a POSIX shell.
-std::string replay_command(const Case& which);
+// Text for a POSIX shell: always in quotes, or only where it needs them.
+std::string shell_quoted(std::string_view text);
+std::string shell_word(std::string_view text);
+
+// The command that judges the case again. `program` is how its user called it.
+std::string replay_command(std::string_view program, const Case& which);
 
 }  // namespace assay

@@ -155,7 +155,7 @@ TEST(Changes, FindsErrorsThatGrew) {
   EXPECT_EQ(worst.dtype, DType::kF32);
   EXPECT_NEAR(worst.ratio, 2, 1e-12);
   ASSERT_TRUE(worst.grown);
-  EXPECT_TRUE(has(render_changes(changes, false), replay_command(*worst.grown)));
+  EXPECT_TRUE(has(render_changes(changes, false), replay_command("assay", *worst.grown)));
   EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 1.2); }).errors, Change::kWorse), 0);
   EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 0.5); }).errors, Change::kBetter), 1);
 }

@@ -95,6 +95,7 @@ CaseRecord passing(std::string_view op, std::string_view path, std::string_view 
   }
   item.verdict.reason = fmt::format("{} elements compared", elements);
   item.no_perf = "not timed";
+  item.seconds = 0.25;
   return item;
 }
 
@@ -146,6 +147,7 @@ void add_other_verdicts(Record& record) {
     item.verdict.kind = kind;
     item.verdict.reason = reason;
     item.no_perf = fmt::format("the verdict is {}", name_of(kind));
+    if (is_failure(kind)) item.capsule = fmt::format("capsules/0{}-dynamic_conv_grad-cuda.safetensors", seed);
     return record.cases.emplace_back(std::move(item));
   };
   CaseRecord& wrong = add(VerdictKind::kFail, DType::kBF16, 91,
@@ -222,6 +224,7 @@ Record hostile_record() {
   for (CaseRecord& item : record.cases) {
     item.which.op = item.which.path = item.device = item.recipe = item.verdict.reason = item.no_perf =
         hostile;
+    if (!item.capsule.empty()) item.capsule = hostile;
     item.which.dims.set(hostile, 1);
     item.shrunk_from = item.which;
     for (OutputNumerics& output : item.verdict.outputs) {
@@ -234,6 +237,18 @@ Record hostile_record() {
     }
   }
   record.not_run = {{hostile, hostile, hostile}};
+  record.given = GivenFiles{.in = hostile, .got = hostile};
+  return record;
+}
+
+Record specimens_record() {
+  Record record = example_record(2);
+  std::erase_if(record.cases, [](const CaseRecord& item) { return item.which.op == "dynamic_conv"; });
+  for (CaseRecord& item : record.cases) item.perf = item.perf_warm = std::nullopt;
+  record.not_run.clear();
+  record.specimens = {{"dynamic_conv_grad", "cpu", "nothing is wrong"},
+                      {"dynamic_conv_grad", "cuda", "much is wrong"},
+                      {"dynamic_conv_grad", "absent", "nobody knows"}};
   return record;
 }
 
@@ -276,7 +291,11 @@ std::vector<Record> odd_records() {
   perf.median_ns = 0;
   perf.floor_ns = perf.fraction_of_floor = 0;
   perf.bytes = 0;
-  return {Record{}, failures_only, one_sample, zero_time, hostile_record(), interrupted_record()};
+  Record hostile_specimens = hostile_record();
+  const std::string hostile(kHostileText);
+  hostile_specimens.specimens = {{hostile, hostile, hostile}, {"op", hostile, hostile}};
+  return {Record{},         failures_only,        one_sample,        zero_time,
+          hostile_record(), interrupted_record(), hostile_specimens, specimens_record()};
 }
 
 Record one_passing_case(double error_over_bound, double rms_over_allowed) {

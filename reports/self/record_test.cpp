@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "kernels/core/json.h"
+#include "reports/record/tally.h"
 #include "reports/self/fixture.h"
 
 namespace assay {
@@ -64,11 +65,12 @@ static auto all_fields(const std::vector<Item>& items) {
 }
 
 static auto fields(const CaseRecord& item) {
-  const auto& [which, device, recipe, verdict, shrunk_from, perf, perf_warm, no_perf] = item;
+  const auto& [which, device, recipe, verdict, shrunk_from, perf, perf_warm, no_perf, seconds, capsule] =
+      item;
   const auto& [kind, reason, outputs, fails_alone, evidence] = verdict;
   return std::tuple(which.to_string(), device, recipe, kind, reason, all_fields(outputs), fails_alone,
                     evidence == nullptr, shrunk_from ? shrunk_from->to_string() : "", fields(perf),
-                    fields(perf_warm), no_perf);
+                    fields(perf_warm), no_perf, bits(seconds), capsule);
 }
 
 static auto fields(const DeviceRecord& device) {
@@ -85,14 +87,25 @@ static auto fields(const NotRun& path) {
   return std::tuple(op, name, reason);
 }
 
+static auto fields(const SpecimenRecord& specimen) {
+  const auto& [op, path, fault] = specimen;
+  return std::tuple(op, path, fault);
+}
+
+static auto fields(const GivenFiles& given) {
+  const auto& [in, got] = given;
+  return std::tuple(in, got);
+}
+
 static auto fields(const Record& record) {
-  const auto& [complete, started, seconds, command, seed, machine, tool, cases, not_run, planned, running] =
-      record;
+  const auto& [complete, started, seconds, command, seed, machine, tool, cases, not_run, planned, running,
+               specimens, given] = record;
   const auto& [host_os, host_name, memory, devices] = machine;
   const auto& [version, git, dirty, compiler, build] = tool;
   return std::tuple(complete, started, bits(seconds), command, seed, host_os, host_name, memory,
                     all_fields(devices), version, git, dirty, compiler, build, all_fields(cases),
-                    all_fields(not_run), planned, running ? running->to_string() : "");
+                    all_fields(not_run), planned, running ? running->to_string() : "", all_fields(specimens),
+                    given ? std::optional(fields(*given)) : std::nullopt);
 }
 
 namespace {
@@ -122,7 +135,10 @@ std::string damaged(const std::string& from, const std::string& to) {
 // ---- the tests
 
 TEST(Record, SurvivesText) {
-  for (const Record& record : {example_record(), interrupted_record(), Record{}}) {
+  Record judged = example_record(1);
+  judged.given = GivenFiles{.in = "", .got = "out.safetensors"};
+  for (const Record& record :
+       {example_record(), interrupted_record(), specimens_record(), judged, Record{}}) {
     EXPECT_TRUE(fields(through_text(record)) == fields(record));
   }
 }

@@ -104,9 +104,10 @@ class Replay(ProgramTest):
             with self.subTest(case):
                 results, capsules = [], []
                 for option in [], ["--no-isolate"]:
-                    out = self.dir / f"{number}{option}"
-                    results.append(assay("replay", case, "--out", out, *option))
-                    capsules += [path.read_bytes() for path in (out / "capsules").iterdir()]
+                    folder = self.dir / f"{number}{option}"
+                    folder.mkdir()
+                    results.append(assay("replay", case, "--out", "out", *option, cwd=folder))
+                    capsules += [path.read_bytes() for path in (folder / "out/capsules").iterdir()]
                 self.assertEqual([result.returncode for result in results], [1, 1], results[0].stderr)
                 self.assertEqual(results[0].stdout, results[1].stdout)
                 self.assertEqual(capsules[0], capsules[1])

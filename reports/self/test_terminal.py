@@ -60,6 +60,21 @@ class Width(ProgramTest):
             self.assertNotIn("median", rows[0])  # nothing was timed
             self.assertEqual("device" in rows[0], columns > 80, rows[0])
 
+    def test_failures_and_specimens_fit_but_for_the_lines_to_copy(self):
+        tall = "mhc_post/specimen.*", "dynamic_conv/specimen.t*"
+        code, received = on_terminal("verify", "--specimens", *tall, "--device", "cpu", "-q", columns=60)
+        self.assertEqual(code, 0, received)
+        *lines, sentence = "\n".join(left_on_screen(received)).splitlines()
+        self.assertRegex(sentence, r"^All \d+ specimens are caught")
+        self.assertLessEqual(max(map(len, lines)), 60, received)
+        code, received = on_terminal("demo", "-q", "--out", self.dir / "demo", columns=60)
+        self.assertEqual(code, 0, received)
+        blocks = "\n".join(left_on_screen(received)).rpartition("\npath ")[2].splitlines()
+        reasons = [line for line in blocks[1:-1] if line.startswith("  ") and " replay " not in line and "its tensors" not in line]
+        self.assertGreater(len(reasons), 10, received)
+        self.assertLessEqual(max(map(len, reasons)), 60, received)
+        self.assertRegex(blocks[-1], r"^\d+ of \d+ judged cases did not pass \(.*\), on \d+ of \d+ paths: ")
+
     def test_lists_fit_the_terminal_and_columns_beats_it(self):
         for columns, env in (80, {}), (50, {"COLUMNS": "50"}):
             code, received = on_terminal("list", "mhc_post", "cheri_block", columns=80, **env)
@@ -78,6 +93,12 @@ class Progress(ProgramTest):
         screen = "\n".join(left_on_screen(received))
         self.assertNotIn("verifying", screen)
         self.assertRegex(screen, r"All [\d,]+ judged cases on 1 path pass; the largest error is \S+ of its bound\.\n$")
+
+    def test_of_specimens_says_the_same(self):
+        code, received = on_terminal("verify", "--specimens", "dynamic_conv", "--device", "cpu", columns=100)
+        self.assertEqual(code, 0, received)
+        self.assertRegex(received, r"judging specimens \d+ of \d+(, [\d.]+ a second, \d+ s left)?: dynamic_conv/specimen\.")
+        self.assertNotIn("judging", "\n".join(left_on_screen(received)))
 
     def test_a_line_is_no_longer_than_the_terminal_is_wide(self):
         code, received = on_terminal(*self.RUN, columns=30)
@@ -140,6 +161,8 @@ class Variables(ProgramTest):
         for args, env in [
             (("--cases", "3"), {"ASSAY_CASES": "many"}),
             (("--cases", "3"), {"ASSAY_BUDGET": "1h"}),
+            (("--cases", "3", "--max-failures", "1"), {"ASSAY_MAX_FAILURES": "many"}),
+            (("--cases", "3", "--max-failures", "1"), {"ASSAY_SPECIMENS": "1"}),
             (("--budget=100ms",), {"ASSAY_CASES": "1000000"}),
             (("--cases", "3", "--no-isolate"), {"ASSAY_TIMEOUT": "5s"}),
             (("--cases", "3", "--timeout", "5s"), {"ASSAY_NO_ISOLATE": "1"}),
@@ -175,6 +198,8 @@ class Variables(ProgramTest):
         result = self.verify(ASSAY_CASES="many")
         self.assertEqual(result.returncode, 2)
         self.assertIn("ASSAY_CASES many is not an integer", result.stderr)
+        result = self.verify(ASSAY_MAX_FAILURES="0")
+        self.assertIn("ASSAY_MAX_FAILURES 0 is not an integer", result.stderr)
         result = self.verify(ASSAY_CASES="3", ASSAY_BUDGET="1s")
         self.assertIn("--cases excludes --budget", result.stderr)
 
