@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
 
 namespace assay {
@@ -136,9 +137,10 @@ const Path& Op::path(std::string_view wanted) const {
   for (const Path& path : paths) {
     if (path.name == wanted) return path;
   }
-  std::vector<std::string_view> known;
-  for (const Path& path : paths) known.push_back(path.name);
-  throw usage_error("the op '{}' has no path '{}'; it has {}", name, excerpt(wanted), fmt::join(known, ", "));
+  std::vector<std::string> known;
+  for (const Path& path : paths) known.emplace_back(path.name);
+  throw usage_error("the op '{}' has no path '{}'{}", name, excerpt(wanted),
+                    did_you_mean(wanted, known, "it has"));
 }
 
 void require_places(const Op& op) {

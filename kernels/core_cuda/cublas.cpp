@@ -13,10 +13,49 @@
 #include <type_traits>
 
 #include "kernels/core/error.h"
+#include "kernels/core/shared_library.h"
 #include "kernels/core_cuda/cuda_check.h"
 
 namespace assay {
 namespace {
+
+constexpr std::string_view kToolkitLibraries = ASSAY_CUDA_LIBRARIES;  // a folder
+
+// The functions of cuBLASLt that are used here. Its file has 540 MB, so the first product loads it.
+struct CublasLt {
+  SharedLibrary library = [] {
+    const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
+    return SharedLibrary({name, fmt::format("{}/{}", kToolkitLibraries, name)});
+  }();
+  decltype(&cublasLtCreate) create = library.function("cublasLtCreate");
+  decltype(&cublasLtDestroy) destroy = library.function("cublasLtDestroy");
+  decltype(&cublasLtGetStatusString) get_status_string = library.function("cublasLtGetStatusString");
+  decltype(&cublasLtMatmul) matmul = library.function("cublasLtMatmul");
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) matmul_algo_config_get_attribute =
+      library.function("cublasLtMatmulAlgoConfigGetAttribute");
+  decltype(&cublasLtMatmulAlgoGetHeuristic) matmul_algo_get_heuristic =
+      library.function("cublasLtMatmulAlgoGetHeuristic");
+  decltype(&cublasLtMatmulDescCreate) matmul_desc_create = library.function("cublasLtMatmulDescCreate");
+  decltype(&cublasLtMatmulDescDestroy) matmul_desc_destroy = library.function("cublasLtMatmulDescDestroy");
+  decltype(&cublasLtMatmulDescSetAttribute) matmul_desc_set_attribute =
+      library.function("cublasLtMatmulDescSetAttribute");
+  decltype(&cublasLtMatmulPreferenceCreate) matmul_preference_create =
+      library.function("cublasLtMatmulPreferenceCreate");
+  decltype(&cublasLtMatmulPreferenceDestroy) matmul_preference_destroy =
+      library.function("cublasLtMatmulPreferenceDestroy");
+  decltype(&cublasLtMatmulPreferenceSetAttribute) matmul_preference_set_attribute =
+      library.function("cublasLtMatmulPreferenceSetAttribute");
+  decltype(&cublasLtMatrixLayoutCreate) matrix_layout_create = library.function("cublasLtMatrixLayoutCreate");
+  decltype(&cublasLtMatrixLayoutDestroy) matrix_layout_destroy =
+      library.function("cublasLtMatrixLayoutDestroy");
+  decltype(&cublasLtMatrixLayoutSetAttribute) matrix_layout_set_attribute =
+      library.function("cublasLtMatrixLayoutSetAttribute");
+};
+
+const CublasLt& lt() {
+  static const CublasLt functions;
+  return functions;
+}
 
 // Most matrices of one call. They may be blocks along z of a grid, and cuBLASLt fails for more with
 // some shapes.
@@ -26,15 +65,15 @@ void cublas_check(cublasStatus_t status, std::string_view operation,
                   std::source_location where = std::source_location::current()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw Error(Error::Kind::kDevice,
-              fmt::format("cuda: {} failed: {}", operation, cublasLtGetStatusString(status)), where);
+              fmt::format("cuda: {} failed: {}", operation, lt().get_status_string(status)), where);
 }
 
 struct Destroy {
-  void operator()(cublasLtHandle_t handle) const noexcept { cublasLtDestroy(handle); }
-  void operator()(cublasLtMatmulDesc_t desc) const noexcept { cublasLtMatmulDescDestroy(desc); }
-  void operator()(cublasLtMatrixLayout_t layout) const noexcept { cublasLtMatrixLayoutDestroy(layout); }
+  void operator()(cublasLtHandle_t handle) const noexcept { lt().destroy(handle); }
+  void operator()(cublasLtMatmulDesc_t desc) const noexcept { lt().matmul_desc_destroy(desc); }
+  void operator()(cublasLtMatrixLayout_t layout) const noexcept { lt().matrix_layout_destroy(layout); }
   void operator()(cublasLtMatmulPreference_t preference) const noexcept {
-    cublasLtMatmulPreferenceDestroy(preference);
+    lt().matmul_preference_destroy(preference);
   }
 };
 template <class Handle>
@@ -61,12 +100,12 @@ struct Batch {
 Owned<cublasLtMatrixLayout_t> layout_of(DType dtype, int64_t rows, int64_t columns, int64_t pitch,
                                         Batch batch) {
   cublasLtMatrixLayout_t layout = nullptr;
-  cublas_check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), static_cast<uint64_t>(rows),
-                                          static_cast<uint64_t>(columns), pitch),
+  cublas_check(lt().matrix_layout_create(&layout, type_of(dtype), static_cast<uint64_t>(rows),
+                                         static_cast<uint64_t>(columns), pitch),
                "cublasLtMatrixLayoutCreate");
   Owned<cublasLtMatrixLayout_t> owned(layout);
   const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
-    cublas_check(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof(value)),
+    cublas_check(lt().matrix_layout_set_attribute(layout, attribute, &value, sizeof(value)),
                  "cublasLtMatrixLayoutSetAttribute");
   };
   set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch.count));
@@ -88,11 +127,11 @@ struct Problem {
     cublasLtMatmulDesc_t created = nullptr;
     const cublasComputeType_t compute =
         product.allows_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublas_check(cublasLtMatmulDescCreate(&created, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    cublas_check(lt().matmul_desc_create(&created, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
     desc.reset(created);
     const cublasOperation_t transposed = CUBLAS_OP_T;
     cublas_check(
-        cublasLtMatmulDescSetAttribute(created, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)),
+        lt().matmul_desc_set_attribute(created, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)),
         "cublasLtMatmulDescSetAttribute");
   }
 };
@@ -101,7 +140,7 @@ template <class T>
 T attribute_of(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
   T value{};
   size_t written = 0;
-  cublas_check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written),
+  cublas_check(lt().matmul_algo_config_get_attribute(&algorithm, attribute, &value, sizeof(value), &written),
                "cublasLtMatmulAlgoConfigGetAttribute");
   return value;
 }
@@ -126,6 +165,7 @@ const cublasLtMatmulHeuristicResult_t& with_tile_128(std::span<const cublasLtMat
 class Products {
  public:
   static Products& of_device(int index) {
+    lt();  // ends after `all`, which needs it
     static std::mutex mutex;
     static std::map<int, Products> all;
     const std::lock_guard lock(mutex);
@@ -136,23 +176,23 @@ class Products {
     const std::lock_guard lock(mutex_);
     if (!handle_) {
       cublasLtHandle_t created = nullptr;
-      cublas_check(cublasLtCreate(&created), "cublasLtCreate");
+      cublas_check(lt().create(&created), "cublasLtCreate");
       handle_.reset(created);
     }
     return handle_.get();
   }
 
   cublasLtMatmulHeuristicResult_t algorithm(const RowProduct& p) {
-    const cublasLtHandle_t lt = handle();
+    const cublasLtHandle_t handle = this->handle();
     const std::lock_guard lock(mutex_);
     const Key key{p.dtype,       p.columns,       p.inner,   p.a_pitch, p.b_pitch, p.d_pitch, p.usual_rows,
                   p.allows_tf32, p.usual_batches, p.a_batch, p.b_batch, p.d_batch, p.tile_128};
     if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
     cublasLtMatmulPreference_t created = nullptr;
-    cublas_check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
+    cublas_check(lt().matmul_preference_create(&created), "cublasLtMatmulPreferenceCreate");
     const Owned<cublasLtMatmulPreference_t> preference(created);
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-      cublas_check(cublasLtMatmulPreferenceSetAttribute(created, attribute, &value, sizeof(value)),
+      cublas_check(lt().matmul_preference_set_attribute(created, attribute, &value, sizeof(value)),
                    "cublasLtMatmulPreferenceSetAttribute");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{32} << 20);
@@ -168,9 +208,9 @@ class Products {
     const Problem problem(p, p.usual_rows, p.usual_batches);
     std::array<cublasLtMatmulHeuristicResult_t, 16> results{};
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        lt, problem.desc.get(), problem.b.get(), problem.a.get(), problem.d.get(), problem.d.get(), created,
-        p.tile_128 ? static_cast<int>(results.size()) : 1, results.data(), &count);
+    const cublasStatus_t status = lt().matmul_algo_get_heuristic(
+        handle, problem.desc.get(), problem.b.get(), problem.a.get(), problem.d.get(), problem.d.get(),
+        created, p.tile_128 ? static_cast<int>(results.size()) : 1, results.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
       throw unsupported_error("cuBLASLt has no algorithm for {} rows of {} by {} {}", p.usual_rows, p.inner,
                               p.columns, name_of(p.dtype));
@@ -205,9 +245,9 @@ void multiply_rows(const RowProduct& product, int64_t rows, const void* a, const
     const void* const right = static_cast<const std::byte*>(b) + first * product.b_batch * size;
     void* const to = static_cast<std::byte*>(d) + first * product.d_batch * size;
     cublas_check(
-        cublasLtMatmul(products.handle(), problem.desc.get(), &product.alpha, right, problem.b.get(), left,
-                       problem.a.get(), &product.beta, to, problem.d.get(), to, problem.d.get(), &chosen.algo,
-                       workspace.data(), chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
+        lt().matmul(products.handle(), problem.desc.get(), &product.alpha, right, problem.b.get(), left,
+                    problem.a.get(), &product.beta, to, problem.d.get(), to, problem.d.get(), &chosen.algo,
+                    workspace.data(), chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
         "cublasLtMatmul");
   }
 }

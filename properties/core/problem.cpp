@@ -30,7 +30,9 @@ void require_memory(const Op& op, const Case& which, const Device& device) {
                        where, available / 0x1p30);
   };
   if (!device.host_can_access()) require(needed, static_cast<double>(device.info().memory_bytes), "device");
-  require(4 * needed, available_host_memory(), "host");
+  // Reading what is available takes longer than a small case.
+  constexpr double kAlwaysThere = 0x1p24;  // [bytes]
+  if (4 * needed > kAlwaysThere) require(4 * needed, available_host_memory(), "host");
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/registry.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
 
 namespace assay {
@@ -28,12 +27,12 @@ void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std:
 }
 
 const Op& Registry::op(std::string_view name) const {
-  std::vector<std::string_view> known;
+  std::vector<std::string> known;
   for (const Op* op : ops_) {
     if (op->name == name) return *op;
-    known.push_back(op->name);
+    known.emplace_back(op->name);
   }
-  throw usage_error("there is no op '{}'; there are {}", excerpt(name), fmt::join(known, ", "));
+  throw usage_error("there is no op '{}'{}", excerpt(name), did_you_mean(name, known, "there are"));
 }
 
 const Oracle& Registry::oracle(std::string_view op) const {

@@ -11,7 +11,7 @@
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
 #include "reports/program/selection.h"
-#include "reports/program/session.h"
+#include "reports/program/terminal.h"
 #include "reports/render/changes.h"
 
 namespace assay {
@@ -83,8 +83,8 @@ int run_compare(const Options& options) {
     }
   }
   const Changes changes = changes_between(before, after, options.limits);
-  fmt::print("{}",
-             options.json ? changes_json(changes) : render_changes(changes, options.all, wants_colour()));
+  fmt::print("{}", options.json ? changes_json(changes)
+                                : render_changes(changes, options.all, wants_colour(), text_width()));
   return exit_code(changes, options);
 }
 

@@ -6,6 +6,7 @@
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
+#include "reports/program/terminal.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
 
@@ -34,6 +35,13 @@ void add_ceilings(Json& json, const DeviceRecord& measured) {
     json["products"].push_back({{"factor", name_of(factor)}, {"flops_per_s", rate}});
 }
 
+// A line, or several in the column of the first one's text.
+template <class... Args>
+void print_line(fmt::format_string<Args...> format, const Args&... args) {
+  constexpr int kText = 10;  // [columns] before it
+  fmt::print("{}\n", wrapped(fmt::vformat(format, fmt::make_format_args(args...)), text_width(), kText));
+}
+
 }  // namespace
 
 int run_doctor(const Options& options) {
@@ -51,11 +59,11 @@ int run_doctor(const Options& options) {
             {"gpus", gpu_state()},
             {"devices", Json::array()}};
   if (!options.json) {
-    fmt::print("assay     {} ({}{}), {}, {}\n", tool.version, tool.git, tool.dirty ? ", with changes" : "",
+    print_line("assay     {} ({}{}), {}, {}", tool.version, tool.git, tool.dirty ? ", with changes" : "",
                tool.compiler, tool.build);
-    fmt::print("system    {}, {:.1f} GiB\n", machine.host_os,
+    print_line("system    {}, {:.1f} GiB", machine.host_os,
                static_cast<double>(machine.memory_bytes) / 0x1p30);
-    fmt::print("GPUs      {}\n", gpu_state());
+    print_line("GPUs      {}", gpu_state());
   }
   // Asked before we load the machine ourselves.
   const std::vector<std::string> disturbances = timing_disturbances();
@@ -72,27 +80,26 @@ int run_doctor(const Options& options) {
                                {"compute_capability", info.compute_capability}});
     add_ceilings(json["devices"].back(), measured);
     if (options.json) continue;
-    fmt::print("{:<9} {}, {} {}, {:.1f} GiB, {:.0f} MiB last-level cache\n", info.name(), info.model,
+    print_line("{:<9} {}, {} {}, {:.1f} GiB, {:.0f} MiB last-level cache", info.name(), info.model,
                info.units, info.kind == DeviceKind::kCpu ? "hardware threads" : "multiprocessors",
                static_cast<double>(info.memory_bytes) / 0x1p30,
                static_cast<double>(info.cache_bytes) / 0x1p20);
-    if (!info.driver.empty())
-      fmt::print("          driver {}, sm_{}\n", info.driver, info.compute_capability);
+    if (!info.driver.empty()) print_line("          driver {}, sm_{}", info.driver, info.compute_capability);
     if (!ceilings) {
-      fmt::print("          {}\n", ceilings_missing(measured));
+      print_line("          {}", ceilings_missing(measured));
       continue;
     }
-    fmt::print("          copies {:.1f} GB/s, read and written ({}); reads {:.1f} GB/s\n",
+    print_line("          copies {:.1f} GB/s, read and written ({}); reads {:.1f} GB/s",
                ceilings->copy_bytes_per_s / 1e9, ceilings->copy_method, ceilings->read_bytes_per_s / 1e9);
-    fmt::print("          multiplies {}\n", format_products(ceilings));
+    print_line("          multiplies {}", format_products(ceilings));
   }
   json["disturbances"] = disturbances;
   if (options.json) {
     fmt::print("{}\n", json.dump(2));
   } else if (disturbances.empty()) {
-    fmt::print("timing    nothing was found that disturbs it\n");
+    print_line("timing    nothing was found that disturbs it");
   } else {
-    for (const std::string& disturbance : disturbances) fmt::print("timing    {}\n", disturbance);
+    for (const std::string& disturbance : disturbances) print_line("timing    {}", disturbance);
   }
   return options.strict_env && !disturbances.empty() ? kExitEnvironmentUnfit : kExitPassed;
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "reports/program/program.h"
+#include "reports/program/terminal.h"
 
 namespace assay {
 namespace {
@@ -33,6 +34,7 @@ void on_signal(int) {
     sem_post(&arrival.semaphore);
     return;
   }
+  clear_progress();
   constexpr std::string_view kMessage = "assay: interrupted\n";
   [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage.data(), kMessage.size());
   _exit(kExitInterrupted);

@@ -4,6 +4,8 @@
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
+#include "reports/program/terminal.h"
+#include "reports/render/text.h"
 
 namespace assay {
 namespace {
@@ -61,6 +63,7 @@ int run_list(const Registry& registry, const Options& options) {
   const auto devices = open_devices(options.device);
   Json ops = Json::array();
   const Op* previous = nullptr;
+  const int width = text_width();
   for (const SelectedPath& selected : select_paths(registry, options, devices)) {
     const Op& op = *selected.subject.op;
     const Path& path = *selected.subject.path;
@@ -69,7 +72,9 @@ int run_list(const Registry& registry, const Options& options) {
     if (&op != previous) {
       ops.push_back(op_json(op));
       if (!options.json) {
-        fmt::print("{}  {}\n  {} -> {}\n", op.name, op.formula, signature(op.inputs), signature(op.outputs));
+        const std::string heading = fmt::format("{}  {}", op.name, op.formula);
+        const std::string tensors = fmt::format("  {} -> {}", signature(op.inputs), signature(op.outputs));
+        fmt::print("{}\n{}\n", wrapped(heading, width, 4), wrapped(tensors, width, 4));
       }
       previous = &op;
     }
@@ -80,12 +85,15 @@ int run_list(const Registry& registry, const Options& options) {
                                    {"summary", path.summary},
                                    {"tunables", tunables_json(path)}});
     if (!options.json) {
-      fmt::print("  {:<10} {:<16} {:<16} {}\n", path.name,
-                 fmt::format("{}", fmt::join(dtype_names(path), " ")), where, path.summary);
+      const std::string dtypes = fmt::format("{}", fmt::join(dtype_names(path), " "));
+      const std::string line =
+          fmt::format("  {:<15} {:<12}  {:<14}  {}", path.name, dtypes, where, path.summary);
+      fmt::print("{}\n", wrapped(line, width, 6));
       for (const Tunable* tunable : path.tunables) {
         std::vector<std::string> configs;
         for (const Config& config : tunable->configs) configs.push_back(config.to_string());
-        fmt::print("    tunes {}: {}\n", tunable->name, fmt::join(configs, " "));
+        const std::string tunes = fmt::format("    tunes {}: {}", tunable->name, fmt::join(configs, " "));
+        fmt::print("{}\n", wrapped(tunes, width, 6));
       }
     }
   }

@@ -4,75 +4,23 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <iterator>
-#include <limits>
 #include <sstream>
 
+#include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
 #include "properties/core/generate.h"
 #include "reports/program/machine.h"
+#include "reports/program/option_values.h"
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
+#include "reports/render/text.h"
 
 namespace assay {
 namespace {
-
-// "60s", "5m", "500ms", "1h"; a bare number is seconds.
-std::chrono::duration<double> parse_time(std::string_view option, const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit(end, text.data() + text.size());
-  const double seconds = unit == "ms"                ? 1e-3
-                         : unit == "" || unit == "s" ? 1
-                         : unit == "m"               ? 60
-                         : unit == "h"               ? 3600
-                                                     : 0;
-  if (error != std::errc() || seconds == 0 || !(number > 0) || !std::isfinite(number * seconds)) {
-    throw usage_error("{} {} is not a time such as 60s, 5m or 500ms", option, excerpt(text));
-  }
-  return std::chrono::duration<double>(number * seconds);
-}
-
-// "5%", "0.5%", as a share.
-double parse_share(std::string_view option, const std::string& text) {
-  double percent = 0;
-  const char* text_end = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), text_end, percent);
-  if (error != std::errc() || std::string_view(end, text_end) != "%" || !(percent >= 0) ||
-      !std::isfinite(percent)) {
-    throw usage_error("{} {} is not a share such as 5% or 0.5%", option, excerpt(text));
-  }
-  return percent / 100;
-}
-
-template <class Integer>
-Integer parse_integer(std::string_view option, const std::string& text, Integer least) {
-  Integer number{};
-  const char* text_end = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), text_end, number);
-  if (error != std::errc() || end != text_end || number < least) {
-    throw usage_error("{} {} is not an integer from {} to {}", option, excerpt(text), least,
-                      std::numeric_limits<Integer>::max());
-  }
-  return number;
-}
-
-void parse_shard(const std::string& text, Options& options) {
-  const size_t slash = text.find('/');
-  int64_t i = 0;
-  int64_t n = 0;
-  const char* end = text.data() + text.size();
-  if (slash != std::string::npos) {
-    const auto first = std::from_chars(text.data(), text.data() + slash, i);
-    const auto second = std::from_chars(text.data() + slash + 1, end, n);
-    if (first.ptr != text.data() + slash || second.ptr != end) i = 0;
-  }
-  if (i < 1 || i > n) throw usage_error("--shard {} is not i/n with 1 <= i <= n", excerpt(text));
-  options.shard = i - 1;
-  options.shards = n;
-}
 
 // Options as text, for those that need a parser of ours.
 struct RawOptions {
@@ -99,10 +47,11 @@ class CommandLine {
  public:
   CommandLine() {
     app_.set_version_flag("--version", tool_record().version + " (" + tool_record().git + ")");
-    app_.footer(
-        "Exit codes: 0 passed, 1 numerical failure, 2 usage, 3 slower (gate), 4 unclear (gate --certain),\n"
-        "5 nothing selected, or gone (gate), 6 environment unfit (--strict-env), 70 internal error,\n"
-        "77 device absent, 130 interrupted. Every option has an environment twin ASSAY_<OPTION>.");
+    std::vector<std::string> codes;
+    for (const auto& [code, meaning] : kExitMeanings)
+      codes.push_back(fmt::format("{} {}", static_cast<int>(code), meaning));
+    app_.footer(wrapped(fmt::format("Exit codes: {}.", fmt::join(codes, ", ")), 100) +
+                "\nOptions have environment twins, ASSAY_CASES for --cases. The command line beats them.");
 
     auto& list = add(Command::kList, "list", "Print the ops, their paths and what they need");
     add_selection(list);
@@ -124,7 +73,7 @@ class CommandLine {
     verify
         .add_flag("--specimens", options_.specimens,
                   "Judge the known-bad implementations; passes if every one is caught")
-        ->envname("ASSAY_SPECIMENS");
+        ->excludes(verify.get_option("--max-failures"));
 
     auto& bench = add(Command::kBench, "bench", "Time paths on production shapes, each judged there first");
     add_selection(bench);
@@ -159,7 +108,7 @@ class CommandLine {
 
     auto& draw = add(Command::kDraw, "draw", "Write the inputs of one case to a .safetensors file");
     add_case(draw);
-    draw.add_option("--out", options_.out, "File for the inputs")->required()->envname("ASSAY_OUT");
+    draw.add_option("--out", options_.out, "File for the inputs")->required()->type_name(kFileValue);
 
     auto& judge = add(Command::kJudge, "judge",
                       "Judge outputs that somebody else computed, in a .safetensors file; runs no path");
@@ -167,7 +116,7 @@ class CommandLine {
     add_in(judge, "File with the inputs as `list` names them (default: those that `draw` writes)");
     judge.add_option("--got", options_.got, "File with the outputs as `list` names them")
         ->required()
-        ->envname("ASSAY_GOT");
+        ->type_name(kFileValue);
     add_out(judge, "Directory for the record, the reports and, of a failure, the capsule");
     add_json(judge);
     add_shares(judge);
@@ -175,7 +124,7 @@ class CommandLine {
     auto& exec = add(Command::kExec, "exec", "Run one case on tensors from a .safetensors file");
     add_case(exec);
     add_in(exec, "File with the inputs as `list` names them; booleans are 0 and 1")->required();
-    exec.add_option("--out", options_.out, "File for the outputs")->required()->envname("ASSAY_OUT");
+    exec.add_option("--out", options_.out, "File for the outputs")->required()->type_name(kFileValue);
     add_device(exec);
 
     auto& report = add(Command::kReport, "report", "Render the reports of a record again");
@@ -195,42 +144,59 @@ class CommandLine {
 
     auto& gate = add(Command::kGate, "gate", "Compare, and fail if anything got worse");
     add_sides(gate);
-    gate.add_flag("--certain", options_.certain, "Fail with exit code 4 if the samples leave a time open")
-        ->envname("ASSAY_CERTAIN");
+    gate.add_flag("--certain", options_.certain, "Fail with exit code 4 if the samples leave a time open");
+
+    auto& completion =
+        add(Command::kCompletion, "completion", "Print what a shell needs to complete command lines");
+    completion.add_option("SHELL", options_.subject, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    add(Command::kManual, "manual", "Print the manual page");
+
+    for (CLI::App* sub : app_.get_subcommands({})) {
+      for (CLI::Option* option : sub->get_options()) {
+        const std::string name = option->get_name();
+        const bool is_file = name == "--out" && option->get_type_name() == kFileValue;  // not ASSAY_OUT
+        if (option->get_positional()) option->type_name("");                            // its name says it
+        if (option->nonpositional() && name != "--help" && !is_file) option->envname(variable_of(name));
+      }
+    }
   }
 
+  const CLI::App& app() const { return app_; }
+
   ParsedOptions parse(int argc, const char* const* argv) {
+    words_.assign(argv + 1, argv + argc);
+    app_.name(std::filesystem::path(argv[0]).filename().string());
     try {
+      ignore_overruled_variables();
       app_.parse(argc, argv);
       if (app_.get_subcommands().empty()) throw usage_error("a subcommand is required; see --help");
       take_typed();
       if (!raw_.device.empty()) options_.device = raw_.device;
+      options_.device_is_typed = is_typed("--device");
       if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
-      if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>("--cases", raw_.cases, 1);
+      if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>(origin("--cases"), raw_.cases, 1);
       if (!raw_.max_elements.empty())
-        options_.max_elements = parse_integer<int64_t>("--max-elements", raw_.max_elements, 1);
+        options_.max_elements = parse_integer<int64_t>(origin("--max-elements"), raw_.max_elements, 1);
       if (!raw_.max_failures.empty())
-        options_.max_failures = parse_integer<int64_t>("--max-failures", raw_.max_failures, 1);
-      if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>("--seed", raw_.seed, 0);
-      if (!raw_.budget.empty()) options_.budget = parse_time("--budget", raw_.budget);
-      if (!raw_.timeout.empty()) options_.timeout = parse_time("--timeout", raw_.timeout);
+        options_.max_failures = parse_integer<int64_t>(origin("--max-failures"), raw_.max_failures, 1);
+      if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>(origin("--seed"), raw_.seed, 0);
+      if (!raw_.budget.empty()) options_.budget = parse_time(origin("--budget"), raw_.budget);
+      if (!raw_.timeout.empty()) options_.timeout = parse_time(origin("--timeout"), raw_.timeout);
       options_.isolate = !raw_.no_isolate;
-      if (raw_.no_isolate && !raw_.timeout.empty())
-        throw usage_error("--timeout {} needs the workers that --no-isolate leaves out",
-                          excerpt(raw_.timeout));
-      if (!raw_.budget.empty() && !raw_.cases.empty())
-        throw usage_error("--cases {} and --budget {} exclude each other", excerpt(raw_.cases),
-                          excerpt(raw_.budget));
-      if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
-      options_.limits.slower = parse_share("--slower", raw_.slower);
-      options_.limits.more_wrong = parse_share("--more-wrong", raw_.more_wrong);
-      if (options_.specimens && options_.max_failures)
-        throw usage_error("--max-failures {} does not apply to --specimens", *options_.max_failures);
+      if (!raw_.shard.empty()) {
+        const Shard shard = parse_shard(origin("--shard"), raw_.shard);
+        options_.shard = shard.number - 1;
+        options_.shards = shard.count;
+      }
+      options_.limits.slower = parse_share(origin("--slower"), raw_.slower);
+      options_.limits.more_wrong = parse_share(origin("--more-wrong"), raw_.more_wrong);
     } catch (const CLI::Success& success) {
       app_.exit(success);
       return {.options = {}, .exit_code = kExitPassed};
     } catch (const CLI::ParseError& error) {
-      fmt::print(stderr, "assay: {}; see --help\n", excerpt(error.what()));
+      fmt::print(stderr, "assay: {}; see --help\n", what_is_wrong(error));
       return {.options = {}, .exit_code = kExitUsage};
     }
     options_.command_line.assign(argv, argv + argc);
@@ -238,6 +204,56 @@ class CommandLine {
   }
 
  private:
+  // "ASSAY_CASES" for "--cases"
+  static std::string variable_of(const std::string& option) {
+    std::string variable = "ASSAY_" + option.substr(2);
+    std::ranges::transform(variable, variable.begin(),
+                           [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+    return variable;
+  }
+
+  // Whether an option stands on the command line. The other words of its commands are always typed.
+  bool is_typed(const std::string& name) const {
+    return !name.starts_with("--") || std::ranges::any_of(words_, [&](const std::string& word) {
+      return word == name || word.starts_with(name + "=");
+    });
+  }
+
+  std::string origin(const std::string& option) const {
+    return is_typed(option) ? option : variable_of(option);
+  }
+
+  // The command line beats the environment: an option that was typed excludes the variables of
+  // those that it excludes.
+  void ignore_overruled_variables() {
+    for (CLI::App* sub : app_.get_subcommands({})) {
+      for (CLI::Option* option : sub->get_options()) {
+        const auto& rivals = option->get_excludes();
+        if (std::ranges::any_of(rivals, [&](CLI::Option* rival) { return is_typed(rival->get_name()); }))
+          option->envname("");
+      }
+    }
+  }
+
+  // Names the first word that no command takes, if there is one, and what it may stand for.
+  std::string what_is_wrong(const CLI::ParseError& error) const {
+    const std::vector<std::string> unknown = app_.remaining(true);
+    if (unknown.empty()) return excerpt(error.what());
+    const auto chosen = app_.get_subcommands();
+    const std::string word = unknown.front().substr(0, unknown.front().find('='));
+    const bool is_option = word.starts_with("-");
+    if (!is_option && !chosen.empty()) return excerpt(error.what());
+    std::vector<std::string> known;
+    if (is_option) {
+      const CLI::App& command = chosen.empty() ? app_ : *chosen.front();
+      for (const CLI::Option* option : command.get_options()) known.push_back(option->get_name());
+      return fmt::format("{} has no option {}{}", command.get_name(), excerpt(word),
+                         did_you_mean(word, known));
+    }
+    for (const CLI::App* sub : app_.get_subcommands({})) known.push_back(sub->get_name());
+    return fmt::format("there is no command {}{}", excerpt(word), did_you_mean(word, known));
+  }
+
   // Keeps the text of the options that select and draw the cases. A resumed run takes those of its
   // journal, and refuses others.
   void take_typed() {
@@ -256,14 +272,12 @@ class CommandLine {
                                                           {"--specimens", &specimens},
                                                           {"--max-failures", &raw_.max_failures}};
     if (!options_.resume.empty()) {
-      if (!options_.out.empty() && options_.out != options_.resume)
-        throw usage_error("--out {} and --resume {} exclude each other", options_.out, options_.resume);
       options_.out = options_.resume;
       const Journal journal = unfinished_run(options_.resume);
       for (const auto& [name, text] : texts) {
         const auto found = journal.options.find(name);
         const std::string was = found == journal.options.end() ? "" : found->second;
-        if (!text->empty() && *text != was) {
+        if (!text->empty() && *text != was && is_typed(name)) {
           throw usage_error("{} {}: the unfinished run in {} has {}", name, *text, options_.resume,
                             was.empty() ? "none" : was);
         }
@@ -279,91 +293,96 @@ class CommandLine {
 
   CLI::App& add(Command command, const char* name, const char* what) {
     CLI::App& sub = *app_.add_subcommand(name, what);
-    sub.callback([this, command] { options_.command = command; });
-    sub.add_flag("-q,--quiet", options_.quiet, "No progress on stderr")->envname("ASSAY_QUIET");
+    // CLI11 reads the variables of every command that has a callback of another kind.
+    sub.parse_complete_callback([this, command] { options_.command = command; });
+    sub.add_flag("-q,--quiet", options_.quiet, "No progress on stderr");
     return sub;
   }
   void add_selection(CLI::App& sub) {
     sub.add_option("FILTER", options_.filters, "Globs on op or op/path: 'dynamic*', '*/cuda*'");
     sub.add_option("--dtype", raw_.dtype, "Only this storage dtype: f32, f16 or bf16")
-        ->envname("ASSAY_DTYPE");
+        ->type_name(kDTypeValue);
     add_device(sub);
   }
   void add_case(CLI::App& sub) {
     sub.add_option("CASE", options_.subject, "A case line: op/path/dtype/dim=size/...")->required();
   }
   CLI::Option* add_in(CLI::App& sub, const char* what) {
-    return sub.add_option("--in", options_.in, what)->envname("ASSAY_IN");
+    return sub.add_option("--in", options_.in, what)->type_name(kFileValue);
   }
   void add_shares(CLI::App& sub) {
     sub.add_flag("--shares", options_.shares,
-                 "Also say bound and error of each stage performed alone, where its oracle has stages")
-        ->envname("ASSAY_SHARES");
+                   "Also say bound and error of each stage performed alone, where its oracle has stages");
   }
   void add_device(CLI::App& sub) {
     sub.add_option("--device", raw_.device, "all, cpu, cuda or cuda:k (default all)")
-        ->envname("ASSAY_DEVICE");
+        ->type_name(kDeviceValue);
   }
   void add_seed(CLI::App& sub) {
-    sub.add_option("--seed", raw_.seed, "Seed of the cases (default 0)")->envname("ASSAY_SEED");
+    sub.add_option("--seed", raw_.seed, "Seed of the cases (default 0)")->type_name("N");
   }
   void add_cases(CLI::App& sub) {
-    sub.add_option("--cases", raw_.cases, "Cases per path (default 200)")->envname("ASSAY_CASES");
+    CLI::Option* const cases =
+        sub.add_option("--cases", raw_.cases, "Cases per path (default 200)")->type_name("N");
     sub.add_option("--budget", raw_.budget, "Time per path instead of a number of cases: 60s, 5m")
-        ->envname("ASSAY_BUDGET");
+        ->excludes(cases)
+        ->type_name("TIME");
     sub.add_option("--max-elements", raw_.max_elements,
                    "Elements of a case's largest tensor (default " + std::to_string(kFuzzElements) + ")")
-        ->envname("ASSAY_MAX_ELEMENTS");
+        ->type_name("N");
     sub.add_option("--max-failures", raw_.max_failures,
                    "Failing cases after which a path is judged no further")
-        ->envname("ASSAY_MAX_FAILURES");
-    sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")
-        ->envname("ASSAY_SHARD");
+        ->type_name("N");
+    sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")->type_name("I/N");
     add_seed(sub);
   }
   void add_isolation(CLI::App& sub) {
-    sub.add_option("--timeout", raw_.timeout,
-                   "Time for one case: 60s, 5m (default: 60 s, and more for large cases)")
-        ->envname("ASSAY_TIMEOUT");
+    CLI::Option* const timeout =
+        sub.add_option("--timeout", raw_.timeout,
+                       "Time for one case: 60s, 5m (default: 60 s, and more for large cases)")
+            ->type_name("TIME");
     sub.add_flag("--no-isolate", raw_.no_isolate,
                  "Run paths in this process instead of workers, for debuggers and sanitizers")
-        ->envname("ASSAY_NO_ISOLATE");
+        ->excludes(timeout);
   }
   void add_out(CLI::App& sub, const char* what) {
-    sub.add_option("--out", options_.out, what)->envname("ASSAY_OUT");
+    sub.add_option("--out", options_.out, what)->type_name(kDirectoryValue);
   }
   void add_resume(CLI::App& sub) {
     sub.add_option("--resume", options_.resume, "Go on with the unfinished run in this directory")
-        ->envname("ASSAY_RESUME");
+        ->excludes(sub.get_option("--out"))
+        ->type_name(kDirectoryValue);
   }
-  void add_json(CLI::App& sub) {
-    sub.add_flag("--json", options_.json, "JSON on stdout instead of a table")->envname("ASSAY_JSON");
-  }
+  void add_json(CLI::App& sub) { sub.add_flag("--json", options_.json, "JSON on stdout instead of a table"); }
   void add_sides(CLI::App& sub) {
     const char* const kSide = "A record, the folder of one, or a folder of such folders: several runs";
     sub.add_option("BEFORE", options_.subject, kSide)->required();
     sub.add_option("AFTER", options_.after, kSide)->required();
     sub.add_option("FILTER", options_.filters, "Only these: globs on op or op/path");
-    sub.add_option("--slower", raw_.slower, "What a time may grow by (default 5%)")->envname("ASSAY_SLOWER");
+    sub.add_option("--slower", raw_.slower, "What a time may grow by (default 5%)")->type_name("SHARE");
     sub.add_option("--more-wrong", raw_.more_wrong,
                    "What the rms of a path's distances may grow by (default 25%)")
-        ->envname("ASSAY_MORE_WRONG");
-    sub.add_flag("--all", options_.all, "Also print what did not change")->envname("ASSAY_ALL");
+        ->type_name("SHARE");
+    sub.add_flag("--all", options_.all, "Also print what did not change");
     add_json(sub);
   }
   void add_strict_env(CLI::App& sub) {
     sub.add_flag("--strict-env", options_.strict_env,
-                 "Fail with exit code 6 if the machine is unfit for timing")
-        ->envname("ASSAY_STRICT_ENV");
+                 "Fail with exit code 6 if the machine is unfit for timing");
   }
 
   CLI::App app_{"How wrong each path of a numerical kernel is, how fast it is, and whether either got worse",
                 "assay"};
   Options options_;
   RawOptions raw_;
+  std::vector<std::string> words_;  // of the command line
 };
 
 }  // namespace
+
+Table command_table() {
+  return table_of(CommandLine().app());
+}
 
 ParsedOptions parse_options(int argc, const char* const* argv) {
   return CommandLine().parse(argc, argv);

@@ -11,6 +11,7 @@
 
 #include "kernels/core/dtype.h"
 #include "reports/gate/changes.h"
+#include "reports/program/command_table.h"
 
 namespace assay {
 
@@ -28,7 +29,9 @@ enum class Command : uint8_t {
   kReport,
   kNew,
   kCompare,
-  kGate
+  kGate,
+  kCompletion,
+  kManual
 };
 
 struct Options {
@@ -36,6 +39,7 @@ struct Options {
   std::vector<std::string> filters;  // globs on op or op/path; empty selects all
   std::optional<DType> dtype;
   std::string device = "all";                            // all, cpu, cuda, cuda:k
+  bool device_is_typed = false;                          // and does not come from the environment
   int64_t cases = 200;                                   // per path
   std::optional<std::chrono::duration<double>> budget;   // per path; replaces `cases`
   std::optional<std::chrono::duration<double>> timeout;  // of a case in a worker
@@ -56,7 +60,7 @@ struct Options {
   std::string out;      // directory; for exec and draw a file
   std::string in;       // file of inputs
   std::string got;      // file of outputs
-  std::string subject;  // a case line, a capsule, a record or the name of a new op, by command
+  std::string subject;  // a case line, a capsule, a record, a new op's name or a shell, by command
   std::string formula;  // of a new op
   std::string after;    // a record, or a folder of them, to compare with the subject
   std::string resume;   // the directory of an unfinished run
@@ -72,5 +76,7 @@ struct ParsedOptions {
   int exit_code = 0;
 };
 ParsedOptions parse_options(int argc, const char* const* argv);
+
+Table command_table();
 
 }  // namespace assay

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/program.h"
 
-#include <fmt/ranges.h>
-
 #include <cstdio>
 #include <exception>
 
@@ -22,11 +20,8 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
   // A mistyped filter beside a right one must not look like a pass.
   const bool reads_records = options.command == Command::kCompare || options.command == Command::kGate;
   const auto unmatched = reads_records ? std::vector<std::string>{} : unmatched_filters(registry, options);
-  if (!unmatched.empty()) {
-    fmt::print(stderr, "assay: no path matches {}; see assay list\n",
-               excerpt(fmt::format("{}", fmt::join(unmatched, " "))));
-    return kExitNothingSelected;
-  }
+  for (const std::string& wrong : unmatched) fmt::print(stderr, "assay: {}\n", wrong);
+  if (!unmatched.empty()) return kExitNothingSelected;
   switch (options.command) {
     case Command::kList:
       return run_list(registry, options);
@@ -55,6 +50,10 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
     case Command::kCompare:
     case Command::kGate:
       return run_compare(options);
+    case Command::kCompletion:
+      return run_completion(registry, options);
+    case Command::kManual:
+      return run_manual(options);
   }
   throw Error("Command({}) is not a command", static_cast<int>(options.command));
 }

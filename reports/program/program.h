@@ -2,6 +2,7 @@
 // The program `assay`: its subcommands, options and exit codes.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "bench/core/measure.h"
@@ -21,6 +22,22 @@ enum ExitCode : int {
   kExitDeviceAbsent = 77,
   kExitInterrupted = 130,
 };
+
+struct ExitMeaning {
+  ExitCode code;
+  std::string_view meaning;
+};
+inline constexpr ExitMeaning kExitMeanings[] = {
+    {kExitPassed, "passed"},
+    {kExitNumericalFailure, "numerical failure"},
+    {kExitUsage, "wrong usage"},
+    {kExitGateFailed, "slower (gate)"},
+    {kExitInconclusive, "unclear (gate --certain)"},
+    {kExitNothingSelected, "nothing selected, or gone (gate)"},
+    {kExitEnvironmentUnfit, "machine unfit for timing (--strict-env)"},
+    {kExitInternalError, "internal error"},
+    {kExitDeviceAbsent, "device absent"},
+    {kExitInterrupted, "interrupted"}};
 
 // Runs the command line of main() on the ops of a registry. Returns an ExitCode. Throws nothing.
 // Paths run in workers: this program is started anew, and its main() has to call this function with

@@ -14,6 +14,7 @@
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
+#include "reports/program/terminal.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
 
@@ -46,6 +47,12 @@ std::optional<std::string> without_shares(const Subject& subject, const Verdict&
       });
   return has_shares ? std::nullopt
                     : std::optional<std::string>("no element is finite, so no stage has a bound");
+}
+
+// The device for a path. A variable that names another kind is meant for other commands.
+std::unique_ptr<Device> device_for(const Path& path, const Options& options) {
+  const bool fits = options.device_is_typed || options.device.starts_with(name_of(path.device));
+  return open_device_for(path, fits ? options.device : "all");
 }
 
 // What a command says on one case.
@@ -84,7 +91,8 @@ int conclude(const Selected& selected, const Device& device, Verdict verdict, co
   const VerdictKind kind = verdict.kind;
   if (session == nullptr || !(options.json || options.quiet)) {
     const std::string_view name = name_of(kind);
-    fmt::print("{}\n", in_lines(fmt::format("{}: {}", name, printable(verdict.reason)), name.size() + 2));
+    fmt::print("{}: {}\n", name,
+               in_lines(printable(verdict.reason), text_width(), static_cast<int>(name.size()) + 2));
     print_numerics(verdict);
     fmt::print("  {}\n", which.to_string());
   }
@@ -130,7 +138,7 @@ int run_replay(const Registry& registry, const Options& options) {
       is_capsule(options.subject) ? std::optional(read_capsule(options.subject)) : std::nullopt;
   const Selected selected = select(registry, capsule ? capsule->which : parse_case(options.subject));
   const auto& [subject, which] = selected;
-  const auto device = open_device_for(*subject.path, options.device);
+  const auto device = device_for(*subject.path, options);
   std::optional<TensorBytes> inputs;
   if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
   auto session = session_for(options);
@@ -168,7 +176,7 @@ int run_draw(const Registry& registry, const Options& options) {
 int run_exec(const Registry& registry, const Options& options) {
   const auto [subject, which] = select_served(registry, options);
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
-  const auto device = open_device_for(*subject.path, options.device);
+  const auto device = device_for(*subject.path, options);
   Problem problem(*subject.op, *subject.path, which, *device);
   if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);
   problem.run();

@@ -11,6 +11,8 @@
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
+#include "reports/program/terminal.h"
+#include "reports/render/render.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -36,9 +38,15 @@ FuzzOptions fuzz_options(const Options& options) {
           .max_failures = options.max_failures};
 }
 
-void verify_path(const SelectedPath& selected, const Options& options, Session& session) {
+// The cases of a path, unless time decides it.
+std::optional<int64_t> planned_cases(const Options& options) {
+  if (options.budget) return std::nullopt;
+  return (options.cases - options.shard + options.shards - 1) / options.shards;
+}
+
+void verify_path(const SelectedPath& selected, const Options& options, Session& session, Pace& pace) {
   const std::string name = path_name(selected.subject);
-  int64_t done = 0;
+  const int64_t done_before = pace.done;
   session.progress(fmt::format("verifying {}", name));
   PathJudge judge(selected.subject, *selected.device, options);
   const Judging judging = [&](const Case& which) { return judge.judge(which); };
@@ -46,13 +54,24 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
   if (fuzzing.budget) *fuzzing.budget -= Seconds(session.spent(selected.subject, *selected.device));
-  fuzzing.recall = [&](const Case& drawn) { return session.recall(drawn, *selected.device); };
-  fuzzing.starts = [&](const Case& drawn) { session.starts(drawn, *selected.device); };
+  fuzzing.recall = [&](const Case& drawn) {
+    auto known = session.recall(drawn, *selected.device);
+    if (known) ++pace.done;
+    return known;
+  };
+  Stopwatch watch;
+  fuzzing.starts = [&](const Case& drawn) {
+    session.starts(drawn, *selected.device);
+    watch = {};
+  };
   fuzz(selected.subject, judging, fuzzing, [&](const Judged& judged) {
     session.add(selected.subject, *selected.device, judged);
-    session.progress(fmt::format("verifying {}: {} cases", name, ++done), Session::Progress::kStep);
+    pace.add(watch.seconds());
+    session.progress(fmt::format("verifying {}: {}", describe(pace), name), Session::Progress::kStep);
     return !is_interrupted();
   });
+  // A path that times out again and again, or has failed often enough, is left early.
+  if (pace.planned) *pace.planned += pace.done - done_before - *planned_cases(options);
 }
 
 bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
@@ -62,7 +81,7 @@ bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
 }
 
 void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, const Options& options,
-                const std::optional<Ceilings>& ceilings, Session& session) {
+                const std::optional<Ceilings>& ceilings, Session& session, Pace& pace) {
   const Subject& subject = selected.subject;
   PathJudge judge(subject, *selected.device, options);
   for (const Sweep& sweep : sweeps) {
@@ -75,27 +94,43 @@ void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, 
                      .layout = Layout::kDense,
                      .state = {},
                      .seed = options.seed};
-    if (session.recall(which, *selected.device)) continue;
-    session.progress(fmt::format("timing {}", which.to_string()));
+    if (session.recall(which, *selected.device)) {
+      ++pace.done;
+      continue;
+    }
+    session.progress(fmt::format("timing {}: {}", describe(pace), which.to_string()));
     session.starts(which, *selected.device);
+    const Stopwatch watch;
     if (auto record = judge.bench(which, ceilings)) session.add(*std::move(record));
+    pace.add(watch.seconds());
   }
 }
 
-// The number of cases, unless time decides it.
-std::optional<int64_t> planned_cases(const std::vector<SelectedPath>& paths, const std::vector<Sweep>& sweeps,
-                                     const Options& options) {
-  const bool verifies = options.command != Command::kBench;
-  if (verifies && options.budget) return std::nullopt;
-  int64_t planned = 0;
-  for (const SelectedPath& path : paths) {
-    if (verifies) planned += (options.cases - options.shard + options.shards - 1) / options.shards;
-    if (options.command != Command::kBench && options.command != Command::kRun) continue;
-    planned += std::ranges::count_if(sweeps,
-                                     [&](const Sweep& sweep) { return times(path.subject, sweep, options); });
+// What a run is going to do.
+struct Plan {
+  Pace verifying, timing;
+
+  Plan(const std::vector<SelectedPath>& paths, const std::vector<Sweep>& sweeps, const Options& options) {
+    const auto count = static_cast<int64_t>(paths.size());
+    if (options.budget) {
+      verifying.budget = static_cast<double>(count) * options.budget->count();
+    } else {
+      verifying.planned = count * *planned_cases(options);
+    }
+    timing.planned = 0;
+    for (const SelectedPath& path : paths) {
+      *timing.planned += std::ranges::count_if(
+          sweeps, [&](const Sweep& sweep) { return times(path.subject, sweep, options); });
+    }
   }
-  return planned;
-}
+
+  // The number of cases, unless time decides it.
+  std::optional<int64_t> cases(Command command) const {
+    if (command == Command::kBench) return timing.planned;
+    if (command == Command::kVerify || !verifying.planned) return verifying.planned;
+    return *verifying.planned + *timing.planned;
+  }
+};
 
 // The paths that this machine can run now. The others are recorded with the reason.
 std::vector<SelectedPath> runnable(const std::vector<SelectedPath>& selected, const Options& options,
@@ -155,18 +190,17 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   if (paths.empty()) {
     const bool lacks_device =
         std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
-    for (const NotRun& path : session.not_run()) {
-      fmt::print(stderr, "assay: {}/{}: {}\n", path.op, path.path, path.reason);
-    }
+    for (const std::string& line : render_not_run(session.not_run())) fmt::print(stderr, "assay: {}\n", line);
     return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
   }
-  session.begin(planned_cases(paths, sweeps, options));
+  Plan plan(paths, sweeps, options);
+  session.begin(plan.cases(options.command));
   for (const auto& device : devices) {
     const auto uses = [&](const SelectedPath& path) { return path.device == device.get(); };
     if (std::ranges::none_of(paths, uses) || is_interrupted()) continue;
     if (verifies) {
       for (const SelectedPath& path : paths) {
-        if (uses(path) && !is_interrupted()) verify_path(path, options, session);
+        if (uses(path) && !is_interrupted()) verify_path(path, options, session, plan.verifying);
       }
     }
     if (!is_timed || is_interrupted()) continue;
@@ -174,7 +208,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     const DeviceRecord measured = measured_device(*device);
     session.set_ceilings(measured);
     for (const SelectedPath& path : paths) {
-      if (uses(path)) bench_path(path, sweeps, options, measured.ceilings, session);
+      if (uses(path)) bench_path(path, sweeps, options, measured.ceilings, session, plan.timing);
     }
   }
   if (session.judged() == 0 && !is_interrupted()) {
@@ -198,19 +232,30 @@ int run_specimens(const Registry& registry, const Options& options) {
   session.set_specimens(records_of(registry, selected));
   session.begin(std::nullopt);
   session.progress(fmt::format("judging {}", plural(std::ssize(selected), "specimen")));
+  Pace pace;
+  pace.planned = std::ssize(selected);
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.stop_at_first_failure = true;
-  int64_t done = 0;
   for (const auto& [subject, device] : selected) {
     if (is_interrupted()) break;
-    session.progress(fmt::format("specimen {} of {}: {}", ++done, selected.size(), path_name(subject)),
+    session.progress(fmt::format("judging specimens {}: {}", describe(pace), path_name(subject)),
                      Session::Progress::kStep);
+    const Stopwatch watch;
+    bool is_known = true;  // to a resumed run
     fuzzing.recall = [&, on = device](const Case& drawn) { return session.recall(drawn, *on); };
-    fuzzing.starts = [&, on = device](const Case& drawn) { session.starts(drawn, *on); };
+    fuzzing.starts = [&, on = device](const Case& drawn) {
+      session.starts(drawn, *on);
+      is_known = false;
+    };
     fuzz(subject, *device, fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(of, *on, judged);
       return !is_interrupted();
     });
+    if (is_known) {
+      ++pace.done;
+    } else {
+      pace.add(watch.seconds());
+    }
   }
   return session.finish();
 }

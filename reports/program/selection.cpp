@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "kernels/core/build.h"
+#include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
 #include "kernels/core_cuda/cuda_device.h"
 
@@ -87,20 +88,36 @@ bool matches(const std::vector<std::string>& globs, std::string_view op, std::st
 }
 
 std::vector<std::string> unmatched_filters(const Registry& registry, const Options& options) {
-  const auto matches_something = [&](const std::string& filter) {
-    if (options.specimens) {
-      return std::ranges::any_of(registry.specimens(), [&](const Specimen& specimen) {
-        return matches({filter}, specimen.op, specimen.path.name);
-      });
-    }
-    return std::ranges::any_of(registry.ops(), [&](const Op* op) {
-      return std::ranges::any_of(op->paths,
-                                 [&](const Path& path) { return matches({filter}, op->name, path.name); });
-    });
+  struct Name {
+    std::string op, path;
   };
-  std::vector<std::string> unmatched;
-  std::ranges::remove_copy_if(options.filters, std::back_inserter(unmatched), matches_something);
-  return unmatched;
+  std::vector<Name> names;
+  if (options.specimens) {
+    for (const Specimen& specimen : registry.specimens())
+      names.push_back({std::string(specimen.op), std::string(specimen.path.name)});
+  } else {
+    for (const Op* op : registry.ops()) {
+      for (const Path& path : op->paths) names.push_back({std::string(op->name), std::string(path.name)});
+    }
+  }
+  const auto matches_something = [&](const std::string& filter) {
+    return std::ranges::any_of(names,
+                               [&](const Name& name) { return matches({filter}, name.op, name.path); });
+  };
+  std::vector<std::string> wrong;
+  for (const std::string& filter : options.filters) {
+    if (matches_something(filter)) continue;
+    std::vector<std::string> known;
+    const bool names_ops = filter.find('/') == std::string::npos;
+    for (const Name& name : names) known.push_back(names_ops ? name.op : name.op + "/" + name.path);
+    std::string hint = did_you_mean(filter, known);
+    if (names_ops && matches_something("*/" + filter))
+      hint = fmt::format("; did you mean '*/{}'?", excerpt(filter));
+    wrong.push_back(fmt::format("no {} matches {}{}{}", names_ops ? "op" : "path", excerpt(filter),
+                                names_ops ? " (a pattern without / names ops)" : "",
+                                hint.empty() ? "; see assay list" : hint));
+  }
+  return wrong;
 }
 
 std::vector<SelectedPath> select_specimens(const Registry& registry, const Options& options,

@@ -26,7 +26,7 @@ struct SelectedPath {
 // Whether any of the globs matches "op" or "op/path". An empty list matches all.
 bool matches(const std::vector<std::string>& globs, std::string_view op, std::string_view path);
 
-// The filters that match no path; with --specimens, those that match no specimen.
+// What is wrong with each filter that matches no path; with --specimens, no specimen.
 std::vector<std::string> unmatched_filters(const Registry& registry, const Options& options);
 
 // All paths that the filters select, in the order of the registry. For `demo` the CPU paths of the

@@ -14,6 +14,7 @@
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
+#include "reports/program/terminal.h"
 #include "reports/record/tally.h"
 #include "reports/render/failures.h"
 #include "reports/render/render.h"
@@ -43,11 +44,7 @@ int exit_code(const Record& record) {
 }  // namespace
 
 Session::Session(const Options& options)
-    : options_(options),
-      start_(std::chrono::steady_clock::now()),
-      on_terminal_(isatty(STDERR_FILENO) != 0),
-      process_(getpid()),
-      deadline_([this] {
+    : options_(options), start_(std::chrono::steady_clock::now()), process_(getpid()), deadline_([this] {
         if (is_ending_.exchange(true)) return;
         alarm(5);  // a path may have damaged what the reports need
         try {
@@ -71,6 +68,7 @@ Session::Session(const Options& options)
 
 Session::~Session() {
   current = nullptr;
+  clear_progress();
   if (is_ending_ || judged_ == 0 || options_.out.empty()) return;
   fmt::print(stderr, "assay: {0} keeps what was judged; --resume {0} goes on\n", options_.out);
 }
@@ -157,7 +155,7 @@ void Session::print_first(const CaseRecord& failure) {
   const std::string_view verdict = name_of(failure.verdict.kind);
   const auto& [op, path] = std::tie(failure.which.op, failure.which.path);
   if (!printed_.insert(fmt::format("{}/{} {} {}", op, path, failure.device, verdict)).second) return;
-  progress("");
+  clear_progress();
   fmt::print(stderr, "{}: {}\n  {}\n", verdict, printable(failure.verdict.reason),
              printable(replay_command(record_, failure)));
 }
@@ -197,17 +195,9 @@ void Session::add_not_run(const Op& op, const Path& path, std::string reason) {
   append(not_run_line(elapsed(), record_.not_run.back()));
 }
 
-void Session::progress(const std::string& text, Progress kind) {
-  if (options_.quiet) return;
-  if (!on_terminal_) {
-    if (!text.empty() && kind == Progress::kMilestone) fmt::print(stderr, "{}\n", text);
-    return;
-  }
-  constexpr const char* kClearLine = "\r\x1b[2K";
-  if (line_is_open_) fmt::print(stderr, "{}", kClearLine);
-  fmt::print(stderr, "{}", text);
-  line_is_open_ = !text.empty();
-  std::fflush(stderr);
+void Session::progress(const std::string& text, Progress kind) const {
+  if (options_.quiet || is_ending_ || show_progress(text)) return;
+  if (kind == Progress::kMilestone) fmt::print(stderr, "{}\n", text);
 }
 
 int Session::finish(bool complete) {
@@ -217,7 +207,7 @@ int Session::finish(bool complete) {
 
 // Another thread may call this while a path runs, so it reads nothing but the journal.
 int Session::conclude(bool complete) {
-  progress("");
+  clear_progress();
   if (!journal_) begin(std::nullopt);
   Record record = read_journal(journal_->content(), "the journal").record;
   record.complete = complete;
@@ -230,13 +220,20 @@ int Session::conclude(bool complete) {
   } catch (const Error&) {
     unwritten = std::current_exception();
   }
-  if (!complete) fmt::print(stderr, "assay: {}\n", render_interruption(record));
+  if (!complete && (options_.json || isatty(STDOUT_FILENO) == 0))
+    fmt::print(stderr, "assay: {}\n", render_interruption(record));
   if (has_files && !unwritten && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }
-  fmt::print("{}", options_.json
-                       ? record_text(record)
-                       : render_table(record, wants_colour()) + render_failures(record, options_.out));
+  const std::string headline = render_headline(record) + "\n";
+  if (options_.json) {
+    if (complete && !options_.quiet) fmt::print(stderr, "{}", headline);
+    fmt::print("{}", record_text(record));
+  } else {
+    const int width = text_width();
+    fmt::print("{}{}{}", render_table(record, wants_colour(), width),
+               render_failures(record, options_.out, width), headline);
+  }
   std::fflush(stdout);
   if (unwritten) std::rethrow_exception(unwritten);
   return exit_code(record);
@@ -246,6 +243,7 @@ int Session::conclude(bool complete) {
 void Session::end_at_exit() {
   Session* const session = current;
   if (session == nullptr || getpid() != session->process_ || session->is_ending_.exchange(true)) return;
+  clear_progress();
   fmt::print(stderr, "assay: a path called exit()\n");
   try {
     session->conclude(false);
@@ -253,11 +251,6 @@ void Session::end_at_exit() {
     fmt::print(stderr, "assay: {}\n", error.what());
   }
   _exit(kExitNumericalFailure);
-}
-
-bool wants_colour() {
-  const char* no_colour = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) != 0 && (no_colour == nullptr || *no_colour == '\0');
 }
 
 }  // namespace assay

@@ -51,7 +51,7 @@ class Session {
   // Prints a line on stderr. On a terminal the next line replaces it; elsewhere only milestones are
   // printed.
   enum class Progress : uint8_t { kMilestone, kStep };
-  void progress(const std::string& text, Progress kind = Progress::kMilestone);
+  void progress(const std::string& text, Progress kind = Progress::kMilestone) const;
 
   // Closes the record, writes the files to --out, and prints the table or the JSON. Returns the
   // exit code. A record is not complete if its run was interrupted or ended before its work was
@@ -80,14 +80,9 @@ class Session {
   double before_ = 0;  // [s] that the resumed run took
   std::chrono::steady_clock::time_point start_;
   double case_start_ = 0;  // [s] by elapsed()
-  bool on_terminal_;
-  bool line_is_open_ = false;
   pid_t process_;
   std::atomic<bool> is_ending_ = false;  // somebody concludes
   Deadline deadline_;                    // last, because its thread uses the others
 };
-
-// Whether standard output is a terminal on which NO_COLOR does not forbid colours.
-bool wants_colour();
 
 }  // namespace assay

@@ -5,27 +5,18 @@
 
 #include <algorithm>
 
+#include "reports/render/text.h"
+
 namespace assay {
 namespace {
 
 constexpr std::string_view kGap = "  ";
 constexpr std::string_view kReset = "\x1b[0m";
 
-// The columns that a text takes. Every character that we print is one column wide.
-size_t columns_of(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 size_t width_of(const Column& column) {
   size_t widest = columns_of(column.title);
   for (const std::string& cell : column.cells) widest = std::max(widest, columns_of(cell));
   return widest;
-}
-
-size_t width_of(const std::vector<Column>& columns) {
-  size_t width = 0;
-  for (const Column& column : columns) width += width_of(column) + (width == 0 ? 0 : kGap.size());
-  return width;
 }
 
 std::string padded(const std::string& cell, const Column& column, std::string_view colour, size_t width) {
@@ -36,12 +27,22 @@ std::string padded(const std::string& cell, const Column& column, std::string_vi
 
 }  // namespace
 
+size_t width_of(const std::vector<Column>& columns) {
+  size_t width = 0;
+  for (const Column& column : columns) width += width_of(column) + (width == 0 ? 0 : kGap.size());
+  return width;
+}
+
 std::string align_columns(std::vector<Column> columns, bool colour, int width) {
+  if (columns.front().cells.empty()) return "";
+  const auto is_empty = [](const Column& column) {
+    return std::ranges::all_of(column.cells, [](const std::string& cell) { return cell == "–"; });
+  };
+  columns.erase(std::remove_if(columns.begin() + 1, columns.end(), is_empty), columns.end());
   while (columns.size() > 1 && width_of(columns) > static_cast<size_t>(std::max(width, 0))) {
     columns.erase(std::ranges::min_element(columns, {}, &Column::importance));
   }
-  const size_t rows = columns.front().cells.size();
-  std::vector<std::string> lines(rows == 0 ? 0 : rows + 1);
+  std::vector<std::string> lines(columns.front().cells.size() + 1);
   for (const Column& column : columns) {
     const size_t column_width = width_of(column);
     for (size_t i = 0; i < lines.size(); ++i) {

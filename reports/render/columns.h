@@ -19,8 +19,11 @@ struct Column {
   std::vector<std::string_view> colours;  // one per cell, or empty
 };
 
-// A line of titles and a line for each row; empty without rows. The least important columns are
-// left out until the rest fits `width`. Colours are used only if asked for.
+size_t width_of(const std::vector<Column>& columns);  // [columns] of the terminal
+
+// A line of titles and a line for each row; empty without rows. Columns in which every cell is a
+// dash are left out, and then the least important ones until the rest fits `width`. Colours are
+// used only if asked for.
 std::string align_columns(std::vector<Column> columns, bool colour, int width);
 
 }  // namespace assay

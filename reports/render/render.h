@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "reports/record/record.h"
 
@@ -19,15 +20,19 @@ std::string render_headline(const Record& record);
 // "interrupted after 812 of 1,414 cases, in CASE"; empty if the record is complete.
 std::string render_interruption(const Record& record);
 
-// One line per op, path, dtype and device, for a terminal of `width` columns. The least important
-// columns are left out until the table fits. The paths that were not run follow. Of specimens it
-// has a line each, as long as the fault needs. ANSI colours are used only if asked for.
+// "a/b was not run: REASON", or "16 paths were not run: REASON" for those of one reason.
+std::vector<std::string> render_not_run(const std::vector<NotRun>& paths);
+
+// One line per op, path, dtype and device, for a terminal of `width` columns. Columns without a
+// value are left out, and the least important ones until the table fits. The paths that were not
+// run follow. Of specimens it has a line each, and the fault below where it does not fit beside.
+// ANSI colours are used only if asked for.
 std::string render_table(const Record& record, bool colour = false, int width = 120);
 
 // For a terminal: a block for each path and kind of failure, with the smallest case, the command
-// that judges it again and, below `folder`, its capsule. Empty if nothing failed, or if the cases
-// are those of specimens, which fail as they should.
-std::string render_failures(const Record& record, const std::string& folder);
+// that judges it again and, below `folder`, its capsule. The reasons are as wide as `width` columns.
+// Empty if nothing failed, or if the cases are those of specimens, which fail as they should.
+std::string render_failures(const Record& record, const std::string& folder, int width = 120);
 
 // report.md fits into a pull request comment. What does not fit is counted.
 inline constexpr size_t kMarkdownLimit = 64'000;  // [bytes]

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
+#include <algorithm>
+#include <set>
+#include <sstream>
 
 #include "reports/record/tally.h"
 #include "reports/render/columns.h"
@@ -44,8 +46,8 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
 }
 
 std::vector<Column> fill(const std::vector<SpecimenSummary>& specimens) {
-  Column name{"specimen", false, 1, {}, {}}, needed{"cases needed", true, 1, {}, {}},
-      outcome{"outcome", false, 1, {}, {}}, fault{"fault", false, 1, {}, {}};
+  Column name{"specimen", false, 4, {}, {}}, needed{"cases needed", true, 2, {}, {}},
+      outcome{"outcome", false, 3, {}, {}}, fault{"fault", false, 1, {}, {}};
   for (const auto& [specimen, cases, caught, seconds] : specimens) {
     name.cells.push_back(printable(specimen->op + "/" + specimen->path));
     fault.cells.push_back(printable(specimen->fault));
@@ -56,9 +58,39 @@ std::vector<Column> fill(const std::vector<SpecimenSummary>& specimens) {
   return {name, needed, outcome, fault};
 }
 
+// The faults stand in a column, or below their specimens if there is no room.
+std::string specimens_table(const Record& record, bool colour, int width) {
+  constexpr int kIndent = 4;
+  std::vector<Column> columns = fill(summarize_specimens(record));
+  if (width_of(columns) <= static_cast<size_t>(std::max(width, 0)))
+    return align_columns(columns, colour, width);
+  const std::vector<std::string> faults = columns.back().cells;
+  columns.pop_back();
+  std::istringstream lines(align_columns(columns, colour, width));
+  std::string text, line;
+  for (size_t i = 0; std::getline(lines, line); ++i) {
+    text += line + "\n";
+    if (i > 0) text += fmt::format("{:{}}{}\n", "", kIndent, in_lines(faults[i - 1], width, kIndent));
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string render_failures(const Record& record, const std::string& folder) {
+std::vector<std::string> render_not_run(const std::vector<NotRun>& paths) {
+  std::vector<std::string> lines;
+  std::set<std::string> reasons;
+  for (const NotRun& path : paths) {
+    if (!reasons.insert(path.reason).second) continue;
+    const auto count = std::ranges::count(paths, path.reason, &NotRun::reason);
+    const std::string which =
+        count == 1 ? printable(path.op + "/" + path.path) + " was" : plural(count, "path") + " were";
+    lines.push_back(fmt::format("{} not run: {}", which, printable(path.reason)));
+  }
+  return lines;
+}
+
+std::string render_failures(const Record& record, const std::string& folder, int width) {
   if (!record.specimens.empty()) return "";
   std::string text;
   for (const FailureBlock& block : failure_blocks(record)) {
@@ -66,23 +98,18 @@ std::string render_failures(const Record& record, const std::string& folder) {
     const std::string indent(name_of(block.kind).size() + 2, ' ');
     text += fmt::format("\n{}: {}/{} on {}: {}\n{}{}\n{}{}\n", name_of(block.kind), printable(block.op),
                         printable(block.path), printable(block.device), describe(block), indent,
-                        in_lines(printable(item.verdict.reason), indent.size()), indent,
-                        printable(replay_command(record, item)));
+                        in_lines(printable(item.verdict.reason), width, static_cast<int>(indent.size())),
+                        indent, printable(replay_command(record, item)));
     if (!item.capsule.empty() && !folder.empty())
       text += fmt::format("{}its tensors: {}\n", indent, printable(folder + "/" + item.capsule));
   }
-  return text;
+  return text.empty() ? "" : text + "\n";
 }
 
 std::string render_table(const Record& record, bool colour, int width) {
   std::string text = record.specimens.empty() ? align_columns(fill(summarize(record)), colour, width)
-                                              : align_columns(fill(summarize_specimens(record)), colour,
-                                                              std::numeric_limits<int>::max());
-  if (const std::string end = render_interruption(record); !end.empty()) text += end + "\n";
-  for (const NotRun& path : record.not_run) {
-    text += fmt::format("{}/{} was not run: {}\n", printable(path.op), printable(path.path),
-                        printable(path.reason));
-  }
+                                              : specimens_table(record, colour, width);
+  for (const std::string& line : render_not_run(record.not_run)) text += line + "\n";
   return text;
 }
 

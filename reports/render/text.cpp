@@ -59,12 +59,40 @@ std::string clipped(std::string text, size_t bytes) {
   return text += kEllipsis;
 }
 
-std::string in_lines(std::string text, size_t indent) {
-  constexpr size_t kLongest = 100;  // [columns]
-  if (text.size() <= kLongest) return text;
-  for (size_t at = 0; (at = text.find("; ", at)) != std::string::npos; at += indent)
-    text.replace(at, 2, ";\n" + std::string(indent, ' '));
-  return text;
+size_t columns_of(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string wrapped(std::string_view text, int width, int indent) {
+  constexpr size_t kNone = std::string_view::npos;
+  std::string lines;
+  size_t room = static_cast<size_t>(std::max(width, 1));
+  while (columns_of(text) > room) {
+    size_t cut = kNone;
+    for (size_t space = text.find(' ', text.find_first_not_of(' ')); space != kNone;
+         space = text.find(' ', space + 1)) {
+      if (cut != kNone && columns_of(text.substr(0, space)) > room) break;
+      cut = space;
+    }
+    if (cut == kNone) break;
+    const size_t end = text.find_last_not_of(' ', cut) + 1;
+    lines += fmt::format("{}\n{:{}}", text.substr(0, end), "", indent);
+    text.remove_prefix(std::min(text.find_first_not_of(' ', cut), text.size()));
+    room = static_cast<size_t>(std::max(width - indent, 1));
+  }
+  return lines + std::string(text);
+}
+
+std::string in_lines(std::string_view text, int width, int indent) {
+  const std::string margin(static_cast<size_t>(indent), ' ');
+  std::string lines;
+  if (columns_of(text) + margin.size() <= static_cast<size_t>(std::max(width, 0))) return std::string(text);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find("; "), text.size() - 1) + 1;
+    lines += (lines.empty() ? "" : "\n") + wrapped(margin + std::string(text.substr(0, end)), width, indent);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines.substr(margin.size());
 }
 
 std::string format_number(std::optional<double> value) {

@@ -20,8 +20,13 @@ std::string escape_markup(std::string_view text);
 // two.
 std::string clipped(std::string text, size_t bytes);
 
-// Breaks a long line after its semicolons.
-std::string in_lines(std::string text, size_t indent);
+// [columns] That a text takes. Every character that we print is one column wide.
+size_t columns_of(std::string_view text);
+// The text in lines of at most `width` columns, as far as its words allow; all but the first are
+// indented.
+std::string wrapped(std::string_view text, int width, int indent = 0);
+// The same for a text that begins after `indent` columns. It is broken after its semicolons first.
+std::string in_lines(std::string_view text, int width, int indent);
 
 // Three significant digits: "0.873", "12300", "3.1e-08", "inf". A dash if absent.
 std::string format_number(std::optional<double> value);

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-ASSAY = sys.argv.pop(1)
+ASSAY = os.path.abspath(sys.argv.pop(1))
 CASE = "dynamic_conv/cpu/f32/b=2/t=5/d=3/w=4/data=normal/state=first_call/seed=7"
 WRONG = "dynamic_conv/specimen.tap_dropped/f32/b=2/t=5/d=3/w=4"
 
@@ -24,7 +24,7 @@ class ProgramTest(unittest.TestCase):
         self.dir = pathlib.Path(folder.name)
 
     def fails(self, code, message, *args, **kwargs):
-        result = assay(*args, **kwargs)
+        result = assay(*args, **({"cwd": self.dir} | kwargs))
         self.assertEqual(result.returncode, code, result.stderr)
         self.assertIn(message, result.stderr)
         self.assertEqual(result.stderr.strip().count("\n"), 0, f"more than one line: {result.stderr}")

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "properties/self/marks.h"
+#include "reports/program/terminal.h"
 #include "reports/render/changes.h"
 #include "reports/render/text.h"
 #include "reports/self/fixture.h"
@@ -186,6 +187,69 @@ TEST(Table, FitsTheTerminal) {
     EXPECT_TRUE(has(table, "failed")) << width;
   }
   EXPECT_TRUE(has(render_table(example_record(2), false, 0), "path"));
+}
+
+TEST(Table, LeavesOutColumnsWithoutAValue) {
+  Record record = example_record(2);
+  for (CaseRecord& item : record.cases) item.perf.reset();
+  const std::string table = render_table(record, false, 200);
+  for (const char* title : {"timed problem", "median", "GB/s", "of floor"})
+    EXPECT_FALSE(has(table, title)) << title;
+  EXPECT_TRUE(has(table, "not judged"));
+  EXPECT_TRUE(has(render_table(example_record(2), false, 200), "median"));
+}
+
+TEST(Table, SaysOnceWhyManyPathsWereNotRun) {
+  Record record = example_record(0);
+  record.not_run.clear();
+  for (int i = 0; i < 16; ++i) record.not_run.push_back({"op", fmt::format("cuda.{}", i), "no cuda device"});
+  record.not_run.push_back({"op", "cpu", "does not serve f64"});
+  const std::string table = render_table(record);
+  EXPECT_TRUE(
+      has(table, "\n16 paths were not run: no cuda device\nop/cpu was not run: does not serve f64\n"));
+  EXPECT_EQ(count(table, "not run"), 2u);
+}
+
+TEST(Text, IsWrappedBetweenWords) {
+  EXPECT_EQ(wrapped("one two three", 80), "one two three");
+  EXPECT_EQ(wrapped("one two three", 8, 2), "one two\n  three");
+  EXPECT_EQ(wrapped("one two three", 7, 2), "one two\n  three");
+  EXPECT_EQ(wrapped("one two three", 6, 2), "one\n  two\n  three");
+  EXPECT_EQ(wrapped("  one  two", 7, 4), "  one\n    two");
+  EXPECT_EQ(wrapped("µs µs µs", 5), "µs µs\nµs");
+  EXPECT_EQ(wrapped("longer_than_that and", 6, 2), "longer_than_that\n  and");
+  EXPECT_EQ(wrapped("", 0, 4), "");
+}
+
+TEST(Text, BreaksAfterSemicolonsThenBetweenWords) {
+  EXPECT_EQ(in_lines("one two; three four", 23, 4), "one two; three four");
+  EXPECT_EQ(in_lines("one two; three four", 22, 4), "one two;\n    three four");
+  EXPECT_EQ(in_lines("one two; three four; six", 10, 4), "one\n    two;\n    three\n    four;\n    six");
+  EXPECT_EQ(in_lines("ends; ", 1, 2), "ends;");
+  EXPECT_EQ(in_lines("", 0, 4), "");
+}
+
+TEST(Pace, SaysHowFarItIs) {
+  Pace pace;
+  pace.planned = 1414;
+  EXPECT_EQ(describe(pace), "0 of 1,414");
+  for (int i = 0; i < 812; ++i) pace.add(1 / 40.0);
+  EXPECT_EQ(describe(pace), "812 of 1,414, 40 a second, 16 s left");
+  pace.done += 602;  // a resumed run had judged them
+  EXPECT_EQ(describe(pace), "1,414 of 1,414, 40 a second, 0 s left");
+  Pace slow;
+  slow.planned = 1000;
+  slow.add(7);
+  EXPECT_EQ(describe(slow), "1 of 1,000, 0.14 a second, 2 h left");
+}
+
+TEST(Pace, KnowsOfABudget) {
+  Pace pace;
+  pace.budget = 9000;
+  pace.add(0.25);
+  EXPECT_EQ(describe(pace), "1 case, 2 h left");  // too early for a rate
+  pace.add(8999);
+  EXPECT_EQ(describe(pace), "2 cases, 0.00022 a second, 1 s left");
 }
 
 TEST(Table, AnImplausibleTimeIsNoWin) {

@@ -135,16 +135,17 @@ class DefaultFolder(FailureTest):
 
 class Specimens(FailureTest):
     def test_leave_a_record_and_reports(self):
-        result = assay("verify", "--specimens", "mhc_post", "--device", "cpu", "--out", self.out)
+        result = assay("verify", "--specimens", "mhc_post", "--device", "cpu", "--out", self.out, env={"COLUMNS": "200"})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual({path.name for path in self.out.iterdir()}, {"run.json", "report.html", "report.md", "junit.xml", "benchmark.json"})
         record = self.record()
         self.assertTrue(record["specimens"] and all(specimen["caught"] for specimen in record["specimens"]))
         self.assertEqual(len(record["cases"]), sum(specimen["cases"] for specimen in record["specimens"]))
-        head, *lines = result.stdout.splitlines()
+        head, *lines, sentence = result.stdout.splitlines()
         self.assertEqual(head.split(), ["specimen", "cases", "needed", "outcome", "fault"])
         self.assertEqual([tuple(line.split(maxsplit=3)) for line in lines],
                          [(f"{one['op']}/{one['path']}", str(one["cases"]), "caught", one["fault"]) for one in record["specimens"]])
+        self.assertRegex(sentence, f"^All {len(lines)} specimens are caught, after 1 to ")
         self.assertIn(f"judging {len(lines)} specimens\n", result.stderr)
         self.assertNotIn("fail", result.stderr)
         for name in "report.html", "report.md":

@@ -25,7 +25,7 @@ class FilesTest(ProgramTest):
 
     def is_refused(self, *args, message="", **kwargs):
         with self.subTest(args=[str(arg)[:80] for arg in args]):
-            result = subprocess.run([ASSAY, *args], capture_output=True, timeout=60, **kwargs)
+            result = subprocess.run([ASSAY, *args], capture_output=True, timeout=60, cwd=self.dir, **kwargs)
             line = result.stderr.decode()
             self.assertEqual(result.returncode, 2, line[:1000])
             self.assertTrue(line.endswith("\n"), line[:1000])
@@ -131,8 +131,7 @@ class Arguments(FilesTest):
             for args in [
                 [text], ["list", "--" + text], ["list", "--device", text], ["list", "--dtype", text], ["verify", "--cases", text],
                 ["verify", "--budget", text], ["verify", "--shard", text], ["verify", "--seed", text],
-                ["verify", "--max-elements", text], ["verify", "--cases", text, "--budget", "1s"],
-                ["verify", "--max-failures", text], ["verify", "--out", f"/dev/null/{text}"],
+                ["verify", "--max-elements", text], ["verify", "--max-failures", text], ["verify", "--out", f"/dev/null/{text}"],
                 ["draw", CASE, "--out", f"/dev/null/{text}"], ["gate", "a", "b", "--slower", text],
                 ["replay", text], ["replay", f"{text}/cpu/f32"], ["replay", f"trimul/{text}/f32"], ["replay", f"trimul/cpu/{text}"],
                 ["replay", CASE + text], ["replay", f"{CASE}/{text}=1"], ["replay", f"{CASE}/{text}"], ["replay", f"{CASE}/{text}={text}"],
@@ -143,7 +142,7 @@ class Arguments(FilesTest):
 
     def test_a_filter(self):
         for text, shown in (HOSTILE, "a\\x1b[2J\\x0a"), (LONG, "a" * 100 + "[... 50000 bytes ...]"):
-            self.fails(5, f"no path matches {shown}", "verify", text)
+            self.fails(5, f"no op matches {shown}", "verify", text)
             assay("replay", CASE, "--out", self.dir)
             self.fails(5, f"matches {shown}", "gate", self.dir, self.dir, text)
 

@@ -183,7 +183,7 @@ class Resume(JournalTest):
             ("--cases 7: the unfinished run in", "verify", "--cases", "7"),
             ("FILTER mhc_post/cpu: the unfinished run in", "verify", "mhc_post/cpu"),
             ("command bench: the unfinished run in", "bench"),
-            ("exclude each other", "verify", "--out", "elsewhere"),
+            ("--out excludes --resume", "verify", "--out", "elsewhere"),
             ("--max-failures 2: the unfinished run in", "verify", "--max-failures", "2"),
             ("--specimens yes: the unfinished run in", "verify", "--specimens"),
         ]:

@@ -105,7 +105,7 @@ class Judge(ProgramTest):
         self.compute(CASE)
         drawn = self.inputs.read_bytes()
         self.inputs.unlink()
-        self.assertEqual(assay("draw", CASE, env={"ASSAY_OUT": str(self.inputs)}).returncode, 0)
+        self.assertEqual(assay("draw", CASE, "--out", self.inputs).returncode, 0)
         self.assertEqual(self.inputs.read_bytes(), drawn)
         twins = {"ASSAY_IN": str(self.inputs), "ASSAY_GOT": str(self.outputs), "ASSAY_SHARES": "1"}
         result = assay("judge", CASE, env=twins)

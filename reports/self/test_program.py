@@ -188,8 +188,8 @@ class BadInput(ProgramTest):
             ("--budget soon", "verify", "--budget", "soon"),
             ("--budget infs", "verify", "--budget", "infs"),
             ("--timeout soon is not a time", "verify", "--timeout", "soon"),
-            ("--timeout 1s needs the workers that --no-isolate leaves out", "replay", CASE, "--no-isolate", "--timeout", "1s"),
-            ("--cases 4 and --budget 3s exclude each other", "verify", "--cases", "4", "--budget", "3s"),
+            ("--timeout excludes --no-isolate", "replay", CASE, "--no-isolate", "--timeout", "1s"),
+            ("--cases excludes --budget", "verify", "--cases", "4", "--budget", "3s"),
             ("--cases 0 is not an integer from 1", "verify", "--cases", "0"),
             ("--cases -3 is not an integer from 1", "verify", "--cases", "-3"),
             ("--cases many is not", "verify", "--cases", "many"),
@@ -197,7 +197,7 @@ class BadInput(ProgramTest):
             ("--seed -1 is not an integer from 0", "verify", "--seed", "-1"),
             ("--seed 1.5 is not", "bench", "--seed", "1.5"),
             ("--seed 18446744073709551616 is not", "run", "--seed", str(2**64)),
-            ("--max-failures 2 does not apply to --specimens", "verify", "--specimens", "--max-failures", "2"),
+            ("--max-failures excludes --specimens", "verify", "--specimens", "--max-failures", "2"),
             ("--max-failures 0 is not an integer from 1", "verify", "--max-failures", "0"),
             ("'nothing'", "replay", "nothing/cpu/f32/b=1/t=1/d=1/w=1"),
             ("has no path 'gpu'", "replay", "dynamic_conv/gpu/f32/b=1/t=1/d=1/w=1"),
@@ -258,13 +258,13 @@ class BadInput(ProgramTest):
                 self.assertFalse((self.dir / "out.safetensors").exists())
 
     def test_nothing_selected(self):
-        self.fails(5, "no path matches zzz", "verify", "dynamic_conv", "zzz", "--cases", "1")
-        self.fails(5, "no path matches zzz", "list", "zzz", "dynamic_conv")
-        self.fails(5, "no path matches zzz", "verify", "--specimens", "*/specimen.*", "zzz")
+        self.fails(5, "no op matches zzz", "verify", "dynamic_conv", "zzz", "--cases", "1")
+        self.fails(5, "no op matches zzz", "list", "zzz", "dynamic_conv")
+        self.fails(5, "no op matches zzz", "verify", "--specimens", "*/specimen.*", "zzz")
         self.fails(5, "no selected path serves f64", "list", "--dtype", "f64")
         self.fails(5, "does not serve f64", "verify", "dynamic_conv/cpu", "--dtype", "f64")
-        self.fails(5, "no path matches nothing*", "verify", "nothing*")
-        self.fails(5, "no path matches nothing*", "list", "nothing*")
+        self.fails(5, "no op matches nothing*", "verify", "nothing*")
+        self.fails(5, "no op matches nothing*", "list", "nothing*")
 
     @unittest.skipIf(json.loads(assay("doctor", "--device", "cpu", "--json").stdout)["gpus"].endswith("found"), "a GPU is here")
     def test_an_absent_device(self):

@@ -33,3 +33,17 @@ foreach(file ${ASSAY_CMAKE_DIR}/assay_cuda.cmake ${ASSAY_CMAKE_DIR}/assay_add_op
 endforeach()
 install(DIRECTORY ${assay_build_package}/ DESTINATION ${assay_package_dir} PATTERN assayTargets*.cmake EXCLUDE)
 export(EXPORT assayTargets NAMESPACE assay:: FILE ${assay_build_package}/assayTargets.cmake)
+
+# What shells and man need, as the program that is installed prints it.
+set(assay_shell_dir ${PROJECT_BINARY_DIR}/shell)
+function(assay_install_printed file folder)
+  list(JOIN ARGN " " arguments)
+  install(CODE "execute_process(COMMAND $<TARGET_FILE:assay> ${arguments} OUTPUT_FILE ${assay_shell_dir}/${file}
+                                COMMAND_ERROR_IS_FATAL ANY)")
+  install(FILES ${assay_shell_dir}/${file} DESTINATION ${folder})
+endfunction()
+file(MAKE_DIRECTORY ${assay_shell_dir})
+assay_install_printed(assay ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completion bash)
+assay_install_printed(_assay ${CMAKE_INSTALL_DATADIR}/zsh/site-functions completion zsh)
+assay_install_printed(assay.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completion fish)
+assay_install_printed(assay.1 ${CMAKE_INSTALL_MANDIR}/man1 manual)

@@ -14,6 +14,12 @@ class Install(InstalledTest):
     def test_program(self):
         self.assertIn("dynamic_conv", self.run_ok(self.prefix / "bin" / "assay", "list"))
 
+    def test_completion_and_manual_page(self):
+        share = self.prefix / "share"
+        for file, text in [("bash-completion/completions/assay", "complete -F _assay assay"), ("zsh/site-functions/_assay", "#compdef assay"),
+                           ("fish/vendor_completions.d/assay.fish", "complete -c assay"), ("man/man1/assay.1", ".TH ASSAY 1")]:
+            self.assertIn(text, (share / file).read_text(), file)
+
     def test_only_a_kernel(self):
         build = self.work / "convolve"
         self.build(TESTS / "external_kernels", build)

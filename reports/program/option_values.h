@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the values of options. Each function throws Error (usage), which names the option and the
+// text.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace assay {
+
+// "60s", "5m", "500ms", "1h"; a bare number is seconds.
+std::chrono::duration<double> parse_time(std::string_view option, const std::string& text);
+
+double parse_share(std::string_view option, const std::string& text);  // 0.05 for "5%"
+
+template <class Integer>  // int64_t or uint64_t
+Integer parse_integer(std::string_view option, const std::string& text, Integer least);
+
+struct Shard {
+  int64_t number, count;  // i and n
+};
+Shard parse_shard(std::string_view option, const std::string& text);  // "i/n"
+
+}  // namespace assay
