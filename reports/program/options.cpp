@@ -312,7 +312,7 @@ class CommandLine {
   }
   void add_shares(CLI::App& sub) {
     sub.add_flag("--shares", options_.shares,
-                   "Also say bound and error of each stage performed alone, where its oracle has stages");
+                 "Also say bound and error of each stage performed alone, where its oracle has stages");
   }
   void add_device(CLI::App& sub) {
     sub.add_option("--device", raw_.device, "all, cpu, cuda or cuda:k (default all)")

@@ -164,7 +164,10 @@ std::string render_headline(const Record& record) {
   if (!record.specimens.empty()) return interrupted + specimens_headline(record);
   const Tally counts = tally(record.cases);
   const int64_t judged = counts.pass + counts.failures();
-  if (judged == 0) return interrupted + "Nothing was judged.";
+  if (judged == 0) {
+    return interrupted + (counts.uninformative == 0 ? "Nothing was judged."
+                                                    : "On this data the comparison can tell nothing.");
+  }
 
   std::set<std::string> paths;
   std::set<std::string> wrong;
@@ -180,11 +183,14 @@ std::string render_headline(const Record& record) {
     const std::string passed = judged == 1 ? "The only judged case passes"
                                            : fmt::format("All {} judged cases on {} pass",
                                                          format_count(judged), plural(path_count, "path"));
-    return fmt::format("{}{}; the largest error is {} of its bound.", interrupted, passed,
-                       format_ratio(worst));
+    const std::string in_vain = counts.uninformative == 0 ? ""
+                                                          : fmt::format("; {} more could tell nothing",
+                                                                        plural(counts.uninformative, "case"));
+    return fmt::format("{}{}; the largest error is {} of its bound{}.", interrupted, passed,
+                       format_ratio(worst), in_vain);
   }
   Tally failed = counts;
-  failed.pass = failed.unsupported = failed.skipped = 0;
+  failed.pass = failed.uninformative = failed.unsupported = failed.skipped = 0;
   const std::string cases = judged == 1 ? "The only judged case"
                                         : fmt::format("{} of {} judged cases",
                                                       format_count(counts.failures()), format_count(judged));

@@ -17,8 +17,8 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
   Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
       device{"device", false, 1, {}, {}};
   Column cases{"cases", true, 7, {}, {}}, pass{"pass", true, 7, {}, {}}, failed{"failed", true, 9, {}, {}};
-  Column other{"not judged", true, 2, {}, {}}, error{"error/bound", true, 8, {}, {}},
-      ulp{"max ulp", true, 3, {}, {}};
+  Column blind{"uninformative", true, 2, {}, {}}, other{"not judged", true, 2, {}, {}};
+  Column error{"error/bound", true, 8, {}, {}}, ulp{"max ulp", true, 3, {}, {}};
   Column problem{"timed problem", false, 4, {}, {}}, median{"median", true, 6, {}, {}};
   Column rate{"GB/s", true, 5, {}, {}}, floor{"of floor", true, 6, {}, {}};
   for (const PathSummary& path : paths) {
@@ -30,6 +30,7 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
     pass.colours.push_back(path.tally.pass > 0 ? kGreen : "");
     failed.cells.push_back(format_count(path.tally.failures()));
     failed.colours.push_back(path.tally.failures() > 0 ? kRed : "");
+    blind.cells.push_back(path.tally.uninformative == 0 ? "–" : format_count(path.tally.uninformative));
     other.cells.push_back(format_count(path.tally.unsupported + path.tally.skipped));
     error.cells.push_back(path.worst ? format_ratio(path.worst->max_error_over_bound) : "–");
     ulp.cells.push_back(path.worst ? format_number(path.worst->max_ulp) : "–");
@@ -42,7 +43,7 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
                           : perf->implausible ? "implausible"
                                               : format_percent(perf->fraction_of_floor));
   }
-  return {name, dtype, device, cases, pass, failed, other, error, ulp, problem, median, rate, floor};
+  return {name, dtype, device, cases, pass, failed, blind, other, error, ulp, problem, median, rate, floor};
 }
 
 std::vector<Column> fill(const std::vector<SpecimenSummary>& specimens) {

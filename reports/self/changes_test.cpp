@@ -299,8 +299,8 @@ TEST(Changes, OldFailuresHideNoNewOnes) {
 
 TEST(Changes, TakesNoNumberForAnotherOne) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const Changes errors = changes_of(
-      [&](Record& after) { passing_case(after).verdict.outputs.front().conformity->rms = nan; });
+  const Changes errors =
+      changes_of([&](Record& after) { passing_case(after).verdict.outputs.front().conformity->rms = nan; });
   EXPECT_EQ(count(errors.errors, Change::kWorse), 1);
   for (double median : {nan, std::numeric_limits<double>::infinity(), 1e3}) {
     const Changes times = changes_of([&](Record& after) { timed_case(after).perf->median_ns = median; });
