@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 
+#include "kernels/core/error.h"
 #include "oracles/core/bound.h"
 
 // Of a function: compiled for several sets of vectors, of which the machine's best one is called.
@@ -200,6 +201,23 @@ double reach(const Function& f, Ball z, double place, double extreme) {
 
 }  // namespace
 
+const FloatFormat* factor_format(Factor factor) {
+  static const FloatFormat f16 = format_of(DType::kF16), bf16 = format_of(DType::kBF16);
+  switch (factor) {
+    case Factor::kStored:
+      return nullptr;
+    case Factor::kF16:
+      return &f16;
+    case Factor::kBF16:
+    case Factor::kBF16x3:
+      return &bf16;
+    case Factor::kTF32:
+    case Factor::kTF32x3:
+      return &kTF32Format;
+  }
+  throw Error("Factor({}) has no format", static_cast<int>(factor));
+}
+
 Ball Arithmetic::f32(double value, double inherited) const {
   if (mode_ == Mode::kExact || !std::isfinite(value)) return {value, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(value), 0};
@@ -224,6 +242,7 @@ Ball Arithmetic::round_scaled(const FloatFormat& format, double lost, Ball value
 }
 
 Ball Arithmetic::add(Ball a, Ball b) const {
+  if (mode_ == Mode::kExact) return {a.mid + b.mid, 0};
   const Ball sum = plus(a, b);
   return sum.is_open() ? sum : f32(sum.mid, sum.radius);
 }
@@ -233,6 +252,7 @@ Ball Arithmetic::subtract(Ball a, Ball b) const {
 }
 
 Ball Arithmetic::multiply(Ball a, Ball b) const {
+  if (mode_ == Mode::kExact) return {a.mid * b.mid, 0};
   const Ball p = product(a, b);
   return p.is_open() ? p : f32(p.mid, p.radius);
 }

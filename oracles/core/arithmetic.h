@@ -36,11 +36,14 @@ struct Sum {
   // lo*hi are added up. lo*lo and both rests are left out: 3 * 2^-2p of |a*b| for precision p,
   // and a rest may underflow, which loses at most the format's smallest number.
   const FloatFormat* parts = nullptr;
-  // If not 0, at most so many products are added up in f32, and such groups in f64. The sum may be a
-  // part of a longer one: it stays in f64, and a group may reach beyond it. So each product goes
+  // If not 0, at most so many products are added up in f32, and such groups in f64. The sum may be
+  // a part of a longer one: it stays in f64, and a group may reach beyond it. So each product goes
   // through `group` roundings, and one more u is that of 2^29 additions in f64.
   size_t group = 0;
 };
+
+// The format that factors, or each of their two parts, are rounded to; null if they are not.
+const FloatFormat* factor_format(Factor factor);
 
 // What normalises the values of one example.
 struct Moments {
@@ -103,8 +106,8 @@ class Arithmetic {
   //
   // The mean of all values.
   Ball mean(const Row& values) const;
-  // The mean of a_i * b_i, rounded to f32 (u). A path may multiply by the differences from one of the
-  // b, and correct the sum by it: 3 max |b| takes the place of |b|. What is not certain of the
+  // The mean of a_i * b_i, rounded to f32 (u). A path may multiply by the differences from one of
+  // the b, and correct the sum by it: 3 max |b| takes the place of |b|. What is not certain of the
   // factors adds mean(|a| r(b) + r(a) |b| + r(a) r(b)).
   Ball mean(const Row& a, const Row& b) const;
   // The sum of what dot() made in groups, rounded to f32 or not (u).
@@ -112,11 +115,11 @@ class Arithmetic {
 
   // value - mean. A path keeps the mean in f64, or as a sum of two f32. The second one is off by
   // u^2 |mean|. The difference from the first one is at most |d| + u |mean|, d = value - mean. Both
-  // differences are rounded, so d is off by 2u |d| + 4u^2 |mean|, and by 2^-149 for underflow. A mean
-  // that is a number of f32 is kept as it is. Where f32 would overflow, a path scales.
+  // differences are rounded, so d is off by 2u |d| + 4u^2 |mean|, and by 2^-149 for underflow. A
+  // mean that is a number of f32 is kept as it is. Where f32 would overflow, a path scales.
   Ball deviation(Ball value, Ball mean) const;
-  // Of n values c with radii r, let d = c - mean, and let R be the range of their balls. Sums in f64
-  // are those of differences from one of the values.
+  // Of n values c with radii r, let d = c - mean, and let R be the range of their balls. Sums in
+  // f64 are those of differences from one of the values.
   //   mean      mean(r) + 4 (n - 1) v (|mean| + 2R); exact if R = 0
   //   variance  Errors e change it by mean(2 d e + e^2) - mean(e)^2, at most mean(2 |d| r + r^2).
   //             The squares add 8 (n - 1) v R^2. The mean's error in f64 adds its square.

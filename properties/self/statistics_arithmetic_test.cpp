@@ -155,7 +155,16 @@ TEST(StatisticsArithmetic, AnExampleThatIsConstantOrAloneIsCertain) {
   for (int i = 0; i < 2; ++i) doubtful.push_back({1e7, 1});
   const Ball rstd = kBall.moments(doubtful.row(), 1e-3).rstd;
   EXPECT_LE(rstd.mid - rstd.radius, 1 / std::sqrt(1 + 1e-3));
-  EXPECT_NEAR(kBall.moments(alike.row(), 1e-3).rstd.mid, rstd.mid, 1e-5);
+  EXPECT_EQ(kBall.moments(alike.row(), 1e-3).rstd.mid, rstd.mid);
+}
+
+TEST(FactorFormat, IsThatOfEachPart) {
+  EXPECT_EQ(factor_format(Factor::kStored), nullptr);
+  EXPECT_EQ(factor_format(Factor::kF16)->precision, 11);
+  EXPECT_EQ(factor_format(Factor::kBF16x3), factor_format(Factor::kBF16));
+  EXPECT_EQ(factor_format(Factor::kTF32x3)->max_exponent, 127);
+  const auto none = [] { factor_format(static_cast<Factor>(99)); };
+  EXPECT_EQ(test::error_of(none, Error::Kind::kInternal), "Factor(99) has no format");
 }
 
 TEST(StatisticsArithmetic, SpecialValues) {
