@@ -21,6 +21,7 @@
 //          overflow unless the values do. In a sum of n > 32 terms, a term goes through 18 + n/64
 //          additions on average and 36 + n/32 at most, as in a sum by parts of 32. Norms read
 //          values that are not rounded below f32, except hidden in a path that keeps it in 16 bits.
+//          The mean is rounded to f32 where hidden is kept in 16 bits.
 //          A value is divided by the root, then multiplied by the weight. It is rounded to a factor
 //          after normalising.
 // factors  A recipe with f16 rounds the factors of products, hidden and the gate of the output to

@@ -5,7 +5,6 @@
 #include <array>
 #include <bit>
 
-#include "kernels/core/error.h"
 #include "oracles/core/bound.h"
 
 // Of a function: compiled for several sets of vectors, of which the machine's best one is called.
@@ -162,13 +161,15 @@ bool is_exact(const Row& a, const Row& b, double magnitude) {
 }
 
 // What splitting factors into two numbers of `parts` leaves out of their products.
-double left_out_of(const Row& a, const Row& b, double magnitude, const FloatFormat& parts) {
-  double factors = 0, largest = 0;
+ASSAY_VECTORS double left_out_of(const Row& a, const Row& b, double magnitude, const FloatFormat& parts) {
+  std::array<double, kLanes> lanes{}, largest{};
   for (size_t i = 0; i < a.size; ++i) {
-    factors += std::abs(a.mid[i]) + std::abs(b.mid[i]);
-    largest = std::max({largest, std::abs(a.mid[i]), std::abs(b.mid[i])});
+    lanes[i % kLanes] += std::abs(a.mid[i]) + std::abs(b.mid[i]);
+    largest[i % kLanes] = std::max({largest[i % kLanes], std::abs(a.mid[i]), std::abs(b.mid[i])});
   }
-  if (largest >= overflow_threshold(parts)) return HUGE_VAL;
+  double factors = 0;
+  for (double lane : lanes) factors += lane;
+  if (*std::ranges::max_element(largest) >= overflow_threshold(parts)) return HUGE_VAL;
   return 3 * std::ldexp(magnitude, -2 * parts.precision) + factors * ulp_at(parts, 0);
 }
 
@@ -201,39 +202,32 @@ double reach(const Function& f, Ball z, double place, double extreme) {
 
 }  // namespace
 
-const FloatFormat* factor_format(Factor factor) {
-  static const FloatFormat f16 = format_of(DType::kF16), bf16 = format_of(DType::kBF16);
-  switch (factor) {
-    case Factor::kStored:
-      return nullptr;
-    case Factor::kF16:
-      return &f16;
-    case Factor::kBF16:
-    case Factor::kBF16x3:
-      return &bf16;
-    case Factor::kTF32:
-    case Factor::kTF32x3:
-      return &kTF32Format;
-  }
-  throw Error("Factor({}) has no format", static_cast<int>(factor));
+Arithmetic Arithmetic::of_stage(Mode mode, int only, uint64_t seed) {
+  Arithmetic arithmetic(mode, seed);
+  arithmetic.only_ = only;
+  arithmetic.others_ = std::make_shared<Arithmetic>(mode == Mode::kBall ? Mode::kCarried : Mode::kExact);
+  return arithmetic;
 }
 
 Ball Arithmetic::f32(double value, double inherited) const {
   if (mode_ == Mode::kExact || !std::isfinite(value)) return {value, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(value), 0};
   if (inherited == 0 && static_cast<double>(static_cast<float>(value)) == value) return {value, 0};
+  if (mode_ == Mode::kCarried) return {value, inherited};
   const double radius = (inherited + kUnit * (std::abs(value) + inherited)) * kMargin + kUnderflow;
   return in_range(value, radius, std::abs(value));
 }
 
 Ball Arithmetic::round(const FloatFormat& format, Ball value) const {
-  return mode_ == Mode::kExact ? value : rounded(format, value);
+  return mode_ == Mode::kExact || mode_ == Mode::kCarried ? value : rounded(format, value);
 }
 
 Ball Arithmetic::round_scaled(const FloatFormat& format, double lost, Ball value) const {
-  if (mode_ == Mode::kExact || !value.is_finite()) return value;
-  const FloatFormat unlimited{.precision = format.precision, .min_exponent = -900, .max_exponent = 900};
-  Ball result = rounded(unlimited, value);
+  if (mode_ == Mode::kExact || mode_ == Mode::kCarried || !value.is_finite()) return value;
+  FloatFormat scaled{.precision = format.precision, .min_exponent = -900, .max_exponent = 900};
+  if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
+    scaled.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
+  Ball result = rounded(scaled, value);
   if (mode_ == Mode::kSampled || lost == 0) return result;
   // What is at least 2^(p-1) smallest numbers is normal for each scale.
   const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
@@ -265,9 +259,11 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
   }
   const Sums sums = add_up(a, b);
   if (!std::isfinite(sums.magnitude) || !std::isfinite(sums.inherited)) {
-    const Ball special = add_up_special(a, b);  // the parts of an infinity may make a NaN
-    return sum.parts != nullptr && std::isinf(special.mid) ? Ball::open() : special;
+    const Ball special = add_up_special(a, b);
+    // The rest of an infinity may be 0 or a NaN.
+    return std::isinf(special.mid) && sum.parts != nullptr && is_doubtful() ? Ball::open() : special;
   }
+  if (mode_ == Mode::kCarried) return {sums.value, sums.inherited};
   if (sums.magnitude == 0 && sums.inherited == 0) return {sums.value, 0};
   if (sums.inherited == 0 && sum.parts == nullptr && is_exact(a, b, sums.magnitude))
     return in_range(sums.value, 0, sums.magnitude);
@@ -293,10 +289,13 @@ Ball Arithmetic::sigmoid(Ball z) const {
   if (z.is_open()) return z;
   const double value = sigmoid_of(z.mid);
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {value, 0};
+  // The most in the ball, which reaches from `low` to `high`.
+  const double low = sigmoid_of(z.mid - z.radius), high = sigmoid_of(z.mid + z.radius);
   const double distance = std::abs(z.mid) + z.radius;
-  const double granted = (4 + (8 + 2 * distance) * (1 - value)) * kUnit * value;
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * granted), 0};
-  return {value, (reach(sigmoid_of, z, 0, 0.5) + granted) * kMargin + 0x1p-126};
+  const double granted = (4 + (8 + 2 * distance) * (1 - low)) * high;
+  if (mode_ == Mode::kSampled)
+    return {static_cast<float>(value + chance(z.mid) * (granted - value) * kUnit), 0};
+  return {value, (std::max(high - value, value - low) + granted * unit()) * kMargin + 0x1p-126};
 }
 
 Ball Arithmetic::gelu(Ball z) const {
@@ -304,9 +303,11 @@ Ball Arithmetic::gelu(Ball z) const {
   if (z.is_open()) return z;
   const double value = gelu_of(z.mid);
   if (mode_ == Mode::kExact || std::isinf(z.mid) || (z.mid == 0 && z.radius == 0)) return {value, 0};
-  const double granted = (8 * std::abs(value) + 4 * (std::abs(z.mid) + z.radius)) * kUnit;
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value + chance(z.mid) * granted), 0};
-  return {value, (reach(gelu_of, z, -0.75246, -0.17004) + granted) * kMargin + 2 * kUnderflow};
+  const double reached = reach(gelu_of, z, -0.75246, -0.17004);
+  const double granted = 8 * (std::abs(value) + reached) + 4 * (std::abs(z.mid) + z.radius);
+  if (mode_ == Mode::kSampled)
+    return {static_cast<float>(value + chance(z.mid) * (granted - std::abs(value)) * kUnit), 0};
+  return {value, (reached + granted * unit()) * kMargin + 2 * kUnderflow};
 }
 
 Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
@@ -316,18 +317,20 @@ Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
   const double value = f(v.mid);
   if (mode_ == Mode::kExact || std::isinf(v.mid)) return {value, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(value * (1 + chance(v.mid) * 3 * kUnit)), 0};
-  return {value, (reach(f, v, 0, f(0)) + 4 * kUnit * f(v.mid - v.radius)) * kMargin + kUnderflow};
+  return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin + kUnderflow};
 }
 
 // n numbers v of radius r, range R with the radii, a = min((n + 1) / 2, 18 + n / 64) additions on average. Deviations from
 // a value of the row are at most R, wrong by u R; j of them add up to at most j R. So the mean is wrong by
 //   m = mean(r) + (a + 3) u R        (one for the deviations, two for the product with 1/n)
+// and by u |mean| more if it is rounded.
 // d = v - mean by e = r + m + u |d| + u R, V = mean(d^2) by mean(2 |d| e + e^2) + 2 a u V, rstd = rsqrt(V), and
 // y = d * rstd * weight + bias by e and the radius of rstd, 3u of the product and u of y. Two normalised values differ by at
 // most 2 sqrt(n). Equal certain values have d = 0.
 void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
-                            Balls& to) const {
-  if (mode_ == Mode::kSampled) return sampled_layer_norm(v, weight, bias, epsilon, to);
+                            bool rounds_mean, Balls& to) const {
+  if (v.size == 0) return;
+  if (mode_ == Mode::kSampled) return sampled_layer_norm(v, weight, bias, epsilon, rounds_mean, to);
   const auto n = static_cast<double>(v.size);
   double sum = 0, radii = 0, low = HUGE_VAL, high = -HUGE_VAL;
   bool is_nan = false;
@@ -340,17 +343,18 @@ void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, do
     high = std::max(high, x.mid + x.radius);
   }
   const double range = high - low;
-  const bool is_open = mode_ == Mode::kBall && !(radii < HUGE_VAL && n * range < kOverflow);
+  const bool is_open = is_doubtful() && !(radii < HUGE_VAL && n * range < kOverflow);
   if (is_nan || is_open) {
     for (size_t i = 0; i < v.size; ++i) to.set(i, is_nan ? Ball{kNan, 0} : Ball::open());
     return;
   }
-  const double unit = mode_ == Mode::kExact ? 0 : kUnit;
+  const double u = unit();
   const double additions = std::min((n + 1) / 2, 18 + n / 64);
   const double mean = v.mid[0] + sum / n;
-  const double of_mean = radii / n + (additions + 3) * unit * range + 0x1p-53 * std::abs(mean);
+  const double of_mean =
+      radii / n + (additions + 3) * u * range + (rounds_mean ? u : 0x1p-53) * std::abs(mean);
   const auto error_of = [&](size_t i) {
-    return v[i].radius + of_mean + unit * (std::abs(v.mid[i] - mean) + range);
+    return v[i].radius + of_mean + u * (std::abs(v.mid[i] - mean) + range);
   };
   Ball variance;
   for (size_t i = 0; i < v.size; ++i) {
@@ -358,7 +362,7 @@ void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, do
     variance.mid += d * d / n;
     variance.radius += (2 * std::abs(d) + e) * e / n;
   }
-  variance.radius += 2 * additions * unit * variance.mid;
+  variance.radius += 2 * additions * u * variance.mid;
   if (mode_ == Mode::kExact) variance.radius = 0;
   const Ball rstd = rsqrt(variance, epsilon);
   for (size_t i = 0; i < v.size; ++i) {
@@ -372,7 +376,7 @@ void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, do
       const double e = error_of(i) + 0x1p-149;
       const double of_y =
           std::min(e * (rstd.mid + rstd.radius) + std::abs(d) * rstd.radius, 2 * std::sqrt(n));
-      const double radius = std::abs(w) * (of_y + 3 * unit * (std::abs(y) + of_y)) + unit * std::abs(value);
+      const double radius = std::abs(w) * (of_y + 3 * u * (std::abs(y) + of_y)) + u * std::abs(value);
       to.set(i, in_range(value, radius * kMargin + 2 * kUnderflow, std::abs(y * w) + std::abs(bias.mid[i])));
     }
   }

@@ -7,6 +7,7 @@
 //             it that holds what every right path computes. Right paths differ in the order of
 //             their sums, in f32 arithmetic between the declared roundings, and in functions that
 //             are right to some units
+//   kCarried  as kBall, but nothing is rounded any more: what is in doubt already stays in doubt
 //   kSampled  as one right path at random: a legal order for its sums, f32 arithmetic really rounded,
 //             functions off by what they are granted. Equal values are rounded alike, as paths do
 //
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "kernels/core/op.h"
 #include "oracles/core/ball.h"
@@ -42,9 +44,6 @@ struct Sum {
   size_t group = 0;
 };
 
-// The format that factors, or each of their two parts, are rounded to; null if they are not.
-const FloatFormat* factor_format(Factor factor);
-
 // What normalises the values of one example.
 struct Moments {
   Ball mean, variance, rstd;
@@ -53,11 +52,15 @@ struct Moments {
 
 class Arithmetic {
  public:
-  enum class Mode : uint8_t { kExact, kBall, kSampled };
+  enum class Mode : uint8_t { kExact, kBall, kCarried, kSampled };
 
   explicit Arithmetic(Mode mode, uint64_t seed = 0) : mode_(mode), seed_(seed) {}
+  // Rounds in stage number `only` alone.
+  static Arithmetic of_stage(Mode mode, int only, uint64_t seed = 0);
 
   Mode mode() const { return mode_; }
+  // What a stage of the formula is evaluated in.
+  const Arithmetic& at(int stage) const { return others_ == nullptr || stage == only_ ? *this : *others_; }
 
   // A declared rounding. Not performed in kExact.
   Ball round(const FloatFormat& format, Ball value) const;
@@ -93,9 +96,10 @@ class Arithmetic {
   Ball rsqrt(Ball v, double epsilon) const;
 
   // (v_i - mean(v)) / sqrt(variance(v) + epsilon) * weight_i + bias_i in f32, two passes over deviations from one of the
-  // row's own values; a term of a sum goes through at most 18 + n/64 additions on average. The derivation stands at
-  // the definition.
-  void layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, Balls& to) const;
+  // row's own values; a term of a sum goes through at most 18 + n/64 additions on average. Some paths round the mean to
+  // f32. The derivation stands at the definition.
+  void layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
+                  Balls& to) const;
 
   // A constant of the formula. A path holds it in f32 or in f64: u of itself.
   Ball constant(double value) const;
@@ -133,13 +137,19 @@ class Arithmetic {
   // A number in [-1, 1] that depends on the seed and `value` alone.
   double chance(double value) const;
   Ball sampled_dot(const Row& a, const Row& b, const Sum& sum) const;
+  void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
+                          Balls& to) const;
   double sampled_mean(const Row& values, double about) const;
   Ball sampled_deviation(double value, double mean) const;
   Moments sampled_moments(const Row& values, double epsilon) const;
-  void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, Balls& to) const;
+
+  bool is_doubtful() const { return mode_ == Mode::kBall || mode_ == Mode::kCarried; }
+  double unit() const { return mode_ == Mode::kBall ? 0x1p-24 : 0; }
 
   Mode mode_;
   uint64_t seed_;
+  int only_ = 0;
+  std::shared_ptr<const Arithmetic> others_ = {};  // in all other stages
 };
 
 }  // namespace assay

@@ -49,16 +49,15 @@ void Comparison::add(const Expected& expected, double got, int64_t element, DTyp
     worst = WorstElement{element, got, expected.value, expected.bound};
   }
   if (expected.is_open || !std::isfinite(expected.value) || !std::isfinite(got)) return;
-  const double error = got - expected.value;
+  const double exact = expected.exact;
+  if (!std::isfinite(exact)) return;
+  const double error = got - exact;
   ++finite;
-  max_ulp = std::max(max_ulp, std::abs(error) / ulp_at(dtype, expected.value));
+  max_ulp = std::max(max_ulp, std::abs(error) / ulp_at(dtype, exact));
   max_abs = std::max(max_abs, std::abs(error));
   sum_error += error;
   sum_square_error += error * error;
-  sum_square_value += expected.value * expected.value;
-  sum_variance += expected.variance;
-  sum_square_variance += expected.variance * expected.variance;
-  max_bound = std::max(max_bound, expected.bound);
+  sum_square_value += exact * exact;
 }
 
 void Comparison::merge(const Comparison& other) {
@@ -75,12 +74,9 @@ void Comparison::merge(const Comparison& other) {
   finite += other.finite;
   max_ulp = std::max(max_ulp, other.max_ulp);
   max_abs = std::max(max_abs, other.max_abs);
-  max_bound = std::max(max_bound, other.max_bound);
   sum_error += other.sum_error;
   sum_square_error += other.sum_square_error;
   sum_square_value += other.sum_square_value;
-  sum_variance += other.sum_variance;
-  sum_square_variance += other.sum_square_variance;
 }
 
 std::optional<double> Comparison::rel_l2() const {
@@ -94,17 +90,6 @@ double Comparison::bias() const {
 }
 double Comparison::rms() const {
   return finite == 0 ? 0 : std::sqrt(sum_square_error / static_cast<double>(finite));
-}
-double Comparison::predicted_rms() const {
-  return finite == 0 ? 0 : std::sqrt(sum_variance / static_cast<double>(finite));
-}
-
-std::optional<double> largest_allowed_rms(const Comparison& c) {
-  if (c.finite < kRmsMinimum) return std::nullopt;
-  const double surprise = std::log(1e9);
-  const double sum = c.sum_variance + std::sqrt(4 * surprise * c.sum_square_variance) +
-                     2.0 / 3 * surprise * c.max_bound * c.max_bound;
-  return std::sqrt(sum / static_cast<double>(c.finite));
 }
 
 }  // namespace assay

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what a path computed with what the oracle expects. Reports quote the numbers.
+// Compares what a path computed with what its recipe computes, and with the exact values. Reports
+// quote the numbers.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,17 @@
 #include <span>
 
 #include "kernels/core/dtype.h"
-#include "oracles/core/oracle.h"
 
 namespace assay {
+
+// What is expected of one element: got is right iff |got - value| <= bound. A NaN value asks for
+// NaN, and an infinite value for the same infinity. is_right() has the details.
+struct Expected {
+  double value;  // what the recipe computes
+  double bound;  // the radius of the ball around it; finite
+  double exact;
+  bool is_open = false;  // anything is right: right paths differ without limit
+};
 
 // Whether `got` is right. Let t be the overflow threshold of `dtype`: the smallest real that rounds
 // to infinity.
@@ -36,15 +45,15 @@ struct Comparison {
   int64_t wrong = 0;                // elements that are not right
   int64_t open = 0;                 // elements for which anything is right
   int64_t nonfinite = 0;            // elements for which a NaN or an infinity was got
-  double max_error_over_bound = 0;  // [1] infinity if a wrong element has no finite ratio
-  double max_ulp = 0;               // [ulp] of the output dtype at the expected value
-  double max_abs = 0;               // largest |got - value|, finite elements
-  double sum_error = 0;             // of got - value, finite elements
+  // Conformity: |got - computed| in units of the ball's radius. Infinity if a wrong element has no
+  // finite ratio.
+  double max_error_over_bound = 0;
+  // Accuracy, against the exact values.
+  double max_ulp = 0;  // [ulp] of the output dtype at the exact value
+  double max_abs = 0;  // largest |got - exact|, finite elements
+  double sum_error = 0;             // of got - exact, finite elements
   double sum_square_error = 0;
-  double sum_square_value = 0;
-  double sum_variance = 0;  // of Expected::variance, finite elements
-  double sum_square_variance = 0;
-  double max_bound = 0;               // of Expected::bound, finite elements
+  double sum_square_value = 0;  // of exact values
   int64_t finite = 0;                 // elements with finite got and value that are not open
   std::optional<WorstElement> worst;  // the first with the largest error/bound
 
@@ -55,18 +64,16 @@ struct Comparison {
   std::optional<double> rel_l2() const;
   double bias() const;  // mean of got - value
   double rms() const;
-  double predicted_rms() const;  // root of the mean variance
 };
 
-// The rms law. Let the errors e_i be independent, with variances at most v_i, magnitudes at most
-// b_i (the bounds) and kurtosis at most 3, as sums of uniform errors have. Then Bernstein's
-// inequality says
-//   P( sum e_i^2 > V + sqrt(4 L * sum v_i^2) + 2/3 * L * max b_i^2 ) <= exp(-L),   V = sum v_i,
-// since the variance of e_i^2 is at most 2 v_i^2. With L = ln(1e9) a right path breaks the law on
-// one case in 10^9. Data that repeats itself makes errors dependent, so the judge applies the law
-// to continuous regimes only. Returns the largest allowed rms, or nothing for fewer than
-// kRmsMinimum finite elements.
-inline constexpr int64_t kRmsMinimum = 64;
-std::optional<double> largest_allowed_rms(const Comparison& comparison);
+// How far the path is from what its recipe computes, all elements together. What right paths have
+// is sampled (properties/core/conformity.h).
+struct Conformity {
+  double rms;        // of got - computed
+  double predicted;  // that of right paths, at most
+  double allowed;    // a right path exceeds it once in 10^9 cases
+  double largest = 0;  // distance of a right path, of one element
+  int64_t count = 0;   // elements that were sampled
+};
 
 }  // namespace assay

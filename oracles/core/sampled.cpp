@@ -132,8 +132,7 @@ Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
 }
 
 void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
-                                    Balls& to) const {
-  if (v.size == 0) return;
+                                    bool rounds_mean, Balls& to) const {
   Habit habit(seed_, {});
   // As many parts as keep a term from going through more additions than the contract allows.
   habit.parts = std::max(habit.parts, std::bit_ceil((v.size + 31) / 32));
@@ -146,7 +145,8 @@ void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& 
     d[i] = static_cast<float>(v.mid[i]) - first;
     largest = std::max(largest, std::abs(d[i]));
   }
-  const float mean = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], 1); }) / n;
+  float mean = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], 1); }) / n;
+  if (rounds_mean) mean = mean + first - first;
   // Scaled by a power of two, so that squares do not overflow.
   const float scale = std::isfinite(largest) ? std::ldexp(1.0f, -std::ilogb(largest)) : 1;
   for (float& value : d) value = (value - mean) * scale;

@@ -85,6 +85,15 @@ std::string Case::to_string() const {
   return line + fmt::format("/state={}/seed={}", state.to_string(), seed);
 }
 
+bool is_smaller(const Case& a, const Case& b) {
+  const auto size = [](const Case& which) {
+    double product = 1;
+    for (const auto& [key, length] : which.dims.values()) product *= static_cast<double>(length);
+    return std::pair(product, which.to_string().size());
+  };
+  return size(a) < size(b);
+}
+
 Case parse_case(std::string_view line) {
   constexpr size_t kLongest = 10'000;  // [bytes] sequences of states are shorter
   if (line.size() > kLongest) throw usage_error("'{}' is not a case: it is too long", excerpt(line));

@@ -68,6 +68,10 @@ struct Case {
   bool operator==(const Case&) const = default;
 };
 
+// Whether a case is easier to look at: fewer elements, by the product of its dimensions, or as many
+// and a shorter line.
+bool is_smaller(const Case& a, const Case& b);
+
 // Throws Error (usage) that names the field and its value. It knows no ops: require_dims() checks
 // the dimensions.
 Case parse_case(std::string_view line);

@@ -17,23 +17,13 @@ double round_to(DType dtype, double value) {
   return visit(dtype, [&]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-// How far rounding alone may move the stored value on this data: the noise and half an ulp for
-// storing. It is the bound instead if the bound is at most twice the noise plus that half ulp. No
-// bound that holds for every right path is closer where few errors add up. For k equal errors it is
-// sqrt(3k) standard deviations, which is twice the noise (seven standard deviations) for k = 65.
-double rounding_of(const Expected& expected, DType dtype) {
-  const double storing = ulp_at(dtype, std::abs(expected.value)) / 2;
-  return expected.bound <= 2 * expected.noise + storing ? expected.bound : expected.noise + storing;
-}
-
-// Whether a wrong answer, once stored, is more than one ulp and more than rounding away from the
-// right value. No right path gives such a value.
-bool is_visible(const Expected& expected, double rounded, DType dtype) {
+// Whether a wrong answer, once stored, differs from the computed value by more than one ulp and by
+// more than rounding makes of this data.
+bool is_visible(const Expected& expected, double rounded, double noise, DType dtype) {
   if (expected.is_open || !std::isfinite(expected.value)) return false;
-  if (!std::isfinite(rounded))
-    return std::abs(expected.value) + rounding_of(expected, dtype) <= max_finite(dtype) / 2;
+  if (!std::isfinite(rounded)) return std::abs(expected.value) + expected.bound <= max_finite(dtype) / 2;
   const double ulp = ulp_at(dtype, std::max(std::abs(rounded), std::abs(expected.value)));
-  return std::abs(rounded - expected.value) > std::max(ulp, rounding_of(expected, dtype));
+  return std::abs(rounded - expected.value) > std::max(ulp, noise);
 }
 
 // A wrong answer. It fills `values` for the compared elements [begin, begin + values.size()).
@@ -53,7 +43,7 @@ Look look_at(const Compared& compared, const WrongAnswer& wrong, size_t begin, s
   for (size_t i = 0; i < count && !look.is_rejected; ++i) {
     const Expected& expected = compared.expected[begin + i];
     const double rounded = round_to(compared.dtype, values[i]);
-    if (!is_visible(expected, rounded, compared.dtype)) continue;
+    if (!is_visible(expected, rounded, compared.noise, compared.dtype)) continue;
     look.shows = true;
     look.is_rejected = !is_right(expected, rounded, compared.dtype);
   }
@@ -128,16 +118,6 @@ std::optional<std::string> accepted_fault(const Compared& compared) {
       std::ranges::transform(balls, values.begin(), [](const Ball& ball) { return ball.mid; });
     };
     if (is_accepted(compared, faulty)) return std::string(compared.oracle.faults[i]);
-  }
-  for (const Counterfeit& counterfeit : compared.oracle.counterfeits) {
-    const Answer answer = counterfeit.solve(compared.question, compared.output);
-    if (!answer) continue;
-    const auto counterfeited = [&](size_t begin, std::span<double> values) {
-      std::vector<Expected> answers(values.size());
-      answer(compared.elements.subspan(begin, values.size()), answers);
-      std::ranges::transform(answers, values.begin(), [](const Expected& e) { return e.value; });
-    };
-    if (is_accepted(compared, counterfeited)) return std::string(counterfeit.fault);
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "oracles/core/compare.h"
 #include "oracles/core/oracle.h"
 
 namespace assay {
@@ -18,6 +19,7 @@ struct Compared {
   DType dtype;                         // of that output
   std::span<const int64_t> elements;   // the row-major positions that were compared
   std::span<const Expected> expected;  // one for each of them
+  double noise;  // distances from the computed value that look like rounding on this data
   // What the output held before the call; empty if that was poison.
   std::span<const double> previous;
 };

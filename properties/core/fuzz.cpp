@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/fuzz.h"
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -18,6 +19,7 @@ class Fuzzer {
   }
   bool has_timed_out() const { return timeouts_ >= options_.max_timeouts; }
   bool has_given_up() const { return has_given_up_; }
+  bool has_failed_enough() const { return failures_ >= options_.max_failures.value_or(failures_ + 1); }
 
   std::optional<Verdict> judge(const Case& which) {
     std::optional<Verdict> verdict = judging_(which);
@@ -25,6 +27,28 @@ class Fuzzer {
     if (verdict && verdict->kind == VerdictKind::kTimeout) ++timeouts_;
     return verdict;
   }
+
+  // The simplest case that fails as the drawn one does, unless it was reported before.
+  Judged simplified(const rc::Shrinkable<Case>& drawn, Verdict verdict) {
+    Judged failure{.which = drawn.value(), .verdict = verdict, .shrunk_from = {}};
+    if (can_shrink(verdict)) {
+      Judged simplest = shrink(drawn, verdict);
+      if (!reported_.contains(simplest.which.to_string())) failure = std::move(simplest);
+    }
+    judge_alone(failure, drawn.value(), verdict);
+    return failure;
+  }
+
+  // Keeps a failure that is reported. Returns whether it is the last one.
+  bool ends_with(const Judged& failure) {
+    ++failures_;
+    reported_.insert(failure.which.to_string());
+    if (failure.verdict.fails_alone == true) keep_smallest(failure);
+    return options_.stop_at_first_failure || has_failed_enough();
+  }
+
+ private:
+  static constexpr int kNewProcesses = 20;  // for the failures of one path
 
   // Whether the verdict says of this case alone that it fails, and judging simpler ones is safe.
   bool can_shrink(const Verdict& verdict) const {
@@ -55,12 +79,59 @@ class Fuzzer {
     return simplest;
   }
 
- private:
+  // Tells whether a failure comes again in a new process, if that is worth a process. A case that
+  // was shrunk in a process with a history may need it. Then the drawn case is the failure.
+  void judge_alone(Judged& failure, const Case& drawn, const Verdict& first) {
+    const VerdictKind kind = failure.verdict.kind;
+    const auto smallest = smallest_.find(kind);
+    const bool is_known = failure.verdict.fails_alone.has_value();
+    const bool is_larger = smallest != smallest_.end() && !is_smaller(failure.which, smallest->second);
+    if (!options_.alone || is_known || is_larger || new_processes_ >= kNewProcesses) return;
+    const auto comes_again = [&](const Case& which) {
+      ++new_processes_;
+      const std::optional<Verdict> again = options_.alone(which);
+      has_given_up_ |= !again;
+      return again && again->kind == kind;
+    };
+    bool alone = comes_again(failure.which);
+    if (!alone && failure.shrunk_from) {
+      failure = {.which = drawn, .verdict = first, .shrunk_from = {}};
+      alone = comes_again(drawn);
+    }
+    if (!has_given_up_) failure.verdict.set_fails_alone(alone);
+  }
+
+  void keep_smallest(const Judged& failure) {
+    const auto [known, is_first] = smallest_.emplace(failure.verdict.kind, failure.which);
+    if (!is_first && is_smaller(failure.which, known->second)) known->second = failure.which;
+  }
+
   const Judging& judging_;
   const FuzzOptions& options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int timeouts_ = 0;
+  int64_t failures_ = 0;
+  std::set<std::string> reported_;  // case lines of failures
+  int new_processes_ = 0;
+  std::map<VerdictKind, Case> smallest_;  // that fails alone
   bool has_given_up_ = false;
+};
+
+// Comparisons that never reject a wrong answer are worth nothing.
+class Trust {
+ public:
+  void doubt(Verdict& verdict) {
+    if (verdict.kind == VerdictKind::kUninformative) ++in_vain_;
+    if (verdict.kind == VerdictKind::kPass || verdict.kind == VerdictKind::kFail) is_earned_ = true;
+    if (is_earned_ || in_vain_ != kMostInVain) return;
+    verdict.kind = VerdictKind::kMistrusted;
+    verdict.reason += fmt::format("; none of the {} judged cases so far could tell", kMostInVain);
+  }
+
+ private:
+  static constexpr int kMostInVain = 8;
+  int in_vain_ = 0;
+  bool is_earned_ = false;
 };
 
 // Draws a case, up to three times until the path serves it. So a path that needs multiples of 16 is
@@ -84,32 +155,30 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
   if (options.dtype) path.dtypes = {*options.dtype};
   const rc::Gen<Case> generator = arbitrary_case(*subject.op, path, options.max_elements);
   rc::Random random(options.seed);
-  std::set<std::string> failures;  // case lines reported so far
+  Trust trust;
   for (int64_t i = 0; (options.budget || i < options.cases) && !fuzzer.is_over_budget(); ++i) {
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
     const rc::Shrinkable<Case> drawn = draw(generator, of_case, path);
     if (const auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
-      if (is_failure(known->verdict.kind)) failures.insert(known->which.to_string());
+      if (is_failure(known->verdict.kind) && fuzzer.ends_with(*known)) return;
       continue;
     }
     if (options.starts) options.starts(drawn.value());
     std::optional<Verdict> verdict = fuzzer.judge(drawn.value());
     if (!verdict) return;
+    trust.doubt(*verdict);
     Judged judged{.which = drawn.value(), .verdict = *verdict, .shrunk_from = {}};
-    if (fuzzer.can_shrink(*verdict)) {
-      judged = fuzzer.shrink(drawn, *verdict);
-      if (failures.contains(judged.which.to_string())) {
-        judged = {.which = drawn.value(), .verdict = *std::move(verdict), .shrunk_from = {}};
-      }
-      failures.insert(judged.which.to_string());
-    }
-    const bool stop = fuzzer.has_given_up() || fuzzer.has_timed_out() ||
-                      (options.stop_at_first_failure && is_failure(judged.verdict.kind));
-    if (fuzzer.has_timed_out())
+    if (is_failure(verdict->kind)) judged = fuzzer.simplified(drawn, *std::move(verdict));
+    const bool is_last = is_failure(judged.verdict.kind) && fuzzer.ends_with(judged);
+    if (fuzzer.has_timed_out()) {
       judged.verdict.reason +=
           fmt::format("; after {} timeouts the path is judged no further", options.max_timeouts);
-    if (!report(judged) || stop) return;
+    } else if (fuzzer.has_failed_enough()) {
+      judged.verdict.reason += fmt::format("; after {} failure{} the path is judged no further",
+                                           *options.max_failures, *options.max_failures == 1 ? "" : "s");
+    }
+    if (!report(judged) || is_last || fuzzer.has_given_up() || fuzzer.has_timed_out()) return;
   }
 }
 

@@ -19,6 +19,9 @@ struct Judged {
   std::optional<Case> shrunk_from;
 };
 
+// The verdict on a case, or nothing to stop.
+using Judging = std::function<std::optional<Verdict>(const Case&)>;
+
 struct FuzzOptions {
   int64_t cases = 200;
   std::optional<std::chrono::duration<double>> budget;  // stop after this time, not by `cases`
@@ -28,17 +31,18 @@ struct FuzzOptions {
   int64_t shard = 0;                     // judge the cases i with i % shards == shard
   int64_t shards = 1;
   bool stop_at_first_failure = false;
-  int max_shrinks = 400;         // judgements spent on shrinking one failure
-  int max_timeouts = 3;          // after so many, shrinking included, the path is judged no further
+  int max_shrinks = 400;  // judgements spent on shrinking one failure
+  int max_timeouts = 3;   // after so many, shrinking included, the path is judged no further
+  std::optional<int64_t> max_failures = {};  // after so many failing cases, likewise
   bool shrinks_crashes = false;  // what crashes does not spoil the process that judges the next case
   // What an earlier run of the same options said of a drawn case, if it came so far. The case is
   // then neither judged nor reported.
   std::function<std::optional<Judged>(const Case& drawn)> recall = {};
   std::function<void(const Case& drawn)> starts = {};  // called before a case is judged
+  // Judges a case in a new process. Of each kind of failure the smallest case so far is judged once
+  // more by it, to tell whether the case fails alone. Crashes and timeouts say so themselves.
+  Judging alone = {};
 };
-
-// The verdict on a case, or nothing to stop.
-using Judging = std::function<std::optional<Verdict>(const Case&)>;
 
 // Judges cases in order and hands each to `report`, which may return false to stop. If a failure
 // shrinks to a case that was reported before, it is reported as it was drawn.

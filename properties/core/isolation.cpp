@@ -191,10 +191,13 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
   if (!problem) return Verdict{.kind = VerdictKind::kSkipped, .reason = std::move(no_memory), .outputs = {}};
   Verdict verdict = judge_runs(subject_, *problem, *std::move(runs), options.shares);
   if (verdict.kind != VerdictKind::kCrashed && verdict.kind != VerdictKind::kTimeout) return verdict;
-  verdict.fails_alone = is_alone || (alone && has_died(*alone));
-  verdict.reason +=
-      *verdict.fails_alone ? "; it fails alone in a fresh process" : "; it needs what ran before";
+  verdict.set_fails_alone(is_alone || (alone && has_died(*alone)));
   return verdict;
+}
+
+std::optional<Verdict> Isolation::judge_alone(const Case& which) {
+  worker_.reset();
+  return judge(which);
 }
 
 Worker::Answer Isolation::ask(const Case& which, const Message& request) {

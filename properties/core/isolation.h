@@ -35,6 +35,9 @@ class Isolation {
   // other cases is judged again in a new one, and so is a case that found no memory.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {}, bool keep = false);
 
+  // The same in a new worker.
+  std::optional<Verdict> judge_alone(const Case& which);
+
   // Asks the worker for something else, about the case that it was last asked to keep.
   Worker::Answer ask(const Case& which, const Message& request);
 

@@ -17,13 +17,13 @@
 //   7. Launches do to their buffers what they declare (properties/core/roles.h). The path lists
 //      the tunables of its launches.
 //   8. Every compared element is right (oracles/core/compare.h).
-//   9. The rms of the error obeys the rms law (oracles/core/compare.h).
+//   9. The distances from what the recipe computes obey the rms law (conformity.h).
 //  10. The certificate: on this very case the comparison rejects each wrong answer that shows.
-//      Otherwise the verdict is `mistrusted`. The wrong answers are zeros (ones if the answer is
+//      Otherwise the verdict is `uninformative`. The wrong answers are zeros (ones if the answer is
 //      all zeros), the answer moved by one element, the previous call's output, the last tile
-//      missing, and the oracle's counterfeits. A wrong answer shows if some element, rounded to
-//      the output dtype, differs from the right one by more than an ulp and by more than rounding
-//      can explain (Expected::noise).
+//      missing, and the faults of the oracle's formula. A wrong answer shows if some element,
+//      rounded to the output dtype, differs from the computed one by more than an ulp and by more
+//      than four times what sampled right paths do.
 #pragma once
 
 #include "kernels/core/device.h"

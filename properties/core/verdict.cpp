@@ -13,6 +13,8 @@ std::string_view name_of(VerdictKind kind) {
       return "fail";
     case VerdictKind::kMistrusted:
       return "mistrusted";
+    case VerdictKind::kUninformative:
+      return "uninformative";
     case VerdictKind::kUnsupported:
       return "unsupported";
     case VerdictKind::kCrashed:
@@ -25,9 +27,15 @@ std::string_view name_of(VerdictKind kind) {
   throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
 }
 
+void Verdict::set_fails_alone(bool alone) {
+  fails_alone = alone;
+  reason += alone ? "; it fails alone in a fresh process" : "; it needs what ran before";
+}
+
 bool is_failure(VerdictKind kind) {
   switch (kind) {
     case VerdictKind::kPass:
+    case VerdictKind::kUninformative:
     case VerdictKind::kUnsupported:
     case VerdictKind::kSkipped:
       return false;

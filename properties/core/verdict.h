@@ -16,7 +16,8 @@ namespace assay {
 enum class VerdictKind : uint8_t {
   kPass,         // every check held, and each could have failed
   kFail,         // the path is wrong
-  kMistrusted,   // the path agrees, but a plausible wrong answer would have agreed too
+  kMistrusted,   // the path agrees, but in no case so far would a plausible wrong answer have been rejected
+  kUninformative,  // the path agrees, but on this data a plausible wrong answer would have agreed, too
   kUnsupported,  // the path does not serve this problem and says so
   kCrashed,      // the path threw, the device reported a fault, or the path's process ended
   kTimeout,      // the path did not come to its end in time; only in a process of its own
@@ -30,14 +31,15 @@ bool is_failure(VerdictKind kind);  // the path or its judging is at fault
 // over its finite elements.
 struct Share {
   std::string stage;
-  double bound;  // mean of the bounds
-  double rms;    // root of the mean variance
+  double bound;  // mean of the radii
+  double rms;    // of the error of a sampled path that rounds in this stage alone
 };
 
 struct OutputNumerics {
   std::string name;
   Comparison comparison;
-  std::optional<double> allowed_rms;  // absent where the rms law does not apply
+  std::optional<Conformity> conformity = {};  // absent for few elements
+  bool obeys_rms_law = false;                 // whether the law applies to this data
   int64_t elements = 0;               // compared or not
   std::vector<Share> shares = {};     // if asked for: JudgeOptions::shares
 };
@@ -48,10 +50,12 @@ struct Verdict {
   VerdictKind kind = VerdictKind::kPass;
   std::string reason;  // one sentence with values; for a pass, what was compared
   std::vector<OutputNumerics> outputs;
-  // Whether a crash or a timeout came again when the case was judged alone in a new process. Absent
-  // for other verdicts, and in the process of the program.
+  // Whether a failure came again when the case was judged alone in a new process. Absent if nobody
+  // tried, as in the process of the program.
   std::optional<bool> fails_alone = {};
   std::shared_ptr<const Evidence> evidence = {};  // of a failure
+
+  void set_fails_alone(bool alone);  // and says so at the end of the reason
 };
 
 }  // namespace assay

@@ -147,6 +147,16 @@ TEST(Case, NamesAreUnique) {
   EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
 }
 
+TEST(Case, IsSmallerWithFewerElementsOrAShorterLine) {
+  const auto smaller = [](std::string_view a, std::string_view b) {
+    return is_smaller(parse_case(a), parse_case(b));
+  };
+  EXPECT_TRUE(smaller("op/p/f32/n=5/m=1", "op/p/f32/n=3/m=2"));
+  EXPECT_FALSE(smaller("op/p/f32/n=3/m=2", "op/p/f32/n=5/m=1"));
+  EXPECT_TRUE(smaller("op/p/f32/n=1/m=2", "op/p/f32/n=2/m=1/layout=strided"));
+  EXPECT_FALSE(smaller("op/p/f32/n=1/m=2", "op/p/f32/n=2/m=1"));
+}
+
 TEST(State, PrintsAndParses) {
   const std::string line = "second_call+forced:apply:rows=4,threads=256+after:f16,n=2,l=40+graph_replay";
   const State state = parse_state(line);

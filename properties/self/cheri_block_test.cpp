@@ -45,7 +45,7 @@ class Judged {
     for (const Ball& ball : balls) {
       expected_.push_back({.value = ball.mid,
                            .bound = ball.is_open() ? 0 : ball.radius,
-                           .variance = 0,
+                           .exact = ball.mid,
                            .is_open = ball.is_open()});
     }
   }

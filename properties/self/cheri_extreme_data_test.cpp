@@ -41,7 +41,7 @@ struct Inputs {
     for (const Ball& ball : balls) {
       answers.push_back({.value = ball.mid,
                          .bound = ball.is_open() ? 0 : ball.radius,
-                         .variance = 0,
+                         .exact = ball.mid,
                          .is_open = ball.is_open()});
     }
     return answers;

@@ -3,7 +3,6 @@
 #include "properties/core/fuzz.h"
 
 #include <set>
-#include <thread>
 
 #include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/self/support.h"
@@ -233,104 +232,6 @@ TEST(Fuzz, ShrinksOnlyAsLongAsItMay) {
   const auto all = fuzz_all(registry().subject("dynamic_conv", "specimen.taps_reversed"), options);
   ASSERT_TRUE(is_failure(all.back().verdict.kind));
   EXPECT_FALSE(all.back().shrunk_from);
-}
-
-// Judges with a function instead of a path.
-std::vector<Judged> fuzz_with(const Judging& judging, const FuzzOptions& options) {
-  std::vector<Judged> all;
-  fuzz(production(), judging, options, [&](const Judged& judged) {
-    all.push_back(judged);
-    return true;
-  });
-  return all;
-}
-
-Verdict fails_from_d5(const Case& which, VerdictKind kind) {
-  return {.kind = which.dims.at("d") >= 5 ? kind : VerdictKind::kPass, .reason = "so it is", .outputs = {}};
-}
-
-TEST(Fuzz, ShrinksACrashOnlyWhereItSpoilsNothing) {
-  FuzzOptions options;
-  options.stop_at_first_failure = true;
-  for (bool shrinks : {false, true}) {
-    options.shrinks_crashes = shrinks;
-    const auto all =
-        fuzz_with([](const Case& which) { return fails_from_d5(which, VerdictKind::kCrashed); }, options);
-    EXPECT_EQ(all.back().shrunk_from.has_value(), shrinks);
-    if (!shrinks) continue;
-    EXPECT_EQ(all.back().which.dims, (Dims{{"b", 1}, {"t", 1}, {"d", 5}, {"w", 1}}));
-  }
-}
-
-TEST(Fuzz, DoesNotShrinkWhatNeedsHistoryNorToIt) {
-  FuzzOptions options;
-  options.stop_at_first_failure = options.shrinks_crashes = true;
-  const auto needs_history = [](const Case& which) {
-    Verdict verdict = fails_from_d5(which, VerdictKind::kCrashed);
-    verdict.fails_alone = false;
-    return verdict;
-  };
-  EXPECT_FALSE(fuzz_with(needs_history, options).back().shrunk_from);
-  const auto fails_alone_from_d7 = [](const Case& which) {
-    Verdict verdict = fails_from_d5(which, VerdictKind::kCrashed);
-    if (verdict.kind == VerdictKind::kCrashed) verdict.fails_alone = which.dims.at("d") >= 7;
-    return verdict;
-  };
-  options.seed = 1;
-  const auto all = fuzz_with(fails_alone_from_d7, options);
-  ASSERT_TRUE(all.back().shrunk_from) << all.back().which.to_string();
-  EXPECT_EQ(all.back().which.dims.at("d"), 7);
-}
-
-TEST(Fuzz, JudgesAPathNoFurtherAfterThreeTimeouts) {
-  int judged = 0;
-  const auto all = fuzz_with(
-      [&](const Case& which) {
-        ++judged;
-        return fails_from_d5(which, VerdictKind::kTimeout);
-      },
-      {});
-  ASSERT_TRUE(is_failure(all.back().verdict.kind));
-  EXPECT_THAT(all.back().verdict.reason,
-              testing::EndsWith("; after 3 timeouts the path is judged no further"));
-  EXPECT_TRUE(all.back().shrunk_from);
-  const auto failures =
-      std::ranges::count_if(all, [](const Judged& one) { return is_failure(one.verdict.kind); });
-  EXPECT_EQ(failures, 1);
-}
-
-TEST(Fuzz, ShrinkingKeepsToTheBudget) {
-  FuzzOptions options;
-  options.budget = std::chrono::duration<double>(0.2);
-  options.max_timeouts = 1000;
-  const auto start = std::chrono::steady_clock::now();
-  fuzz_with(
-      [](const Case&) -> Verdict {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        return {.kind = VerdictKind::kTimeout, .reason = "", .outputs = {}};
-      },
-      options);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
-}
-
-TEST(Fuzz, EndsWhereTheJudgeGivesUp) {
-  int judged = 0;
-  const auto all = fuzz_with(
-      [&](const Case& which) {
-        return ++judged == 4 ? std::nullopt : std::optional(fails_from_d5(which, VerdictKind::kPass));
-      },
-      {});
-  EXPECT_EQ(all.size(), 3u);
-  judged = 0;
-  const auto in_shrinking = fuzz_with(
-      [&](const Case&) {
-        return ++judged == 4
-                   ? std::nullopt
-                   : std::optional<Verdict>({.kind = VerdictKind::kFail, .reason = "", .outputs = {}});
-      },
-      {});
-  ASSERT_EQ(in_shrinking.size(), 1u);  // with the simplest case that was found
-  EXPECT_TRUE(in_shrinking[0].shrunk_from);
 }
 
 TEST(Fuzz, CountsEveryKindOfFailure) {

@@ -56,7 +56,7 @@ TEST(JudgeOutputs, NamesAWrongElementAndKeepsIt) {
 }
 
 TEST(JudgeOutputs, HoldsThemToTheRmsLaw) {
-  const Oracle loose = loose_oracle(2);
+  const Oracle loose = loose_oracle(0x1p17);
   const Case which = parse_case("dynamic_conv/cpu/bf16/b=1/t=256/d=256/w=4/data=positive");
   expect(judge_work_of(right(), which, &loose), VerdictKind::kPass, testing::_);
   expect(judge_work_of(test::specimen("dynamic_conv", "output_truncated").path, which, &loose),
@@ -64,8 +64,8 @@ TEST(JudgeOutputs, HoldsThemToTheRmsLaw) {
 }
 
 TEST(JudgeOutputs, AsksForTheCertificate) {
-  const Oracle blind = loose_oracle(1e9);
-  expect(judge_work_of(right(), small_case(), &blind), VerdictKind::kMistrusted, HasSubstr("accept"));
+  const Oracle blind = loose_oracle(0x1p40);
+  expect(judge_work_of(right(), small_case(), &blind), VerdictKind::kUninformative, HasSubstr("accept"));
 }
 
 TEST(JudgeOutputs, SkipsWhereThereIsNothingToCompare) {

@@ -248,21 +248,12 @@ bool shows_something(const Op& op, DType dtype, Regime regime, uint64_t seed) {
     std::vector<int64_t> elements(
         static_cast<size_t>(element_count(shape_of(op.outputs[output], which.dims))));
     for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
-    std::vector<double> values;
+    std::vector<Ball> exact(elements.size());
     const Question question = problem.question();
-    const Oracle& oracle = registry().oracle(op.name);
-    if (oracle.formula == nullptr) {
-      std::vector<Expected> expected(elements.size());
-      oracle.solve(question, static_cast<int>(output))(elements, expected);
-      for (const Expected& e : expected) values.push_back(e.value);
-    } else {
-      std::vector<Ball> balls(elements.size());
-      const Arithmetic exactly(Arithmetic::Mode::kExact);
-      oracle.formula(question, static_cast<int>(output), exactly, 0)(elements, balls);
-      for (const Ball& ball : balls) values.push_back(ball.mid);
-    }
-    for (double exact : values) {
-      const double value = stored(op.outputs[output].dtype.value_or(dtype), exact);
+    const Arithmetic arithmetic(Arithmetic::Mode::kExact);
+    registry().oracle(op.name).formula(question, static_cast<int>(output), arithmetic, 0)(elements, exact);
+    for (const Ball& ball : exact) {
+      const double value = stored(op.outputs[output].dtype.value_or(dtype), ball.mid);
       has_nonzero |= value != 0;
       has_finite |= std::isfinite(value);
     }

@@ -33,17 +33,26 @@ inline Verdict judge_path(const Path& path, const Case& which = small_case(), co
   return judge({&all.op(which.op), &path, oracle != nullptr ? oracle : &all.oracle(which.op)}, which, device);
 }
 
-// The oracle of dynamic_conv with every bound widened by a factor.
-inline Oracle loose_oracle(double factor) {
+// The oracle of dynamic_conv with changed balls.
+inline Oracle changed_oracle(std::function<void(int64_t element, Ball&)> change) {
   Oracle oracle = registry().oracle("dynamic_conv");
-  oracle.solve = [solve = oracle.solve, factor](const Question& question, int output) -> Answer {
-    return [answer = solve(question, output), factor](std::span<const int64_t> elements,
-                                                      std::span<Expected> expected) {
-      answer(elements, expected);
-      for (Expected& e : expected) e.bound *= factor;
-    };
+  oracle.formula = [formula = oracle.formula, change = std::move(change)](
+                       const Question& question, int output, const Arithmetic& arithmetic, int fault) {
+    Evaluate right = formula(question, output, arithmetic, fault);
+    if (arithmetic.mode() != Arithmetic::Mode::kBall) return right;
+    return Evaluate([right = std::move(right), change](std::span<const int64_t> elements, std::span<Ball> values) {
+      right(elements, values);
+      for (size_t i = 0; i < elements.size(); ++i) change(elements[i], values[i]);
+    });
   };
   return oracle;
+}
+
+// With every ball made wider by so many ulp.
+inline Oracle loose_oracle(double ulps) {
+  return changed_oracle([ulps](int64_t, Ball& ball) {
+    if (std::isfinite(ball.mid)) ball.radius += ulps * ulp_at(DType::kF32, ball.mid);
+  });
 }
 
 inline float* output(const Call& call) {

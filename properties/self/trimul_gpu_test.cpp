@@ -4,18 +4,32 @@
 // are written as, in clusters whose tiles share columns and in others; so many planes that a block
 // takes several tiles, after odd and even numbers of boxes; the most channels that the paths serve;
 // hidden of more than 2^31 elements; and data on which other kernels return NaN.
+#include "kernels/trimul/trimul.h"
 #include "properties/core/judge.h"
 #include "properties/core/random.h"
 #include "properties/self/gpu.h"
 #include "properties/self/spoiled.h"
-#include "properties/self/trimul_loop.h"
 
 namespace assay::trimul {
 namespace {
 
 using assay::test::judge_path;
-using test::Change;
-using test::changed;
+// Changes element number e of an input.
+using Change = std::function<void(size_t, int64_t e, float&)>;
+
+Problem changed(const Case& which, const Change& change) {
+  const Op& op = registry().op("trimul");
+  Problem problem(op, op.path("cpu"), which, assay::test::cpu());
+  problem.draw_inputs(which.seed);
+  TensorBytes inputs = problem.inputs();
+  for (size_t input = 0; change && input < inputs.size(); ++input) {
+    auto* const values = reinterpret_cast<float*>(inputs[input].data());
+    const auto count = static_cast<int64_t>(inputs[input].size() / sizeof(float));
+    for (int64_t e = 0; e < count; ++e) change(input, e, values[e]);
+  }
+  problem.set_inputs(inputs);
+  return problem;
+}
 
 class TriMulOnTheGpu : public testing::Test {
  protected:

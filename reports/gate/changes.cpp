@@ -82,6 +82,7 @@ Changes changes_between(std::span<const Record> before, std::span<const Record> 
   changes.limits = limits;
   changes.runs_before = std::ssize(before);
   changes.runs_after = std::ssize(after);
+  if (!after.back().command.empty()) changes.program = after.back().command.front();
   changes.differences = differences_of(before, after);
   for (const Record& run : before) {
     if (!run.complete)

@@ -22,7 +22,7 @@ namespace assay {
 // How much may change before it counts, as a share of the value before.
 struct Limits {
   double slower = 0.05;  // of a time
-  // Of the rms of a path's errors; another order of a sum changes it, too.
+  // Of the rms of a path's distances; another order of a sum changes it, too.
   double more_wrong = 0.25;
 };
 
@@ -46,8 +46,8 @@ struct TimeChange {
 };
 
 // The errors of a path, over outputs of at least 64 elements in the cases that both sides passed.
-// An output's share is the rms of its error divided by the rms that was allowed before
-// (largest_allowed_rms()). So wider bounds hide nothing.
+// An output's share is the rms of its distance from what the recipe computes, divided by the rms
+// that was allowed before (Conformity::allowed). So wider limits hide nothing.
 struct ErrorChange {
   std::string op, path;
   DType dtype;
@@ -83,6 +83,7 @@ struct Gone {
 struct Changes {
   Limits limits;
   int64_t runs_before = 0, runs_after = 0;
+  std::string program = "assay";         // as the user of the later side called it
   std::vector<std::string> differences;  // of the machines and tools
   std::vector<TimeChange> times;         // the worst ratio first
   std::vector<ErrorChange> errors;       // likewise

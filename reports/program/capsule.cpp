@@ -11,6 +11,8 @@
 namespace assay {
 namespace {
 
+constexpr std::string_view kSuffix = ".safetensors";
+
 // The shape without axes of size 1 at its end: the same elements in the same order.
 Extents without_trailing_ones(const Extents& shape) {
   int kept = shape.rank();
@@ -81,15 +83,22 @@ TensorBytes tensors_from(const TensorFile& file, const std::vector<TensorInfo>& 
 
 }  // namespace
 
-void write_capsule(const std::filesystem::path& directory, size_t number, const Case& which,
-                   const Verdict& verdict) {
+std::string write_capsule(const std::filesystem::path& directory, size_t number, const Case& which,
+                          const Verdict& verdict) {
   const Evidence& evidence = *verdict.evidence;
   TensorFile file = file_of(which, evidence.tensors);
   file.metadata["verdict"] = name_of(verdict.kind);
   file.metadata["reason"] = verdict.reason;
   if (!evidence.differs.empty()) file.metadata["differs"] = evidence.differs;
   if (!evidence.left_out.empty()) file.metadata["left_out"] = evidence.left_out;
-  write_safetensors(directory / fmt::format("{:03}-{}-{}.safetensors", number, which.op, which.path), file);
+  std::string name = fmt::format("{:03}-{}-{}{}", number, which.op, which.path, kSuffix);
+  write_safetensors(directory / name, file);
+  return name;
+}
+
+bool is_capsule_name(std::string_view file) {
+  const size_t digits = std::min(file.find_first_not_of("0123456789"), file.size());
+  return digits >= 3 && file.substr(digits).starts_with('-') && file.ends_with(kSuffix);
 }
 
 TensorFile file_of(const Case& which, std::vector<NamedTensor> tensors) {
@@ -102,7 +111,7 @@ TensorFile file_of(const Case& which, std::vector<NamedTensor> tensors) {
 }
 
 bool is_capsule(const std::string& subject) {
-  return subject == "-" || subject.ends_with(".safetensors");
+  return subject == "-" || subject.ends_with(kSuffix);
 }
 
 Capsule read_capsule(const std::filesystem::path& path) {

@@ -14,10 +14,11 @@
 namespace assay {
 
 // Writes DIRECTORY/<n>-<op>-<path>.safetensors: the evidence of a failure. The metadata hold the
-// case line, the verdict, its reason, which tensors differ, and why tensors are left out. Throws
-// Error if the file cannot be written.
-void write_capsule(const std::filesystem::path& directory, size_t number, const Case& which,
-                   const Verdict& verdict);
+// case line, the verdict, its reason, which tensors differ, and why tensors are left out. Returns
+// the name of the file. Throws Error if it cannot be written.
+std::string write_capsule(const std::filesystem::path& directory, size_t number, const Case& which,
+                          const Verdict& verdict);
+bool is_capsule_name(std::string_view file);  // whether it is of this form
 
 // The tensors as a file, with the case line in its metadata.
 TensorFile file_of(const Case& which, std::vector<NamedTensor> tensors);

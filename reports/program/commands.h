@@ -15,6 +15,7 @@ int run_doctor(const Options& options);
 // verify, bench, run
 int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& options);
 int run_specimens(const Registry& registry, const Options& options);  // verify --specimens
+int run_demo(const Registry& registry, const Options& options);
 int run_replay(const Registry& registry, const Options& options);
 int run_draw(const Registry& registry, const Options& options);
 int run_judge(const Registry& registry, const Options& options);

@@ -73,6 +73,10 @@ std::optional<Verdict> PathJudge::judge(const Case& which, const JudgeOptions& o
   return isolation_ ? isolation_->judge(which, options) : assay::judge(subject_, which, device_, options);
 }
 
+std::optional<Verdict> PathJudge::judge_alone(const Case& which) {
+  return isolation_.value().judge_alone(which);
+}
+
 std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optional<Ceilings>& ceilings) {
   CaseRecord record{.which = which,
                     .device = device_.info().name(),
@@ -118,6 +122,11 @@ bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>&
   std::optional<Verdict> verdict = isolation_->judge(record.which, {}, true);
   if (!verdict) return false;
   record.verdict = *std::move(verdict);
+  if (is_failure(record.verdict.kind) && !record.verdict.fails_alone) {
+    const std::optional<Verdict> alone = judge_alone(record.which);
+    if (!alone) return false;
+    record.verdict.set_fails_alone(alone->kind == record.verdict.kind);
+  }
   for (Cache cache : kCaches) {
     if (record.verdict.kind != VerdictKind::kPass) break;
     Worker::Answer answer =

@@ -17,8 +17,9 @@ class PathJudge {
  public:
   PathJudge(const Subject& subject, Device& device, const Options& options);
 
-  // Either returns nothing if the program was interrupted.
+  // These return nothing if the program was interrupted. judge_alone() takes a new worker.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {});
+  std::optional<Verdict> judge_alone(const Case& which);
   // Judges a case and, if it passes, times it on the same tensors.
   std::optional<CaseRecord> bench(const Case& which, const std::optional<Ceilings>& ceilings);
 

@@ -79,6 +79,7 @@ struct RawOptions {
   std::string device;
   std::string dtype;
   std::string cases;
+  std::string max_failures;
   std::string max_elements;
   std::string seed;
   std::string budget;
@@ -143,6 +144,11 @@ class CommandLine {
     add_json(run);
     add_strict_env(run);
 
+    auto& demo =
+        add(Command::kDemo, "demo", "Make a small failing report from known-bad implementations, to look at");
+    add_isolation(demo);
+    add_out(demo, "Directory for the record and the reports (default assay-demo)");
+
     auto& replay = add(Command::kReplay, "replay", "Judge one case, or the tensors of a capsule, again");
     replay.add_option("CASE|CAPSULE", options_.subject, "A case line or a .safetensors capsule")->required();
     add_device(replay);
@@ -203,6 +209,8 @@ class CommandLine {
       if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>("--cases", raw_.cases, 1);
       if (!raw_.max_elements.empty())
         options_.max_elements = parse_integer<int64_t>("--max-elements", raw_.max_elements, 1);
+      if (!raw_.max_failures.empty())
+        options_.max_failures = parse_integer<int64_t>("--max-failures", raw_.max_failures, 1);
       if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>("--seed", raw_.seed, 0);
       if (!raw_.budget.empty()) options_.budget = parse_time("--budget", raw_.budget);
       if (!raw_.timeout.empty()) options_.timeout = parse_time("--timeout", raw_.timeout);
@@ -216,10 +224,8 @@ class CommandLine {
       if (!raw_.shard.empty()) parse_shard(raw_.shard, options_);
       options_.limits.slower = parse_share("--slower", raw_.slower);
       options_.limits.more_wrong = parse_share("--more-wrong", raw_.more_wrong);
-      if (options_.specimens && options_.json) throw usage_error("--json does not apply to --specimens");
-      if (options_.specimens && !options_.out.empty()) {
-        throw usage_error("--out {} does not apply to --specimens", excerpt(options_.out));
-      }
+      if (options_.specimens && options_.max_failures)
+        throw usage_error("--max-failures {} does not apply to --specimens", *options_.max_failures);
     } catch (const CLI::Success& success) {
       app_.exit(success);
       return {.options = {}, .exit_code = kExitPassed};
@@ -236,13 +242,20 @@ class CommandLine {
   // journal, and refuses others.
   void take_typed() {
     std::string command = app_.get_subcommands().front()->get_name();
+    std::string specimens = options_.specimens ? "yes" : "";
     std::string filters = fmt::format("{}", fmt::join(options_.filters, " "));
-    const std::pair<const char*, std::string*> texts[] = {
-        {"command", &command},      {"FILTER", &filters},     {"--dtype", &raw_.dtype},
-        {"--device", &raw_.device}, {"--cases", &raw_.cases}, {"--budget", &raw_.budget},
-        {"--seed", &raw_.seed},     {"--shard", &raw_.shard}, {"--max-elements", &raw_.max_elements}};
+    const std::pair<const char*, std::string*> texts[] = {{"command", &command},
+                                                          {"FILTER", &filters},
+                                                          {"--dtype", &raw_.dtype},
+                                                          {"--device", &raw_.device},
+                                                          {"--cases", &raw_.cases},
+                                                          {"--budget", &raw_.budget},
+                                                          {"--seed", &raw_.seed},
+                                                          {"--shard", &raw_.shard},
+                                                          {"--max-elements", &raw_.max_elements},
+                                                          {"--specimens", &specimens},
+                                                          {"--max-failures", &raw_.max_failures}};
     if (!options_.resume.empty()) {
-      if (options_.specimens) throw usage_error("--resume does not apply to --specimens");
       if (!options_.out.empty() && options_.out != options_.resume)
         throw usage_error("--out {} and --resume {} exclude each other", options_.out, options_.resume);
       options_.out = options_.resume;
@@ -257,6 +270,7 @@ class CommandLine {
         *text = was;
       }
       options_.filters = words_of(filters);
+      options_.specimens = !specimens.empty();
     }
     for (const auto& [name, text] : texts) {
       if (!text->empty()) options_.typed[name] = *text;
@@ -283,7 +297,7 @@ class CommandLine {
   }
   void add_shares(CLI::App& sub) {
     sub.add_flag("--shares", options_.shares,
-                 "Also say what each stage of the op adds to the bound, where its oracle knows")
+                 "Also say bound and error of each stage performed alone, where its oracle has stages")
         ->envname("ASSAY_SHARES");
   }
   void add_device(CLI::App& sub) {
@@ -300,6 +314,9 @@ class CommandLine {
     sub.add_option("--max-elements", raw_.max_elements,
                    "Elements of a case's largest tensor (default " + std::to_string(kFuzzElements) + ")")
         ->envname("ASSAY_MAX_ELEMENTS");
+    sub.add_option("--max-failures", raw_.max_failures,
+                   "Failing cases after which a path is judged no further")
+        ->envname("ASSAY_MAX_FAILURES");
     sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")
         ->envname("ASSAY_SHARD");
     add_seed(sub);
@@ -329,7 +346,7 @@ class CommandLine {
     sub.add_option("FILTER", options_.filters, "Only these: globs on op or op/path");
     sub.add_option("--slower", raw_.slower, "What a time may grow by (default 5%)")->envname("ASSAY_SLOWER");
     sub.add_option("--more-wrong", raw_.more_wrong,
-                   "What the rms of a path's errors may grow by (default 25%)")
+                   "What the rms of a path's distances may grow by (default 25%)")
         ->envname("ASSAY_MORE_WRONG");
     sub.add_flag("--all", options_.all, "Also print what did not change")->envname("ASSAY_ALL");
     add_json(sub);

@@ -38,6 +38,8 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
     case Command::kBench:
     case Command::kRun:
       return run_paths(registry, sweeps, options);
+    case Command::kDemo:
+      return run_demo(registry, options);
     case Command::kReplay:
       return run_replay(registry, options);
     case Command::kDraw:

@@ -39,14 +39,13 @@ void print_numerics(const Verdict& verdict) {
 
 // The reason why --shares shows nothing, if there is one.
 std::optional<std::string> without_shares(const Subject& subject, const Verdict& verdict) {
-  if (subject.oracle->stages.empty())
-    return fmt::format("the oracle of {} does not divide its bound by stages", subject.op->name);
+  if (subject.oracle->stages.empty()) return fmt::format("the oracle of {} has no stages", subject.op->name);
   const bool has_shares =
       verdict.outputs.empty() || std::ranges::any_of(verdict.outputs, [](const OutputNumerics& output) {
         return !output.shares.empty();
       });
   return has_shares ? std::nullopt
-                    : std::optional<std::string>("no finite element has a bound to divide by stages");
+                    : std::optional<std::string>("no element is finite, so no stage has a bound");
 }
 
 // What a command says on one case.
@@ -73,15 +72,6 @@ Selected select_served(const Registry& registry, const Options& options) {
 // The session in which a verdict is recorded, if one is asked for.
 std::unique_ptr<Session> session_for(const Options& options) {
   return options.json || !options.out.empty() ? std::make_unique<Session>(options) : nullptr;
-}
-
-// Breaks a long line after its semicolons.
-std::string in_lines(std::string text, size_t indent) {
-  constexpr size_t kLongest = 100;  // [columns]
-  if (text.size() <= kLongest) return text;
-  for (size_t at = 0; (at = text.find("; ", at)) != std::string::npos; at += indent)
-    text.replace(at, 2, ";\n" + std::string(indent, ' '));
-  return text;
 }
 
 // Prints and records a verdict. Returns the exit code.

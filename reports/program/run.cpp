@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify, bench and run.
+// verify, bench, run and demo.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
+#include "reports/render/text.h"
 
 namespace assay {
 namespace {
@@ -31,7 +32,8 @@ FuzzOptions fuzz_options(const Options& options) {
           .max_elements = options.max_elements.value_or(kFuzzElements),
           .shard = options.shard,
           .shards = options.shards,
-          .stop_at_first_failure = false};
+          .stop_at_first_failure = false,
+          .max_failures = options.max_failures};
 }
 
 void verify_path(const SelectedPath& selected, const Options& options, Session& session) {
@@ -42,6 +44,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   const Judging judging = [&](const Case& which) { return judge.judge(which); };
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.shrinks_crashes = options.isolate;
+  if (options.isolate) fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
   if (fuzzing.budget) *fuzzing.budget -= Seconds(session.spent(selected.subject, *selected.device));
   fuzzing.recall = [&](const Case& drawn) { return session.recall(drawn, *selected.device); };
   fuzzing.starts = [&](const Case& drawn) { session.starts(drawn, *selected.device); };
@@ -87,7 +90,7 @@ std::optional<int64_t> planned_cases(const std::vector<SelectedPath>& paths, con
   int64_t planned = 0;
   for (const SelectedPath& path : paths) {
     if (verifies) planned += (options.cases - options.shard + options.shards - 1) / options.shards;
-    if (options.command == Command::kVerify) continue;
+    if (options.command != Command::kBench && options.command != Command::kRun) continue;
     planned += std::ranges::count_if(sweeps,
                                      [&](const Sweep& sweep) { return times(path.subject, sweep, options); });
   }
@@ -113,13 +116,24 @@ std::vector<SelectedPath> runnable(const std::vector<SelectedPath>& selected, co
   return result;
 }
 
+std::vector<SpecimenRecord> records_of(const Registry& registry, const std::vector<SelectedPath>& selected) {
+  std::vector<SpecimenRecord> records;
+  for (const Specimen& specimen : registry.specimens()) {
+    const auto is_it = [&](const SelectedPath& one) { return one.subject.path == &specimen.path; };
+    if (std::ranges::any_of(selected, is_it))
+      records.push_back(
+          {std::string(specimen.op), std::string(specimen.path.name), std::string(specimen.fault)});
+  }
+  return records;
+}
+
 }  // namespace
 
 int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& given) {
   Options options = given;
   if (options.command == Command::kRun && options.out.empty()) options.out = "assay-out";
   const bool verifies = options.command != Command::kBench;
-  const bool is_timed = options.command != Command::kVerify;
+  const bool is_timed = options.command == Command::kBench || options.command == Command::kRun;
 
   const auto devices = open_devices(options.device);
   const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
@@ -173,42 +187,44 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
 
 int run_specimens(const Registry& registry, const Options& options) {
   const auto devices = open_devices(options.device);
-  int64_t judged_specimens = 0;
-  int64_t survivors = 0;
-  for (const Specimen& specimen : registry.specimens()) {
-    if (!matches(options.filters, specimen.op, specimen.path.name)) continue;
-    const auto device =
-        std::ranges::find(devices, specimen.path.device, [](const auto& d) { return d->info().kind; });
-    if (device == devices.end() || !serves(specimen.path, options.dtype)) continue;
-    FuzzOptions fuzzing = fuzz_options(options);
-    fuzzing.stop_at_first_failure = true;
-    const Subject subject = registry.subject(specimen.op, specimen.path.name);
-    std::optional<Judged> caught;
-    int64_t cases = 0;
-    fuzz(subject, **device, fuzzing, [&](const Judged& judged) {
-      ++cases;
-      if (judged.verdict.kind == VerdictKind::kFail || judged.verdict.kind == VerdictKind::kCrashed)
-        caught = judged;
-      return !is_interrupted();
-    });
-    if (is_interrupted()) return kExitInterrupted;
-    ++judged_specimens;
-    if (caught) {
-      fmt::print("caught    {}/{} ({}) at case {}\n          {}: {}\n          {}\n", specimen.op,
-                 specimen.path.name, specimen.fault, cases, name_of(caught->verdict.kind),
-                 caught->verdict.reason, caught->which.to_string());
-    } else {
-      ++survivors;
-      fmt::print("SURVIVED  {}/{} ({}): {} cases found nothing\n", specimen.op, specimen.path.name,
-                 specimen.fault, cases);
-    }
-  }
-  if (judged_specimens == 0) {
+  std::vector<SelectedPath> selected = select_specimens(registry, options, devices);
+  std::erase_if(selected, [&](const SelectedPath& one) { return !serves(*one.subject.path, options.dtype); });
+  if (selected.empty()) {
     fmt::print(stderr, "assay: no specimen matches\n");
     return kExitNothingSelected;
   }
-  fmt::print("{} of {} specimens caught\n", judged_specimens - survivors, judged_specimens);
-  return survivors == 0 ? kExitPassed : kExitNumericalFailure;
+  Session session(options);
+  for (const auto& device : devices) session.add_device(*device);
+  session.set_specimens(records_of(registry, selected));
+  session.begin(std::nullopt);
+  session.progress(fmt::format("judging {}", plural(std::ssize(selected), "specimen")));
+  FuzzOptions fuzzing = fuzz_options(options);
+  fuzzing.stop_at_first_failure = true;
+  int64_t done = 0;
+  for (const auto& [subject, device] : selected) {
+    if (is_interrupted()) break;
+    session.progress(fmt::format("specimen {} of {}: {}", ++done, selected.size(), path_name(subject)),
+                     Session::Progress::kStep);
+    fuzzing.recall = [&, on = device](const Case& drawn) { return session.recall(drawn, *on); };
+    fuzzing.starts = [&, on = device](const Case& drawn) { session.starts(drawn, *on); };
+    fuzz(subject, *device, fuzzing, [&, of = subject, on = device](const Judged& judged) {
+      session.add(of, *on, judged);
+      return !is_interrupted();
+    });
+  }
+  return session.finish();
+}
+
+int run_demo(const Registry& registry, const Options& given) {
+  Options options = given;
+  if (options.out.empty()) options.out = "assay-demo";
+  options.cases = 20;
+  if (registry.specimens().empty()) {
+    fmt::print(stderr, "assay: this program has no specimens to show\n");
+    return kExitNothingSelected;
+  }
+  const int code = run_paths(registry, {}, options);
+  return code == kExitNumericalFailure ? kExitPassed : code;  // the report fails, as it should
 }
 
 }  // namespace assay

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/run_folder.h"
 
+#include <set>
+
 #include "kernels/core/read_file.h"
+#include "reports/program/capsule.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"
 
@@ -65,6 +68,22 @@ void remove_reports(const fs::path& folder) {
     std::error_code error;
     if (fs::is_regular_file(fs::symlink_status(folder / name, error))) fs::remove(folder / name, error);
   }
+}
+
+void remove_capsules(const fs::path& folder, const Record& record) {
+  std::set<std::string> kept;
+  for (const CaseRecord& item : record.cases) kept.insert(fs::path(item.capsule).filename().string());
+  std::error_code error;
+  std::vector<fs::path> stale;
+  for (fs::directory_iterator entry(folder / kCapsules, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (entry->symlink_status(error).type() == fs::file_type::regular && is_capsule_name(name) &&
+        !kept.contains(name))
+      stale.push_back(entry->path());
+  }
+  for (const fs::path& file : stale) fs::remove(file, error);
+  if (!stale.empty()) fs::remove(folder / kCapsules, error);  // unless something is in it
 }
 
 void write_reports(const Record& record, const std::string& run_json, const fs::path& folder) {

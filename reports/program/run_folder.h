@@ -29,6 +29,10 @@ LockedFile open_journal(const std::filesystem::path& folder);
 // Removes the reports of an earlier run, so that nobody takes them for those of this one.
 void remove_reports(const std::filesystem::path& folder);
 
+inline constexpr const char* kCapsules = "capsules";  // their folder
+// Removes the capsules of an earlier run: those that no case of the record names.
+void remove_capsules(const std::filesystem::path& folder, const Record& record);
+
 // Writes report.html, report.md, junit.xml, benchmark.json and, unless it is empty, run.json: all
 // of them or none.
 void write_reports(const Record& record, const std::string& run_json, const std::filesystem::path& folder);

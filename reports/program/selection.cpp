@@ -44,6 +44,29 @@ int gpu_index(std::string_view wanted) {
   return index;
 }
 
+Device* device_of(const Path& path, const std::vector<std::unique_ptr<Device>>& devices) {
+  const auto device =
+      std::ranges::find(devices, path.device, [](const auto& candidate) { return candidate->info().kind; });
+  return device == devices.end() ? nullptr : device->get();
+}
+
+std::vector<SelectedPath> demo_paths(const Registry& registry,
+                                     const std::vector<std::unique_ptr<Device>>& devices) {
+  constexpr size_t kSpecimens = 6;
+  const std::string op(registry.specimens().front().op);
+  std::vector<SelectedPath> selected;
+  for (const Path& path : registry.op(op).paths) {
+    if (path.device == DeviceKind::kCpu)
+      selected.push_back({.subject = registry.subject(op, path.name), .device = device_of(path, devices)});
+  }
+  Options of_op;
+  of_op.filters = {op};
+  const std::vector<SelectedPath> specimens = select_specimens(registry, of_op, devices);
+  const size_t shown = std::min(kSpecimens, specimens.size());
+  for (size_t i = 0; i < shown; ++i) selected.push_back(specimens[i * specimens.size() / shown]);
+  return selected;
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Device>> open_devices(std::string_view wanted) {
@@ -80,16 +103,26 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
   return unmatched;
 }
 
+std::vector<SelectedPath> select_specimens(const Registry& registry, const Options& options,
+                                           const std::vector<std::unique_ptr<Device>>& devices) {
+  std::vector<SelectedPath> selected;
+  for (const Specimen& specimen : registry.specimens()) {
+    Device* const device = device_of(specimen.path, devices);
+    if (device == nullptr || !matches(options.filters, specimen.op, specimen.path.name)) continue;
+    selected.push_back({.subject = registry.subject(specimen.op, specimen.path.name), .device = device});
+  }
+  return selected;
+}
+
 std::vector<SelectedPath> select_paths(const Registry& registry, const Options& options,
                                        const std::vector<std::unique_ptr<Device>>& devices) {
+  if (options.command == Command::kDemo) return demo_paths(registry, devices);
   std::vector<SelectedPath> selected;
   for (const Op* op : registry.ops()) {
     for (const Path& path : op->paths) {
       if (!matches(options.filters, op->name, path.name)) continue;
-      const auto device = std::ranges::find(devices, path.device,
-                                            [](const auto& candidate) { return candidate->info().kind; });
       selected.push_back({.subject = {.op = op, .path = &path, .oracle = &registry.oracle(op->name)},
-                          .device = device == devices.end() ? nullptr : device->get()});
+                          .device = device_of(path, devices)});
     }
   }
   return selected;

@@ -29,9 +29,14 @@ bool matches(const std::vector<std::string>& globs, std::string_view op, std::st
 // The filters that match no path; with --specimens, those that match no specimen.
 std::vector<std::string> unmatched_filters(const Registry& registry, const Options& options);
 
-// All paths that the filters select, in the order of the registry.
+// All paths that the filters select, in the order of the registry. For `demo` the CPU paths of the
+// first op with specimens, and a few of these.
 std::vector<SelectedPath> select_paths(const Registry& registry, const Options& options,
                                        const std::vector<std::unique_ptr<Device>>& devices);
+
+// The specimens that the filters select, on devices that are there.
+std::vector<SelectedPath> select_specimens(const Registry& registry, const Options& options,
+                                           const std::vector<std::unique_ptr<Device>>& devices);
 
 // The case with its dimensions in the op's order, so that it prints as the same line however it was
 // typed. Throws Error (usage) unless they are the op's dimensions.

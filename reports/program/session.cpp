@@ -7,12 +7,15 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <tuple>
 
 #include "kernels/core/printable.h"
 #include "reports/program/capsule.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
+#include "reports/record/tally.h"
+#include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"
 
@@ -30,10 +33,10 @@ std::string key_of(const Case& drawn, std::string_view device) {
 }
 
 int exit_code(const Record& record) {
-  const Tally all = tally(record.cases);
+  const auto [failed, passed] = outcome_of(record);
   if (!record.complete) return kExitInterrupted;
-  if (all.failures() > 0) return kExitNumericalFailure;
-  if (all.pass == 0) return kExitNothingSelected;
+  if (failed > 0) return kExitNumericalFailure;
+  if (passed == 0) return kExitNothingSelected;
   return kExitPassed;
 }
 
@@ -59,6 +62,7 @@ Session::Session(const Options& options)
   record_.seed = options.seed;
   record_.machine = machine_record();
   record_.tool = tool_record();
+  if (options.command == Command::kJudge) record_.given = GivenFiles{.in = options.in, .got = options.got};
   if (!options.out.empty()) make_output_directory(options.out);  // fails before any work is done
   [[maybe_unused]] static const bool registered =
       std::atexit(end_at_exit) == 0 && std::at_quick_exit(end_at_exit) == 0;
@@ -92,7 +96,9 @@ void Session::begin(std::optional<int64_t> planned) {
     journal_->cut(0);
     append(head_line(record_, options_.typed, {.pid = process_, .started = record_.started}));
   }
-  if (!options_.out.empty()) remove_reports(options_.out);
+  if (options_.out.empty()) return;
+  remove_reports(options_.out);
+  remove_capsules(options_.out, read_journal(journal_->content(), "the journal").record);
 }
 
 void Session::resume() {
@@ -126,7 +132,8 @@ double Session::spent(const Subject& subject, const Device& device) const {
 }
 
 void Session::starts(const Case& which, const Device& device) {
-  append(running_line(elapsed(), which, device.info().name()));
+  case_start_ = elapsed();
+  append(running_line(case_start_, which, device.info().name()));
 }
 
 void Session::set_ceilings(const DeviceRecord& measured) {
@@ -146,28 +153,41 @@ void Session::add(const Subject& subject, const Device& device, const Judged& ju
                       : "not timed"});
 }
 
-// A capsule is a convenience. The verdict and the run are valid without it.
-void Session::save_capsule(const CaseRecord& failure) const {
+void Session::print_first(const CaseRecord& failure) {
+  const std::string_view verdict = name_of(failure.verdict.kind);
+  const auto& [op, path] = std::tie(failure.which.op, failure.which.path);
+  if (!printed_.insert(fmt::format("{}/{} {} {}", op, path, failure.device, verdict)).second) return;
+  progress("");
+  fmt::print(stderr, "{}: {}\n  {}\n", verdict, printable(failure.verdict.reason),
+             printable(replay_command(record_, failure)));
+}
+
+// A capsule is a convenience. The verdict and the run are valid without it. A path that died while
+// it was timed leaves none.
+std::string Session::save_capsule(const CaseRecord& failure) const {
+  if (failure.verdict.evidence == nullptr) return "";
   try {
-    const auto capsules = std::filesystem::path(options_.out) / "capsules";
+    const auto capsules = std::filesystem::path(options_.out) / kCapsules;
     make_output_directory(capsules);
-    write_capsule(capsules, static_cast<size_t>(judged_) + 1, failure.which, failure.verdict);
+    return fmt::format(
+        "{}/{}", kCapsules,
+        write_capsule(capsules, static_cast<size_t>(judged_) + 1, failure.which, failure.verdict));
   } catch (const std::exception& error) {
     fmt::print(stderr, "no capsule: {}\n", excerpt(error.what()));
+    return "";
   }
 }
 
 void Session::add(CaseRecord record) {
-  if (is_failure(record.verdict.kind)) {
-    progress("");
-    fmt::print(stderr, "{}: {}\n", name_of(record.verdict.kind), printable(record.verdict.reason));
-    // No path made the outputs that `judge` was given.
-    if (options_.command != Command::kJudge)
-      fmt::print(stderr, "  assay replay '{}'\n", record.which.to_string());
-    if (!options_.out.empty()) save_capsule(record);
-  }
   if (!journal_) begin(std::nullopt);
-  append(case_line(elapsed(), record));
+  record.seconds = elapsed() - case_start_;
+  // A specimen fails as it should.
+  if (is_failure(record.verdict.kind) && record_.specimens.empty()) {
+    print_first(record);
+    if (!options_.out.empty()) record.capsule = save_capsule(record);
+  }
+  case_start_ = elapsed();
+  append(case_line(case_start_, record));
   ++judged_;
 }
 
@@ -214,7 +234,9 @@ int Session::conclude(bool complete) {
   if (has_files && !unwritten && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }
-  fmt::print("{}", options_.json ? record_text(record) : render_table(record, wants_colour()));
+  fmt::print("{}", options_.json
+                       ? record_text(record)
+                       : render_table(record, wants_colour()) + render_failures(record, options_.out));
   std::fflush(stdout);
   if (unwritten) std::rethrow_exception(unwritten);
   return exit_code(record);

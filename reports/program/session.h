@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
 
 #include "kernels/core/device.h"
@@ -28,6 +29,7 @@ class Session {
   ~Session();
 
   void add_device(const Device& device);
+  void set_specimens(std::vector<SpecimenRecord> specimens) { record_.specimens = std::move(specimens); }
   // Begins the journal, or goes on with it (--resume). `planned` is the number of cases, if it is
   // known. Throws Error (usage) if another process writes to the directory, or if the run to resume
   // was made by another program or on another machine.
@@ -40,8 +42,8 @@ class Session {
   double spent(const Subject& subject, const Device& device) const;
 
   void starts(const Case& which, const Device& device);  // before a case is judged
-  // Adds a judged case. A failure is printed at once and, if there is an output directory, saved as
-  // a capsule. The record does not keep its evidence.
+  // Adds a judged case. Of each path the first failure of a kind is printed at once. If there is an
+  // output directory, a failure is saved as a capsule. The record does not keep its evidence.
   void add(const Subject& subject, const Device& device, const Judged& judged);
   void add(CaseRecord record);
   void add_not_run(const Op& op, const Path& path, std::string reason);
@@ -63,7 +65,8 @@ class Session {
   double elapsed() const;  // [s]
   void append(const std::string& line);
   void resume();
-  void save_capsule(const CaseRecord& failure) const;
+  void print_first(const CaseRecord& failure);
+  std::string save_capsule(const CaseRecord& failure) const;
   int conclude(bool complete);
   static void end_at_exit();  // of the process
 
@@ -72,9 +75,11 @@ class Session {
   std::optional<LockedFile> journal_;
   std::map<std::string, Judged> recalled_;  // by drawn case and device
   std::map<std::string, double> spent_;
+  std::set<std::string> printed_;  // "op/path device verdict"
   int64_t judged_ = 0;
   double before_ = 0;  // [s] that the resumed run took
   std::chrono::steady_clock::time_point start_;
+  double case_start_ = 0;  // [s] by elapsed()
   bool on_terminal_;
   bool line_is_open_ = false;
   pid_t process_;

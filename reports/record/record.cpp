@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/core/json.h"
+#include "reports/record/tally.h"
 
 namespace assay {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::string_view kSchemaName = "assay.run/";
 constexpr std::string_view kSchema = "assay.run/1";
 
 constexpr std::array kVerdicts{VerdictKind::kPass,        VerdictKind::kFail,    VerdictKind::kMistrusted,
-                               VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,
+                               VerdictKind::kUninformative, VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,
                                VerdictKind::kSkipped};
 constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
 constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
@@ -133,8 +134,15 @@ Json to_json(const OutputNumerics& output) {
             {"nonfinite", seen.nonfinite}};
   if (seen.open > 0) json["open"] = seen.open;
   put_number(json, "max_error_over_bound", seen.max_error_over_bound);
-  put_number(json, "rms_over_predicted", seen.rms() / seen.predicted_rms());
-  if (output.allowed_rms) put_number(json, "allowed_rms", *output.allowed_rms);
+  if (output.conformity) {
+    Json& conformity = json["conformity"];
+    put_number(conformity, "rms", output.conformity->rms);
+    put_number(conformity, "predicted", output.conformity->predicted);
+    put_number(conformity, "allowed", output.conformity->allowed);
+    put_number(conformity, "largest", output.conformity->largest);
+    conformity["count"] = output.conformity->count;
+    conformity["is_law"] = output.obeys_rms_law;
+  }
   put_number(json, "max_ulp", seen.max_ulp);
   if (const auto normwise = seen.rel_l2()) put_number(json, "rel_l2", *normwise);
   put_number(json, "max_abs", seen.max_abs);
@@ -146,9 +154,6 @@ Json to_json(const OutputNumerics& output) {
   put_number(sums, "error", seen.sum_error);
   put_number(sums, "square_error", seen.sum_square_error);
   put_number(sums, "square_value", seen.sum_square_value);
-  put_number(sums, "variance", seen.sum_variance);
-  put_number(sums, "square_variance", seen.sum_square_variance);
-  put_number(sums, "max_bound", seen.max_bound);
   for (const Share& share : output.shares) {
     Json& to = json["shares"].emplace_back(Json{{"stage", share.stage}});
     put_number(to, "bound", share.bound);
@@ -161,7 +166,15 @@ OutputNumerics read_output(const JsonFields& fields) {
   OutputNumerics output;
   output.name = fields.text("name");
   output.elements = fields.count("elements");
-  if (fields.has_number("allowed_rms")) output.allowed_rms = fields.number("allowed_rms");
+  if (fields.has("conformity")) {
+    const JsonFields conformity = fields.object("conformity");
+    output.conformity = Conformity{.rms = conformity.number("rms"),
+                                   .predicted = conformity.number("predicted"),
+                                   .allowed = conformity.number("allowed"),
+                                   .largest = conformity.number("largest"),
+                                   .count = conformity.count("count")};
+    output.obeys_rms_law = conformity.flag("is_law");
+  }
   Comparison& seen = output.comparison;
   seen.count = fields.count("count");
   seen.wrong = fields.count("wrong");
@@ -182,9 +195,6 @@ OutputNumerics read_output(const JsonFields& fields) {
   seen.sum_error = sums.number("error");
   seen.sum_square_error = sums.number("square_error");
   seen.sum_square_value = sums.number("square_value");
-  seen.sum_variance = sums.number("variance");
-  seen.sum_square_variance = sums.number("square_variance");
-  seen.max_bound = sums.number("max_bound");
   if (fields.has("shares")) {
     for (const JsonFields& share : fields.objects("shares"))
       output.shares.push_back({share.text("stage"), share.number("bound"), share.number("rms")});
@@ -246,6 +256,8 @@ Json to_json(const CaseRecord& item) {
   json["perf"] = item.perf ? to_json(*item.perf) : Json();
   json["perf_warm"] = item.perf_warm ? to_json(*item.perf_warm) : Json();
   if (!item.perf) json["no_perf"] = item.no_perf;
+  if (item.seconds) put_number(json, "seconds", *item.seconds);
+  if (!item.capsule.empty()) json["capsule"] = item.capsule;
   return json;
 }
 
@@ -272,6 +284,8 @@ CaseRecord read_case(const JsonFields& fields) {
   if (fields.has("perf")) item.perf = read_perf(fields.object("perf"));
   if (fields.has("perf_warm")) item.perf_warm = read_perf(fields.object("perf_warm"));
   if (fields.has("no_perf")) item.no_perf = fields.text("no_perf");
+  if (fields.has_number("seconds")) item.seconds = fields.number("seconds");
+  if (fields.has("capsule")) item.capsule = fields.text("capsule");
   if (item.verdict.kind != VerdictKind::kPass && (item.perf || item.perf_warm)) {
     throw fields.error("perf", "is there, though the verdict is {}", name_of(item.verdict.kind));
   }
@@ -297,6 +311,14 @@ Json to_json(const Record& record) {
   put_number(json, "seconds", record.seconds);
   if (record.planned) json["planned"] = *record.planned;
   if (record.running) json["running"] = record.running->to_string();
+  for (const auto& [specimen, cases, caught, seconds] : summarize_specimens(record)) {
+    json["specimens"].push_back({{"op", specimen->op},
+                                 {"path", specimen->path},
+                                 {"fault", specimen->fault},
+                                 {"cases", cases},
+                                 {"caught", caught != nullptr}});
+  }
+  if (record.given) json["given"] = {{"in", record.given->in}, {"got", record.given->got}};
   json["not_run"] = Json::array();
   for (const NotRun& path : record.not_run) json["not_run"].push_back(to_json(path));
   json["cases"] = Json::array();
@@ -326,6 +348,14 @@ Record record_from_json(const Json& json, std::string_view source) {
   for (const JsonFields& path : fields.objects("not_run")) record.not_run.push_back(read_not_run(path));
   if (fields.has("planned")) record.planned = fields.integer<int64_t>("planned");
   if (fields.has("running")) record.running = read_case_line(fields, "running");
+  if (fields.has("specimens")) {
+    for (const JsonFields& specimen : fields.objects("specimens"))
+      record.specimens.push_back({specimen.text("op"), specimen.text("path"), specimen.text("fault")});
+  }
+  if (fields.has("given")) {
+    const JsonFields given = fields.object("given");
+    record.given = GivenFiles{.in = given.text("in"), .got = given.text("got")};
+  }
   return record;
 }
 
@@ -352,32 +382,6 @@ std::string record_text(const Record& record) {
 
 Record parse_record(std::string_view text, std::string_view source) {
   return record_from_json(parse_json(text, source), source);
-}
-
-Tally tally(const std::vector<CaseRecord>& cases) {
-  Tally counts;
-  for (const CaseRecord& item : cases) ++counts[item.verdict.kind];
-  return counts;
-}
-
-int64_t& Tally::operator[](VerdictKind kind) {
-  switch (kind) {
-    case VerdictKind::kPass:
-      return pass;
-    case VerdictKind::kFail:
-      return fail;
-    case VerdictKind::kMistrusted:
-      return mistrusted;
-    case VerdictKind::kUnsupported:
-      return unsupported;
-    case VerdictKind::kCrashed:
-      return crashed;
-    case VerdictKind::kTimeout:
-      return timeout;
-    case VerdictKind::kSkipped:
-      return skipped;
-  }
-  throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
 }
 
 }  // namespace assay

@@ -47,7 +47,9 @@ struct CaseRecord {
   std::optional<Case> shrunk_from;
   std::optional<Perf> perf;  // cold; absent unless the case passed and was timed
   std::optional<Perf> perf_warm;
-  std::string no_perf;  // why perf is absent: "not timed", "the verdict is fail"
+  std::string no_perf;                 // why perf is absent: "not timed", "the verdict is fail"
+  std::optional<double> seconds = {};  // [s] that judging, shrinking and timing took
+  std::string capsule = {};            // of a failure: its file, from the folder of the record
 };
 
 // A path that was not judged, because its device is absent or an option excludes it.
@@ -55,6 +57,20 @@ struct NotRun {
   std::string op;
   std::string path;
   std::string reason;
+};
+
+// A known-bad implementation that is to be caught. It is caught by the first of its cases that
+// fails or crashes.
+struct SpecimenRecord {
+  std::string op;
+  std::string path;
+  std::string fault;  // "the first tap is dropped"
+};
+
+// The files that `judge` judged.
+struct GivenFiles {
+  std::string in;  // empty if the inputs were those that `draw` writes
+  std::string got;
 };
 
 struct Record {
@@ -67,8 +83,10 @@ struct Record {
   ToolRecord tool;
   std::vector<CaseRecord> cases;
   std::vector<NotRun> not_run;
-  std::optional<int64_t> planned = {};  // cases; absent if time decides how many
-  std::optional<Case> running = {};     // the case in which the run ended, if it did not complete
+  std::optional<int64_t> planned = {};         // cases; absent if time decides how many
+  std::optional<Case> running = {};            // the case in which the run ended, if it did not complete
+  std::vector<SpecimenRecord> specimens = {};  // of `verify --specimens`: what the cases judge
+  std::optional<GivenFiles> given = {};        // of `judge`
 };
 
 // Keys keep their order, so that a record begins with what it is.
@@ -97,14 +115,5 @@ std::string one_line(const Json& json);
 // The contents of run.json, and back.
 std::string record_text(const Record& record);
 Record parse_record(std::string_view text, std::string_view source);
-
-// How many cases have each verdict.
-struct Tally {
-  int64_t pass = 0, fail = 0, mistrusted = 0, unsupported = 0, crashed = 0, timeout = 0, skipped = 0;
-  int64_t failures() const { return fail + mistrusted + crashed + timeout; }
-  int64_t all() const { return pass + unsupported + skipped + failures(); }
-  int64_t& operator[](VerdictKind kind);
-};
-Tally tally(const std::vector<CaseRecord>& cases);
 
 }  // namespace assay

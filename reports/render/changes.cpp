@@ -159,7 +159,7 @@ std::string render_changes(const Changes& changes, bool all, bool colour, int wi
   std::string errors = render_errors(changes.errors, all, colour, width);
   for (const ErrorChange& error : changes.errors) {
     if (error.change == Change::kWorse && error.grown)
-      errors += printable(replay_command(*error.grown)) + "\n";
+      errors += printable(replay_command(changes.program, *error.grown)) + "\n";
   }
   add(errors);
   add(render_times(changes, all, colour, width));

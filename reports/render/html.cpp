@@ -4,9 +4,11 @@
 #include <map>
 #include <set>
 
+#include "reports/record/tally.h"
 #include "reports/render/html_assets.h"
 #include "reports/render/html_charts.h"
 #include "reports/render/html_details.h"
+#include "reports/render/html_paths.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
@@ -15,29 +17,6 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kDash = "–";
-
-std::string_view sign_of(VerdictKind kind) {
-  switch (kind) {
-    case VerdictKind::kPass:
-      return "✓";
-    case VerdictKind::kFail:
-      return "✗";
-    case VerdictKind::kMistrusted:
-      return "?";
-    case VerdictKind::kCrashed:
-    case VerdictKind::kTimeout:
-      return "!";
-    case VerdictKind::kUnsupported:
-    case VerdictKind::kSkipped:
-      return kDash;
-  }
-  throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
-}
-
-// "✗ fail", coloured by the class of that name.
-std::string badge(VerdictKind kind) {
-  return fmt::format("<span class=\"{0}\">{1}&nbsp;{0}</span>", name_of(kind), sign_of(kind));
-}
 
 struct Section {
   std::string_view id;
@@ -61,11 +40,10 @@ std::vector<std::string> anchors_of(const std::vector<CaseRecord>& cases) {
 // ---- head
 
 std::string head_section(const Record& record, const std::string& links) {
-  const Tally counts = tally(record.cases);
-  const char* outcome = counts.failures() > 0                ? "fail"
-                        : counts.pass > 0 && record.complete ? "pass"
-                                                             : "mistrusted";
-  const char* sign = counts.failures() > 0 ? "✗" : counts.pass > 0 && record.complete ? "✓" : "?";
+  const auto [failed, passed] = outcome_of(record);
+  const VerdictKind outcome = failed > 0                      ? VerdictKind::kFail
+                              : passed > 0 && record.complete ? VerdictKind::kPass
+                                                              : VerdictKind::kMistrusted;
   std::string command;
   for (const std::string& word : record.command) command += (command.empty() ? "" : " ") + word;
   std::string devices;
@@ -79,10 +57,11 @@ std::string head_section(const Record& record, const std::string& links) {
       "{}</div>\n<div "
       "class=\"muted\"><code>{}</code></div>\n"
       "<nav>{}</nav></header>\n",
-      outcome, sign, escape_markup(render_headline(record)), devices, escape_markup(record.started),
-      format_number(record.seconds), record.seed, escape_markup(record.tool.version),
-      escape_markup(record.tool.git.substr(0, 12)), record.tool.dirty ? " with local changes" : "",
-      escape_markup(record.tool.compiler), escape_markup(record.tool.build), escape_markup(command), links);
+      name_of(outcome), sign_of(outcome), escape_markup(render_headline(record)), devices,
+      escape_markup(record.started), format_number(record.seconds), record.seed,
+      escape_markup(record.tool.version), escape_markup(record.tool.git.substr(0, 12)),
+      record.tool.dirty ? " with local changes" : "", escape_markup(record.tool.compiler),
+      escape_markup(record.tool.build), escape_markup(command), links);
 }
 
 std::string machine_section(const MachineRecord& machine) {
@@ -109,124 +88,6 @@ std::string machine_section(const MachineRecord& machine) {
       "measured<th>read, measured<th>products, measured\n"
       "<tbody>{}</table></div>\n",
       escape_markup(machine.host_os), format_bytes(machine.memory_bytes), rows);
-}
-
-// ---- failures
-
-// The worst element of an output that is wrong somewhere.
-std::string worst_line(const OutputNumerics& output) {
-  const std::optional<WorstElement>& worst = output.comparison.worst;
-  if (!worst || output.comparison.wrong == 0) return "";
-  return fmt::format(
-      "<p class=\"small muted\">{}: {} wrong of {}; worst is element {}: got {:.9g}, want {:.9g}, bound "
-      "{:.3g}, error/bound "
-      "{}</p>",
-      escape_markup(output.name), format_count(output.comparison.wrong),
-      format_count(output.comparison.count), format_count(worst->element), worst->got, worst->want,
-      worst->bound, format_ratio(output.comparison.max_error_over_bound));
-}
-
-std::string failures_section(const Record& record, const std::vector<std::string>& anchors) {
-  constexpr int64_t kShown = 200;
-  std::string text;
-  int64_t count = 0;
-  for (size_t i = 0; i < record.cases.size(); ++i) {
-    const CaseRecord& item = record.cases[i];
-    if (!is_failure(item.verdict.kind) || ++count > kShown) continue;
-    text += fmt::format(
-        "<div class=\"failure {}\"><p><b>{}</b> {} <a class=\"small muted\" href=\"#{}\">all numbers</a></p>"
-        "<p><code class=\"command\">{}</code></p>",
-        name_of(item.verdict.kind), badge(item.verdict.kind), escape_markup(item.verdict.reason), anchors[i],
-        escape_markup(replay_command(item.which)));
-    for (const OutputNumerics& output : item.verdict.outputs) text += worst_line(output);
-    text += "</div>\n";
-  }
-  if (count > kShown) {
-    text += fmt::format("<p class=\"muted\">and {} more, in the table of all cases</p>", count - kShown);
-  }
-  return text;
-}
-
-// ---- the matrix of paths and dtypes
-
-std::string verdict_counts(Tally counts) {
-  std::string text;
-  using enum VerdictKind;
-  for (VerdictKind kind : {kFail, kCrashed, kTimeout, kMistrusted, kPass, kUnsupported, kSkipped}) {
-    if (counts[kind] == 0) continue;
-    text += fmt::format("<span class=\"{0}\">{1}&nbsp;{2}&nbsp;{0}</span> ", name_of(kind), sign_of(kind),
-                        format_count(counts[kind]));
-  }
-  return text;
-}
-
-std::string matrix_cell(const PathSummary& path) {
-  std::string text = fmt::format("<td><div class=\"verdicts\">{}</div>", verdict_counts(path.tally));
-  if (path.worst) {
-    const double ratio = path.worst->max_error_over_bound;
-    const bool within = ratio <= 1;
-    text += fmt::format(
-        "<div><span class=\"bar{}\"><i style=\"width:{:.0f}%\"></i></span>{} of bound "
-        "<span class=\"muted\">· {} ulp</span></div>",
-        within ? "" : " over", within ? 100 * ratio : 100.0, format_ratio(ratio),
-        format_number(path.worst->max_ulp));
-  }
-  if (path.best_fraction) {
-    text += fmt::format("<div>{} of floor <span class=\"muted\">at best</span></div>",
-                        format_percent(*path.best_fraction));
-  }
-  if (path.implausible > 0) {
-    text +=
-        fmt::format("<div class=\"implausible\">? {}</div>", plural(path.implausible, "implausible time"));
-  }
-  if (path.largest_timed == nullptr) text += "<div class=\"muted\">not timed</div>";
-  return text;
-}
-
-std::string matrix_section(const std::vector<PathSummary>& paths) {
-  if (paths.empty()) return "";
-  std::set<DType> dtypes;
-  std::vector<std::string> lines;  // one per op, path and device, in order of appearance
-  std::map<std::pair<std::string, DType>, const PathSummary*> cells;
-  for (const PathSummary& path : paths) {
-    const std::string line =
-        fmt::format("<tr><td><b>{}</b><br>{}<br><span class=\"muted\">{}</span>", escape_markup(path.op),
-                    escape_markup(path.path), escape_markup(path.device));
-    dtypes.insert(path.dtype);
-    if (std::ranges::count(lines, line) == 0) lines.push_back(line);
-    cells[{line, path.dtype}] = &path;
-  }
-  std::string text = "<div class=\"scroll\"><table class=\"matrix\"><thead><tr><th>op, path, device";
-  for (DType dtype : dtypes) text += fmt::format("<th>{}", name_of(dtype));
-  text += "\n<tbody>";
-  for (const std::string& line : lines) {
-    text += line;
-    for (DType dtype : dtypes) {
-      const auto cell = cells.find({line, dtype});
-      text += cell != cells.end() ? matrix_cell(*cell->second) : fmt::format("<td class=\"muted\">{}", kDash);
-    }
-    text += "\n";
-  }
-  return text + "</table></div>\n";
-}
-
-std::string histograms(const std::vector<PathSummary>& paths) {
-  std::string cards;
-  for (const PathSummary& path : paths) {
-    std::vector<double> ratios;
-    for (const CaseRecord* item : path.cases) {
-      if (const std::optional<Numbers> numbers = numbers_of(*item))
-        ratios.push_back(numbers->max_error_over_bound);
-    }
-    if (ratios.empty()) continue;
-    cards += fmt::format("<div class=\"card\"><h3>{}/{} <span class=\"muted\">{} · {}</span></h3>{}</div>\n",
-                         escape_markup(path.op), escape_markup(path.path), name_of(path.dtype),
-                         plural(static_cast<int64_t>(ratios.size()), "case"), ratio_histogram(ratios));
-  }
-  if (cards.empty()) return "";
-  return "<p class=\"muted\">Cases by how close their worst element came to its bound.</p><div class=\"cards "
-         "narrow\">" +
-         cards + "</div>\n";
 }
 
 // ---- stages
@@ -257,9 +118,9 @@ std::string stages_section(const Record& record, const std::vector<std::string>&
       if (!output.shares.empty()) cards += stages_card(record.cases[i], output, anchors[i]);
   }
   if (cards.empty()) return "";
-  return "<p class=\"muted\">What each stage of the op may do to the output if all other stages are exact: "
-         "the "
-         "mean of its bounds, and the rms that the recipe predicts.</p>\n<div class=\"cards\">" +
+  return "<p class=\"muted\">What each stage of the op does to the output if it alone is performed and all "
+         "others are exact: the mean of the bounds, and the rms of a right path's error.</p>\n<div "
+         "class=\"cards\">" +
          cards + "</div>\n";
 }
 
@@ -358,15 +219,21 @@ std::string not_run_section(const Record& record) {
 
 std::string render_html(const Record& record) {
   const std::vector<std::string> anchors = anchors_of(record.cases);
-  const std::vector<PathSummary> paths = summarize(record);
+  // A specimen fails as it should.
+  const bool is_of_paths = record.specimens.empty();
+  const std::vector<PathSummary> paths = is_of_paths ? summarize(record) : std::vector<PathSummary>{};
+  const std::vector<FailureBlock> blocks = is_of_paths ? failure_blocks(record) : std::vector<FailureBlock>{};
+  const std::string charts = histograms(paths);
   std::string page = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>Assay: "
       "{}</title>\n<style>{}</style></head>\n<body>\n",
       escape_markup(render_headline(record)), kStylesheet);
   const std::vector<Section> sections{
-      {"failures", "Failures", failures_section(record, anchors)},
-      {"paths", "How wrong", matrix_section(paths) + histograms(paths)},
+      {"specimens", "Specimens", specimens_section(record, anchors)},
+      {"paths", "How wrong", matrix_section(paths, blocks) + (blocks.empty() ? charts : "")},
+      {"failures", "Failures", failures_section(record, blocks, anchors)},
+      {"errors", "How close to the bounds", blocks.empty() ? "" : charts},
       {"stages", "What each stage adds", stages_section(record, anchors)},
       {"times", "How fast", times_section(record, anchors)},
       {"not-run", "Not run", not_run_section(record)},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
@@ -63,8 +64,9 @@ std::string embedded_details(const Record& record) {
     Json entry{{"reason", printable(item.verdict.reason)},
                {"recipe", recipe->second},
                {"device", printable(item.device)},
-               {"replay", printable(replay_command(item.which))},
+               {"replay", printable(replay_command(record, item))},
                {"outputs", Json::array()}};
+    if (!item.capsule.empty()) entry["capsule"] = printable(item.capsule);
     if (item.shrunk_from) entry["shrunk_from"] = printable(item.shrunk_from->to_string());
     for (const OutputNumerics& output : item.verdict.outputs) entry["outputs"].push_back(detail_row(output));
     json["cases"].push_back(std::move(entry));

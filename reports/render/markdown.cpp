@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "reports/record/tally.h"
+#include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
@@ -83,15 +85,31 @@ std::string machine_section(const MachineRecord& machine) {
   return text + rows_within(rows, kNotRunShare) + "\n";
 }
 
-std::string paths_section(const Record& record) {
+// "198 pass, 2 fail", where the failures link to their blocks.
+std::string verdicts_of(const PathSummary& path, const std::vector<FailureBlock>& blocks) {
+  std::string text;
+  Tally counts = path.tally;
+  using enum VerdictKind;
+  for (VerdictKind kind : {kPass, kFail, kMistrusted, kCrashed, kTimeout, kUninformative, kUnsupported, kSkipped}) {
+    if (counts[kind] == 0) continue;
+    const std::string count = fmt::format("{} {}", format_count(counts[kind]), name_of(kind));
+    const std::string anchor = anchor_of(blocks, path.op, path.path, path.device, kind);
+    text += text.empty() ? "" : ", ";
+    text += anchor.empty() ? count : fmt::format("[{}](#{})", count, anchor);
+  }
+  return text;
+}
+
+std::string paths_section(const Record& record, const std::vector<FailureBlock>& blocks) {
   std::vector<std::string> rows;
   for (const PathSummary& path : summarize(record)) {
     const std::optional<Numbers>& worst = path.worst;
-    rows.push_back(fmt::format(
-        "| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(path.op + "/" + path.path), name_of(path.dtype),
-        escape(path.device), describe(path.tally), worst ? format_ratio(worst->max_error_over_bound) : "–",
-        worst ? format_ratio(worst->rms_over_allowed) : "–", worst ? format_number(worst->max_ulp) : "–",
-        worst ? format_number(worst->rel_l2) : "–"));
+    rows.push_back(fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(path.op + "/" + path.path),
+                               name_of(path.dtype), escape(path.device), verdicts_of(path, blocks),
+                               worst ? format_ratio(worst->max_error_over_bound) : "–",
+                               worst ? format_ratio(worst->rms_over_allowed) : "–",
+                               worst ? format_number(worst->max_ulp) : "–",
+                               worst ? format_number(worst->rel_l2) : "–"));
   }
   if (rows.empty()) return "";
   return "## How wrong\n\n"
@@ -101,14 +119,32 @@ std::string paths_section(const Record& record) {
          rows_within(rows, kPathsShare) + "\n";
 }
 
-std::string failures_section(const Record& record) {
+// The headings are what anchor_of() links to.
+std::string failures_section(const Record& record, const std::vector<FailureBlock>& blocks) {
   std::vector<std::string> rows;
-  for (const CaseRecord* item : failures(record)) {
-    rows.push_back(fmt::format("- **{}** {}\n  {}\n  {}\n", name_of(item->verdict.kind),
-                               code(item->which.to_string()), escape(item->verdict.reason),
-                               code(replay_command(item->which))));
+  for (const FailureBlock& block : blocks) {
+    const CaseRecord& item = *block.smallest;
+    rows.push_back(
+        fmt::format("### Failure {}\n\n**{}** {} on {}: {}. {}\n\n{}\n\n{}", rows.size() + 1,
+                    name_of(block.kind), code(block.op + "/" + block.path), escape(block.device),
+                    describe(block), escape(item.verdict.reason), code(replay_command(record, item)),
+                    item.capsule.empty() ? "" : fmt::format("Its tensors: {}\n\n", code(item.capsule))));
   }
   return rows.empty() ? "" : "## Failures\n\n" + rows_within(rows, kFailuresShare) + "\n";
+}
+
+std::string specimens_section(const Record& record) {
+  std::vector<std::string> rows;
+  for (const auto& [specimen, cases, caught, seconds] : summarize_specimens(record)) {
+    rows.push_back(fmt::format("| {} | {} | {} | {} |\n", code(specimen->op + "/" + specimen->path),
+                               escape(specimen->fault), format_count(cases),
+                               caught != nullptr ? name_of(caught->verdict.kind)
+                               : cases == 0      ? "not judged"
+                                                 : "**survived**"));
+  }
+  if (rows.empty()) return "";
+  return "## Specimens\n\n| specimen | fault | cases needed | caught as |\n|---|---|--:|---|\n" +
+         rows_within(rows, kPathsShare) + "\n";
 }
 
 std::string stages_section(const Record& record) {
@@ -170,9 +206,13 @@ std::string not_run_section(const Record& record) {
 }  // namespace
 
 std::string render_markdown(const Record& record) {
+  const std::vector<FailureBlock> blocks = failure_blocks(record);
+  const std::string judged = record.specimens.empty()
+                                 ? paths_section(record, blocks) + failures_section(record, blocks)
+                                 : specimens_section(record);
   return "# Assay\n\n**" + escape(render_headline(record)) + "**\n\n" + run_lines(record) +
-         machine_section(record.machine) + paths_section(record) + failures_section(record) +
-         stages_section(record) + times_section(record) + not_run_section(record);
+         machine_section(record.machine) + judged + stages_section(record) + times_section(record) +
+         not_run_section(record);
 }
 
 }  // namespace assay

@@ -20,9 +20,14 @@ std::string render_headline(const Record& record);
 std::string render_interruption(const Record& record);
 
 // One line per op, path, dtype and device, for a terminal of `width` columns. The least important
-// columns are left out until the table fits. The paths that were not run follow. ANSI colours are
-// used only if asked for.
+// columns are left out until the table fits. The paths that were not run follow. Of specimens it
+// has a line each, as long as the fault needs. ANSI colours are used only if asked for.
 std::string render_table(const Record& record, bool colour = false, int width = 120);
+
+// For a terminal: a block for each path and kind of failure, with the smallest case, the command
+// that judges it again and, below `folder`, its capsule. Empty if nothing failed, or if the cases
+// are those of specimens, which fail as they should.
+std::string render_failures(const Record& record, const std::string& folder);
 
 // report.md fits into a pull request comment. What does not fit is counted.
 inline constexpr size_t kMarkdownLimit = 64'000;  // [bytes]
@@ -32,8 +37,9 @@ std::string render_markdown(const Record& record);
 // details.
 std::string render_html(const Record& record);
 
-// junit.xml has a suite per op and path and a test per case. Fail, mistrusted, crashed and timeout
-// count as failures; unsupported and skipped count as skipped.
+// junit.xml has a suite per op and path and a test per case. Fail and mistrusted count as failures,
+// crashed and timeout as errors, unsupported and skipped as skipped. Of specimens it has a suite
+// per op and a test each, which fails if the specimen survived.
 std::string render_junit(const Record& record);
 
 // benchmark.json has the format of Google Benchmark 1.7, with a row per sample, as its compare.py

@@ -39,6 +39,7 @@ function detailsOf(details) {
   cell.colSpan = table.tHead.rows[0].cells.length;
   cell.append(make('p', details.reason), make('p', `${data.recipes[details.recipe]}; on ${details.device}`, 'muted'));
   if (details.shrunk_from) cell.append(make('p', `shrunk from ${details.shrunk_from}`, 'muted mono'));
+  if (details.capsule) cell.append(make('p', `its tensors: ${details.capsule}`, 'muted mono'));
   if (details.outputs.length > 0) {
     const outputs = make('table');
     const head = outputs.createTHead().insertRow();

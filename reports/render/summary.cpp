@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "reports/record/tally.h"
 #include "reports/render/render.h"
 #include "reports/render/text.h"
 
@@ -22,12 +23,35 @@ void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
 
+// "All 24 specimens are caught, after 1 to 18 cases."
+std::string specimens_headline(const Record& record) {
+  std::set<std::string> survivors;
+  std::vector<int64_t> needed;
+  const std::vector<SpecimenSummary> specimens = summarize_specimens(record);
+  for (const auto& [specimen, cases, caught, seconds] : specimens) {
+    if (caught != nullptr) {
+      needed.push_back(cases);
+    } else if (cases > 0) {
+      survivors.insert(printable(specimen->op + "/" + specimen->path));
+    }
+  }
+  const int64_t all = std::ssize(specimens);
+  const auto [least, most] = std::ranges::minmax_element(needed);
+  const std::string range = needed.empty() || *least == *most ? "" : fmt::format("{} to ", *least);
+  const std::string after = needed.empty() ? "" : fmt::format(", after {}{}", range, plural(*most, "case"));
+  if (std::ssize(needed) == all)
+    return all == 1 ? fmt::format("The only specimen is caught{}.", after)
+                    : fmt::format("All {} specimens are caught{}.", format_count(all), after);
+  return fmt::format("{} of {} caught{}{}.", format_count(std::ssize(needed)), plural(all, "specimen"), after,
+                     survivors.empty() ? "" : fmt::format("; {} survived", join_some(survivors)));
+}
+
 }  // namespace
 
 std::optional<double> rms_over_allowed(const OutputNumerics& output) {
-  if (!output.allowed_rms) return std::nullopt;
-  const double rms = output.comparison.rms();
-  return rms == 0 ? 0 : rms / *output.allowed_rms;  // 0 is allowed if nothing is rounded
+  if (!output.obeys_rms_law || !output.conformity) return std::nullopt;
+  const double rms = output.conformity->rms;
+  return rms == 0 ? 0 : rms / output.conformity->allowed;  // 0 is allowed if nothing is rounded
 }
 
 std::optional<Numbers> numbers_of(const CaseRecord& item) {
@@ -74,14 +98,6 @@ std::vector<PathSummary> summarize(const Record& record) {
   return paths;
 }
 
-std::vector<const CaseRecord*> failures(const Record& record) {
-  std::vector<const CaseRecord*> found;
-  for (const CaseRecord& item : record.cases) {
-    if (is_failure(item.verdict.kind)) found.push_back(&item);
-  }
-  return found;
-}
-
 std::vector<const CaseRecord*> timed_cases(const Record& record) {
   std::vector<const CaseRecord*> found;
   for (const CaseRecord& item : record.cases) {
@@ -104,6 +120,7 @@ std::string describe(const Tally& tally) {
   add(tally.mistrusted, "mistrusted");
   add(tally.crashed, "crashed");
   add(tally.timeout, "timeout");
+  add(tally.uninformative, "uninformative");
   add(tally.unsupported, "unsupported");
   add(tally.skipped, "skipped");
   return text.empty() ? "no cases" : text;
@@ -144,6 +161,7 @@ std::string render_headline(const Record& record) {
     interrupted.front() = interrupted.front() == 'i' ? 'I' : 'N';
     interrupted += ". ";
   }
+  if (!record.specimens.empty()) return interrupted + specimens_headline(record);
   const Tally counts = tally(record.cases);
   const int64_t judged = counts.pass + counts.failures();
   if (judged == 0) return interrupted + "Nothing was judged.";

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/record/record.h"
+#include "reports/record/tally.h"
 
 namespace assay {
 
@@ -40,7 +40,6 @@ std::vector<double> parts_of_bound(const std::vector<Share>& shares);
 
 std::vector<PathSummary> summarize(const Record& record);  // by op, path, device and dtype
 
-std::vector<const CaseRecord*> failures(const Record& record);
 std::vector<const CaseRecord*> timed_cases(const Record& record);
 
 // "not measured", with the reason if it was tried.

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "reports/record/tally.h"
 #include "reports/render/columns.h"
+#include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
 #include "reports/render/text.h"
@@ -39,10 +43,41 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
   return {name, dtype, device, cases, pass, failed, other, error, ulp, problem, median, rate, floor};
 }
 
+std::vector<Column> fill(const std::vector<SpecimenSummary>& specimens) {
+  Column name{"specimen", false, 1, {}, {}}, needed{"cases needed", true, 1, {}, {}},
+      outcome{"outcome", false, 1, {}, {}}, fault{"fault", false, 1, {}, {}};
+  for (const auto& [specimen, cases, caught, seconds] : specimens) {
+    name.cells.push_back(printable(specimen->op + "/" + specimen->path));
+    fault.cells.push_back(printable(specimen->fault));
+    needed.cells.push_back(format_count(cases));
+    outcome.cells.emplace_back(caught != nullptr ? "caught" : cases == 0 ? "not judged" : "SURVIVED");
+    outcome.colours.push_back(caught != nullptr ? kGreen : kRed);
+  }
+  return {name, needed, outcome, fault};
+}
+
 }  // namespace
 
+std::string render_failures(const Record& record, const std::string& folder) {
+  if (!record.specimens.empty()) return "";
+  std::string text;
+  for (const FailureBlock& block : failure_blocks(record)) {
+    const CaseRecord& item = *block.smallest;
+    const std::string indent(name_of(block.kind).size() + 2, ' ');
+    text += fmt::format("\n{}: {}/{} on {}: {}\n{}{}\n{}{}\n", name_of(block.kind), printable(block.op),
+                        printable(block.path), printable(block.device), describe(block), indent,
+                        in_lines(printable(item.verdict.reason), indent.size()), indent,
+                        printable(replay_command(record, item)));
+    if (!item.capsule.empty() && !folder.empty())
+      text += fmt::format("{}its tensors: {}\n", indent, printable(folder + "/" + item.capsule));
+  }
+  return text;
+}
+
 std::string render_table(const Record& record, bool colour, int width) {
-  std::string text = align_columns(fill(summarize(record)), colour, width);
+  std::string text = record.specimens.empty() ? align_columns(fill(summarize(record)), colour, width)
+                                              : align_columns(fill(summarize_specimens(record)), colour,
+                                                              std::numeric_limits<int>::max());
   if (const std::string end = render_interruption(record); !end.empty()) text += end + "\n";
   for (const NotRun& path : record.not_run) {
     text += fmt::format("{}/{} was not run: {}\n", printable(path.op), printable(path.path),

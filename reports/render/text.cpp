@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 namespace assay {
@@ -55,6 +57,14 @@ std::string clipped(std::string text, size_t bytes) {
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   text.resize(end);
   return text += kEllipsis;
+}
+
+std::string in_lines(std::string text, size_t indent) {
+  constexpr size_t kLongest = 100;  // [columns]
+  if (text.size() <= kLongest) return text;
+  for (size_t at = 0; (at = text.find("; ", at)) != std::string::npos; at += indent)
+    text.replace(at, 2, ";\n" + std::string(indent, ' '));
+  return text;
 }
 
 std::string format_number(std::optional<double> value) {
@@ -133,10 +143,22 @@ std::string join_some(const std::set<std::string>& names) {
   return text;
 }
 
-std::string replay_command(const Case& which) {
-  std::string quoted;
-  for (char c : which.to_string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return fmt::format("assay replay '{}'", quoted);
+std::string shell_quoted(std::string_view text) {
+  std::string escaped;
+  for (char c : text) escaped += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return fmt::format("'{}'", escaped);
+}
+
+std::string shell_word(std::string_view text) {
+  const bool is_plain = !text.empty() && std::ranges::all_of(text, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./:=,+@%-").find(c) != std::string_view::npos;
+  });
+  return is_plain ? std::string(text) : shell_quoted(text);
+}
+
+std::string replay_command(std::string_view program, const Case& which) {
+  return fmt::format("{} replay {}", shell_word(program), shell_quoted(which.to_string()));
 }
 
 }  // namespace assay

@@ -20,6 +20,9 @@ std::string escape_markup(std::string_view text);
 // two.
 std::string clipped(std::string text, size_t bytes);
 
+// Breaks a long line after its semicolons.
+std::string in_lines(std::string text, size_t indent);
+
 // Three significant digits: "0.873", "12300", "3.1e-08", "inf". A dash if absent.
 std::string format_number(std::optional<double> value);
 
@@ -41,7 +44,11 @@ std::string format_ratio(std::optional<double> ratio);
 std::string join_some(const std::set<std::string>& names);  // "a, b, c and 3 more"
 std::string format_dims(const Dims& dims);                  // "b=8 t=2048 d=2048 w=4"
 
-// The command that judges the case again, quoted for a POSIX shell.
-std::string replay_command(const Case& which);
+// Text for a POSIX shell: always in quotes, or only where it needs them.
+std::string shell_quoted(std::string_view text);
+std::string shell_word(std::string_view text);
+
+// The command that judges the case again. `program` is how its user called it.
+std::string replay_command(std::string_view program, const Case& which);
 
 }  // namespace assay

@@ -125,6 +125,7 @@ Fields fields_of(std::string_view op, const Formula& formula, const Faults& faul
           {"output_sizes", joined(output_sizes, ", ")},
           {"cpu_loop", cpu_loop(formula, faults)},
           {"oracle_terms", oracle_terms(formula, faults)},
+          {"output_rank", fmt::format("{}", formula.output.indices.size())},
           {"specimen_loop", specimen_loop(formula, faults)}};
 }
 

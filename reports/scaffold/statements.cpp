@@ -51,9 +51,13 @@ class Writer {
       if (factors.empty()) factors.push_back("1");
       if (term.number) factors.insert(factors.begin(), literal(*term.number));
       if (factors.size() == 1) factors.insert(factors.begin(), "1");
-      const char* add = factors.size() == 3 ? "add_scaled" : "add";
-      const char* sign = term.is_negative ? "-" : "";
-      return text + line(depth, fmt::format("sum.{}({}{});", add, sign, joined(factors, ", ")));
+      for (std::string& factor : factors) factor = fmt::format("{{{}}}", factor);
+      factors.front().insert(1, term.is_negative ? "-" : "");
+      if (factors.size() == 3) {
+        factors[1] = fmt::format("arithmetic.multiply({}, {})", factors[0], factors[1]);
+        factors.erase(factors.begin());
+      }
+      return text + line(depth, fmt::format("add({});", joined(factors, ", ")));
     });
   }
 

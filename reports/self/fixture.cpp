@@ -50,7 +50,11 @@ MachineRecord example_machine() {
 OutputNumerics numerics(std::string name, double error_over_bound, double ulp, int64_t elements) {
   const auto count = static_cast<double>(elements);
   OutputNumerics output{
-      .name = std::move(name), .comparison = {}, .allowed_rms = 5.3e-4, .elements = elements};
+      .name = std::move(name),
+      .comparison = {},
+      .conformity = Conformity{.rms = 3.1e-4 * error_over_bound, .predicted = 2.2e-4, .allowed = 5.3e-4},
+      .obeys_rms_law = true,
+      .elements = elements};
   Comparison& seen = output.comparison;
   seen.count = seen.finite = elements;
   seen.wrong = error_over_bound > 1 ? 3 : 0;
@@ -60,9 +64,6 @@ OutputNumerics numerics(std::string name, double error_over_bound, double ulp, i
   seen.sum_error = 1.25e-5 * count;
   seen.sum_square_error = 2.1e-7 * error_over_bound * count;
   seen.sum_square_value = 1.4 * count;
-  seen.sum_variance = 2.4e-7 * count;
-  seen.sum_square_variance = 1.1e-13 * count;
-  seen.max_bound = 2.1e-3;
   seen.worst =
       WorstElement{.element = elements / 3, .got = 1.0078125, .want = 1.005913, .bound = 1.953125e-3};
   return output;
@@ -95,6 +96,7 @@ CaseRecord passing(std::string_view op, std::string_view path, std::string_view 
   }
   item.verdict.reason = fmt::format("{} elements compared", elements);
   item.no_perf = "not timed";
+  item.seconds = 0.25;
   return item;
 }
 
@@ -146,13 +148,14 @@ void add_other_verdicts(Record& record) {
     item.verdict.kind = kind;
     item.verdict.reason = reason;
     item.no_perf = fmt::format("the verdict is {}", name_of(kind));
+    if (is_failure(kind)) item.capsule = fmt::format("capsules/0{}-dynamic_conv_grad-cuda.safetensors", seed);
     return record.cases.emplace_back(std::move(item));
   };
   CaseRecord& wrong = add(VerdictKind::kFail, DType::kBF16, 91,
                           "dk: 3 of 2048 elements are outside their bound; element 17 is nan, want -inf");
   wrong.shrunk_from = passing("dynamic_conv_grad", "cuda", kGpu, DType::kBF16, 92).which;
   wrong.verdict.outputs.back() = numerics("dk", kInfinity, 0, 2048);
-  wrong.verdict.outputs.back().allowed_rms = kInfinity;
+  wrong.verdict.outputs.back().conformity->allowed = kInfinity;
   Comparison& seen = wrong.verdict.outputs.back().comparison;
   seen.nonfinite = 1;
   seen.open = 2;
@@ -222,6 +225,7 @@ Record hostile_record() {
   for (CaseRecord& item : record.cases) {
     item.which.op = item.which.path = item.device = item.recipe = item.verdict.reason = item.no_perf =
         hostile;
+    if (!item.capsule.empty()) item.capsule = hostile;
     item.which.dims.set(hostile, 1);
     item.shrunk_from = item.which;
     for (OutputNumerics& output : item.verdict.outputs) {
@@ -234,6 +238,18 @@ Record hostile_record() {
     }
   }
   record.not_run = {{hostile, hostile, hostile}};
+  record.given = GivenFiles{.in = hostile, .got = hostile};
+  return record;
+}
+
+Record specimens_record() {
+  Record record = example_record(2);
+  std::erase_if(record.cases, [](const CaseRecord& item) { return item.which.op == "dynamic_conv"; });
+  for (CaseRecord& item : record.cases) item.perf = item.perf_warm = std::nullopt;
+  record.not_run.clear();
+  record.specimens = {{"dynamic_conv_grad", "cpu", "nothing is wrong"},
+                      {"dynamic_conv_grad", "cuda", "much is wrong"},
+                      {"dynamic_conv_grad", "absent", "nobody knows"}};
   return record;
 }
 
@@ -276,7 +292,11 @@ std::vector<Record> odd_records() {
   perf.median_ns = 0;
   perf.floor_ns = perf.fraction_of_floor = 0;
   perf.bytes = 0;
-  return {Record{}, failures_only, one_sample, zero_time, hostile_record(), interrupted_record()};
+  Record hostile_specimens = hostile_record();
+  const std::string hostile(kHostileText);
+  hostile_specimens.specimens = {{hostile, hostile, hostile}, {"op", hostile, hostile}};
+  return {Record{},         failures_only,        one_sample,        zero_time,
+          hostile_record(), interrupted_record(), hostile_specimens, specimens_record()};
 }
 
 Record one_passing_case(double error_over_bound, double rms_over_allowed) {
@@ -286,7 +306,7 @@ Record one_passing_case(double error_over_bound, double rms_over_allowed) {
   OutputNumerics& output = record.cases.front().verdict.outputs.front();
   output.comparison.max_error_over_bound = error_over_bound;
   output.comparison.sum_square_error = 2.1e-7 * static_cast<double>(output.comparison.finite);
-  output.allowed_rms = output.comparison.rms() / rms_over_allowed;
+  output.conformity->rms = rms_over_allowed * output.conformity->allowed;
   return record;
 }
 

@@ -22,6 +22,9 @@ inline constexpr std::string_view kHostileText =
 // The same record, with kHostileText in every string that a user, a path or a machine can choose.
 Record hostile_record();
 
+// Two specimens, of which one is caught, and one that was not judged.
+Record specimens_record();
+
 // A run that was interrupted in one of 1414 cases, on a device without ceilings.
 Record interrupted_record();
 

@@ -145,13 +145,25 @@ TEST_F(InterruptDeathTest, AResumedRunReportsTheSameFailures) {
   EXPECT_TRUE(
       std::ranges::any_of(before, [](const CaseRecord& item) { return item.shrunk_from.has_value(); }));
   EXPECT_LT(before.size(), 11u);
+  const std::filesystem::path stale = out_ / "capsules/999-of-another.safetensors";
+  write_file_atomically(stale, "");
   EXPECT_EQ(run({"assay", "verify", "--resume", out_.c_str(), "-q"}, 0, {}), kExitNumericalFailure);
   const Record resumed = read_record(out_ / "run.json");
+  EXPECT_FALSE(std::filesystem::exists(stale));
+  for (const CaseRecord& item : resumed.cases) {
+    EXPECT_EQ(is_failure(item.verdict.kind), !item.capsule.empty());
+    EXPECT_TRUE(std::filesystem::exists(out_ / item.capsule)) << item.capsule;
+  }
   EXPECT_EQ(run(arguments, 0, {}), kExitNumericalFailure);
   const Record whole = read_record(out_ / "run.json");
   ASSERT_EQ(resumed.cases.size(), whole.cases.size());
+  const auto without_time = [](CaseRecord item) {
+    EXPECT_TRUE(item.seconds.has_value());
+    item.seconds.reset();
+    return one_line(to_json(item));
+  };
   for (size_t i = 0; i < whole.cases.size(); ++i)
-    EXPECT_EQ(one_line(to_json(resumed.cases[i])), one_line(to_json(whole.cases[i])));
+    EXPECT_EQ(without_time(resumed.cases[i]), without_time(whole.cases[i]));
 }
 
 }  // namespace

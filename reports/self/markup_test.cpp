@@ -33,13 +33,38 @@ TEST(JUnit, IsWellFormed) {
 
 TEST(JUnit, MapsVerdicts) {
   const std::string text = render_junit(example_record(2));
-  EXPECT_TRUE(has(text, "<testsuites name=\"assay\" tests=\"44\" failures=\"5\" errors=\"0\" skipped=\"2\""));
+  EXPECT_TRUE(has(text, "<testsuites name=\"assay\" tests=\"44\" failures=\"3\" errors=\"2\" skipped=\"2\""));
   EXPECT_EQ(count(text, "<testsuite "), 4u);
   EXPECT_EQ(count(text, "<testcase "), 44u);
-  EXPECT_EQ(count(text, "<failure "), 5u);
+  EXPECT_EQ(count(text, "<failure "), 3u);
+  EXPECT_EQ(count(text, "<error "), 2u);
   EXPECT_EQ(count(text, "<skipped "), 2u);
   EXPECT_EQ(count(text, "assay replay &#39;"), 5u);
   EXPECT_TRUE(has(text, "<failure type=\"mistrusted\""));
+  EXPECT_TRUE(has(text, "<error type=\"crashed\""));
+  EXPECT_TRUE(has(text, "<error type=\"timeout\""));
+  EXPECT_EQ(count(text, "\nits tensors: capsules/0"), 5u);
+}
+
+TEST(JUnit, SaysHowLongEachCaseTook) {
+  Record record = example_record(2);
+  EXPECT_EQ(count(render_junit(record), " time=\"0.250000\""), 44u);
+  EXPECT_TRUE(has(render_junit(record),
+                  "<testsuite name=\"dynamic_conv/cpu\" tests=\"9\" failures=\"0\" "
+                  "errors=\"0\" skipped=\"0\" time=\"2.250000\""));
+  for (CaseRecord& item : record.cases) item.seconds.reset();  // a record of an older version
+  EXPECT_EQ(count(render_junit(record), " time="), 1u);
+}
+
+TEST(JUnit, FailsOnlyForSpecimensThatSurvive) {
+  const std::string text = render_junit(specimens_record());
+  EXPECT_TRUE(has(text, "<testsuites name=\"assay\" tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""));
+  EXPECT_TRUE(has(text, "message=\"nothing is wrong: 9 cases found nothing\""));
+  EXPECT_TRUE(has(text, "name=\"cuda\" time="));
+}
+
+TEST(JUnit, AnInterruptionIsAnErrorOfItsOwn) {
+  EXPECT_TRUE(has(render_junit(Record{}), "tests=\"1\" failures=\"0\" errors=\"1\""));
 }
 
 TEST(Html, IsOneFileWithoutNetwork) {
@@ -47,7 +72,7 @@ TEST(Html, IsOneFileWithoutNetwork) {
   for (const char* foreign : {"http:", "https:", "src=", "@import", "url(", "<link"})
     EXPECT_FALSE(has(page, foreign)) << foreign;
   EXPECT_EQ(count(page, "<script"), 2u);
-  EXPECT_EQ(count(page, "class=\"command\""), 5u);
+  EXPECT_EQ(count(page, "class=\"command\""), 4u);
   EXPECT_TRUE(has(page, "prefers-color-scheme"));
   EXPECT_TRUE(has(page, "@media print"));
 }
@@ -58,8 +83,8 @@ TEST(Html, LinksToTheSectionsThatAreThere) {
   for (const Record& record : records) {
     const std::string page = render_html(record);
     EXPECT_EQ(count(page.substr(0, page.find("</nav>")), "<a href=\"#"), count(page, "<section id="));
-    for (std::string_view id :
-         {"failures", "paths", "stages", "times", "not-run", "machine", "all", "glossary"})
+    for (std::string_view id : {"specimens", "failures", "paths", "errors", "stages", "times", "not-run",
+                                "machine", "all", "glossary"})
       EXPECT_EQ(has(page, fmt::format("<a href=\"#{}\"", id)),
                 has(page, fmt::format("<section id=\"{}\"", id)));
   }
@@ -67,6 +92,28 @@ TEST(Html, LinksToTheSectionsThatAreThere) {
   EXPECT_FALSE(has(green, "#failures"));
   EXPECT_FALSE(has(green, "#times"));
   EXPECT_TRUE(has(green, "<a href=\"#paths\">How wrong</a>"));
+}
+
+TEST(Html, TheMatrixLinksToTheFailuresBelowIt) {
+  const std::string page = render_html(example_record(2));
+  EXPECT_LT(page.find("<section id=\"paths\""), page.find("<section id=\"failures\""));
+  EXPECT_LT(page.find("<section id=\"failures\""), page.find("<section id=\"errors\""));
+  // In bf16 the path fails, crashes and times out.
+  for (int block : {1, 2, 3, 4}) EXPECT_EQ(count(page, fmt::format("id=\"failure-{}\"", block)), 1u) << block;
+  EXPECT_TRUE(has(page, "<span class=\"crashed\"><a href=\"#failure-3\">!&nbsp;1&nbsp;crashed</a></span>"));
+  EXPECT_EQ(count(page, "<a href=\"#failure-1\">"), 2u);  // of f32 and of bf16
+  EXPECT_TRUE(has(page, "<code>capsules/093-dynamic_conv_grad-cuda.safetensors</code>"));
+  EXPECT_FALSE(has(page, "#failure-5"));
+}
+
+TEST(Html, ShowsSpecimensInsteadOfFailures) {
+  const std::string page = render_html(specimens_record());
+  EXPECT_TRUE(has(page, "<span class=\"fail\">✗</span> 1 of 3 specimens caught, after "));
+  EXPECT_TRUE(
+      has(page, "<td>nothing is wrong<td class=\"number\">9<td><span class=\"fail\">✗&nbsp;survived"));
+  EXPECT_TRUE(has(page, "<td>nobody knows<td class=\"number\">0<td><span class=\"fail\">✗&nbsp;not judged"));
+  EXPECT_FALSE(has(page, "<section id=\"failures\""));
+  EXPECT_FALSE(has(page, "<section id=\"paths\""));
 }
 
 TEST(Html, ExplainsWhatAVerdictAndTheFloorMean) {

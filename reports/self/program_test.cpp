@@ -227,6 +227,16 @@ TEST_F(ProgramOnBadPaths, OnlyAnAbsentDeviceIsCalledThat) {
   EXPECT_THAT(errors_, HasSubstr("no cuda device"));
 }
 
+TEST_F(ProgramOnBadPaths, AProgramWithoutSpecimensSaysSo) {
+  add_path("cpu", [](const Call&) {});
+  EXPECT_EQ(assay({"demo", "--out", out_.c_str()}), kExitNothingSelected);
+  EXPECT_EQ(errors_, "assay: this program has no specimens to show\n");
+  EXPECT_FALSE(std::filesystem::exists(out_));
+  EXPECT_EQ(assay({"verify", "--specimens", "--out", out_.c_str()}), kExitNothingSelected);
+  EXPECT_EQ(errors_, "assay: no specimen matches\n");
+  EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
 TEST_F(ProgramOnBadPaths, ExecAndReplayRefuseWhatThePathDoesNotServe) {
   add_path("even", [](const Call&) {}).unsupported = [](const Dims& dims, DType) {
     return dims[dynamic_conv::kD] % 2 == 0 ? std::nullopt : std::optional<std::string>("d is odd");

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "kernels/core/json.h"
+#include "reports/record/tally.h"
 #include "reports/self/fixture.h"
 
 namespace assay {
@@ -36,17 +37,19 @@ static auto fields(const WorstElement& worst) {
 
 static auto fields(const Comparison& seen) {
   const auto& [count, wrong, open, nonfinite, ratio, ulp, max_abs, error, square_error, square_value,
-               variance, square_variance, max_bound, finite, worst] = seen;
+               finite, worst] = seen;
   return std::tuple(count, wrong, open, nonfinite, bits(ratio), bits(ulp), bits(max_abs), bits(error),
-                    bits(square_error), bits(square_value), bits(variance), bits(square_variance),
-                    bits(max_bound), finite, worst ? std::optional(fields(*worst)) : std::nullopt);
+                    bits(square_error), bits(square_value), finite, worst ? std::optional(fields(*worst)) : std::nullopt);
 }
 
 static auto fields(const OutputNumerics& output) {
-  const auto& [name, comparison, allowed_rms, elements, shares] = output;
+  const auto& [name, comparison, conformity, is_law, elements, shares] = output;
   std::vector<std::tuple<std::string, uint64_t, uint64_t>> shared;
   for (const auto& [stage, bound, rms] : shares) shared.emplace_back(stage, bits(bound), bits(rms));
-  return std::tuple(name, fields(comparison), bits(allowed_rms), elements, shared);
+  const auto [rms, predicted, allowed, largest, count] = conformity.value_or(Conformity{});
+  return std::tuple(name, fields(comparison), conformity.has_value(), bits(rms), bits(predicted), bits(allowed),
+                    bits(largest), count,
+                    is_law, elements, shared);
 }
 
 static auto fields(const std::optional<Perf>& perf) {
@@ -64,11 +67,12 @@ static auto all_fields(const std::vector<Item>& items) {
 }
 
 static auto fields(const CaseRecord& item) {
-  const auto& [which, device, recipe, verdict, shrunk_from, perf, perf_warm, no_perf] = item;
+  const auto& [which, device, recipe, verdict, shrunk_from, perf, perf_warm, no_perf, seconds, capsule] =
+      item;
   const auto& [kind, reason, outputs, fails_alone, evidence] = verdict;
   return std::tuple(which.to_string(), device, recipe, kind, reason, all_fields(outputs), fails_alone,
                     evidence == nullptr, shrunk_from ? shrunk_from->to_string() : "", fields(perf),
-                    fields(perf_warm), no_perf);
+                    fields(perf_warm), no_perf, bits(seconds), capsule);
 }
 
 static auto fields(const DeviceRecord& device) {
@@ -85,14 +89,25 @@ static auto fields(const NotRun& path) {
   return std::tuple(op, name, reason);
 }
 
+static auto fields(const SpecimenRecord& specimen) {
+  const auto& [op, path, fault] = specimen;
+  return std::tuple(op, path, fault);
+}
+
+static auto fields(const GivenFiles& given) {
+  const auto& [in, got] = given;
+  return std::tuple(in, got);
+}
+
 static auto fields(const Record& record) {
-  const auto& [complete, started, seconds, command, seed, machine, tool, cases, not_run, planned, running] =
-      record;
+  const auto& [complete, started, seconds, command, seed, machine, tool, cases, not_run, planned, running,
+               specimens, given] = record;
   const auto& [host_os, host_name, memory, devices] = machine;
   const auto& [version, git, dirty, compiler, build] = tool;
   return std::tuple(complete, started, bits(seconds), command, seed, host_os, host_name, memory,
                     all_fields(devices), version, git, dirty, compiler, build, all_fields(cases),
-                    all_fields(not_run), planned, running ? running->to_string() : "");
+                    all_fields(not_run), planned, running ? running->to_string() : "", all_fields(specimens),
+                    given ? std::optional(fields(*given)) : std::nullopt);
 }
 
 namespace {
@@ -122,14 +137,17 @@ std::string damaged(const std::string& from, const std::string& to) {
 // ---- the tests
 
 TEST(Record, SurvivesText) {
-  for (const Record& record : {example_record(), interrupted_record(), Record{}}) {
+  Record judged = example_record(1);
+  judged.given = GivenFiles{.in = "", .got = "out.safetensors"};
+  for (const Record& record :
+       {example_record(), interrupted_record(), specimens_record(), judged, Record{}}) {
     EXPECT_TRUE(fields(through_text(record)) == fields(record));
   }
 }
 
 TEST(Record, EqualityOfTheTestSeesADifference) {
   Record other = example_record(1);
-  other.cases.front().verdict.outputs.front().comparison.sum_variance += 1;
+  other.cases.front().verdict.outputs.front().comparison.sum_error += 1;
   EXPECT_FALSE(fields(other) == fields(example_record(1)));
 }
 

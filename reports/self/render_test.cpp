@@ -81,7 +81,10 @@ TEST(Text, PrintsNumbers) {
 
 TEST(Text, QuotesForTheShell) {
   const Case which{.op = "it's", .path = "cpu", .dtype = DType::kF32, .dims = {}};
-  EXPECT_EQ(replay_command(which), "assay replay 'it'\\''s/cpu/f32/data=normal/state=first_call/seed=0'");
+  EXPECT_EQ(replay_command("build/assay", which),
+            "build/assay replay 'it'\\''s/cpu/f32/data=normal/state=first_call/seed=0'");
+  EXPECT_TRUE(replay_command("my tools/assay", which).starts_with("'my tools/assay' replay 'it'"));
+  EXPECT_EQ(shell_word(""), "''");
 }
 
 // ---- headline
@@ -134,11 +137,12 @@ TEST(Numbers, TheRmsStandsOverTheAllowedRms) {
   EXPECT_TRUE(has(render_html(record), "\"0.250\",\"0.750\""));
   EXPECT_FALSE(has(render_markdown(record) + render_html(record), "rms/pred"));
   OutputNumerics& output = record.cases.front().verdict.outputs.front();
-  output.allowed_rms.reset();
+  output.obeys_rms_law = false;
   EXPECT_TRUE(has(render_markdown(record), "| 0.250 | – |"));
   EXPECT_TRUE(has(render_html(record), "<td>0.250<td>–<td>"));
   EXPECT_TRUE(has(render_html(record), "\"0.250\",\"–\""));
-  output.allowed_rms = output.comparison.sum_square_error = 0;
+  output.obeys_rms_law = true;
+  output.conformity = Conformity{.rms = 0, .predicted = 0, .allowed = 0};
   EXPECT_TRUE(has(render_markdown(record), "| 0.250 | 0 |"));
 }
 
@@ -214,7 +218,11 @@ TEST(Times, SayThatTheyDrift) {
 TEST(Markdown, HasVerdictFailuresAndTimes) {
   const std::string text = render_markdown(example_record(2));
   EXPECT_LT(text.find("5 of 42 judged cases did not pass"), text.find("## Machine"));
-  EXPECT_EQ(count(text, "`assay replay '"), 5u);
+  EXPECT_EQ(count(text, "`assay replay '"), 4u);
+  EXPECT_LT(text.find("## How wrong"), text.find("## Failures"));
+  EXPECT_TRUE(has(text, "[1 crashed](#failure-3)"));
+  EXPECT_EQ(count(text, "\n### Failure 3\n"), 1u);
+  EXPECT_TRUE(has(text, "Its tensors: `capsules/093-dynamic_conv_grad-cuda.safetensors`"));
   EXPECT_EQ(count(text, "| cold |"), 13u);
   EXPECT_EQ(count(text, "| warm |"), 13u);
   EXPECT_TRUE(has(text, "implausible: "));

@@ -142,9 +142,9 @@ TEST(ProjectOfAFormula, SaysTheFormulaInEachFile) {
       text_of(files, "kernels/fma/cpu.cpp"),
       HasSubstr(
           "    sum += 0.5f * (load(a(n)) * load(x(n)));\n    sum -= 2.0f * load(x(n));\n    sum += 1.0f;\n"));
-  EXPECT_THAT(text_of(files, "oracles/fma/fma.cpp"), HasSubstr("sum.add_scaled(0.5f, a({n}), x({n}));"));
-  EXPECT_THAT(text_of(files, "oracles/fma/fma.cpp"), HasSubstr("sum.add(-2.0f, x({n}));"));
-  EXPECT_THAT(text_of(files, "oracles/fma/fma.cpp"), HasSubstr("sum.add(1.0f, 1);"));
+  EXPECT_THAT(text_of(files, "oracles/fma/fma.cpp"), HasSubstr("add(arithmetic.multiply({0.5f}, {a({n})}), {x({n})});"));
+  EXPECT_THAT(text_of(files, "oracles/fma/fma.cpp"), HasSubstr("add({-2.0f}, {x({n})});"));
+  EXPECT_THAT(text_of(files, "oracles/fma/fma.cpp"), HasSubstr("add({1.0f}, {1});"));
   EXPECT_THAT(text_of(files, "bench/fma.cpp"), HasSubstr("{kN, 4194304}"));
 }
 

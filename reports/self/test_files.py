@@ -132,7 +132,7 @@ class Arguments(FilesTest):
                 [text], ["list", "--" + text], ["list", "--device", text], ["list", "--dtype", text], ["verify", "--cases", text],
                 ["verify", "--budget", text], ["verify", "--shard", text], ["verify", "--seed", text],
                 ["verify", "--max-elements", text], ["verify", "--cases", text, "--budget", "1s"],
-                ["verify", "--specimens", "--out", text], ["verify", "--out", f"/dev/null/{text}"],
+                ["verify", "--max-failures", text], ["verify", "--out", f"/dev/null/{text}"],
                 ["draw", CASE, "--out", f"/dev/null/{text}"], ["gate", "a", "b", "--slower", text],
                 ["replay", text], ["replay", f"{text}/cpu/f32"], ["replay", f"trimul/{text}/f32"], ["replay", f"trimul/cpu/{text}"],
                 ["replay", CASE + text], ["replay", f"{CASE}/{text}=1"], ["replay", f"{CASE}/{text}"], ["replay", f"{CASE}/{text}={text}"],

@@ -26,6 +26,10 @@ def journal_validator():
     return jsonschema.Draft202012Validator(journal, resolver=resolver)
 
 
+def without_times(cases):
+    return [{name: value for name, value in case.items() if name != "seconds"} for case in cases]
+
+
 class JournalTest(ProgramTest):
     def setUp(self):
         super().setUp()
@@ -103,7 +107,7 @@ class KilledRuns(JournalTest):
 
     def kill_and_resume(self, moments):
         start = time.monotonic()
-        whole = json.loads(assay(*VERIFY, "--json", "-q").stdout)["cases"]
+        whole = without_times(json.loads(assay(*VERIFY, "--json", "-q").stdout)["cases"])
         seconds = time.monotonic() - start
         begun = 0
         for seed in range(moments):
@@ -121,7 +125,7 @@ class KilledRuns(JournalTest):
             resumed = assay("verify", "--resume", self.out, "-q")
             self.assertEqual(resumed.returncode, 0, resumed.stderr)
             self.assertEqual(self.names(), REPORTS | {"run.json"})
-            self.assertEqual(self.record()["cases"], whole)
+            self.assertEqual(without_times(self.record()["cases"]), whole)
             self.assertTrue(self.record()["complete"])
         self.assertGreater(begun, moments // 4)
 
@@ -180,11 +184,21 @@ class Resume(JournalTest):
             ("FILTER mhc_post/cpu: the unfinished run in", "verify", "mhc_post/cpu"),
             ("command bench: the unfinished run in", "bench"),
             ("exclude each other", "verify", "--out", "elsewhere"),
-            ("--resume does not apply to --specimens", "verify", "--specimens"),
+            ("--max-failures 2: the unfinished run in", "verify", "--max-failures", "2"),
+            ("--specimens yes: the unfinished run in", "verify", "--specimens"),
         ]:
             with self.subTest(args=args):
                 self.fails(2, message, *args, "--resume", self.out)
         self.assertEqual(assay(*VERIFY, "--resume", self.out, "-q").returncode, 0)  # the same, typed again
+
+    def test_a_run_of_specimens_goes_on(self):
+        specimens = ("verify", "--specimens", "mhc_post", "--device", "cpu")
+        self.killed_run(*specimens, cases=5)
+        resumed = assay("verify", "--resume", self.out, "-q")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        whole = json.loads(assay(*specimens, "--json", "-q").stdout)
+        self.assertEqual(self.record()["specimens"], whole["specimens"])
+        self.assertEqual(without_times(self.record()["cases"]), without_times(whole["cases"]))
 
     def test_another_machine_or_program_is_refused(self):
         self.killed_run()

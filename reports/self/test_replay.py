@@ -15,7 +15,7 @@ class Replay(ProgramTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("expected", result.stdout)
 
-    def test_replay_says_what_each_stage_adds_to_the_bound(self):
+    def test_replay_says_what_each_stage_does_alone(self):
         case = "trimul/cpu/f32/b=1/n=5/c=8/h=4/mask=0"
         result = assay("replay", case, "--shares")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
@@ -37,12 +37,12 @@ class Replay(ProgramTest):
         # Nothing is finite.
         nonfinite = ["replay", "trimul/cpu/f32/b=1/n=9/c=4/h=4/mask=1/data=nonfinite", "--shares"]
         self.assertNotIn("alone", assay(*nonfinite).stdout)
-        self.assertIn("no finite element has a bound to divide by stages", assay(*nonfinite).stderr)
+        self.assertIn("no element is finite, so no stage has a bound", assay(*nonfinite).stderr)
         self.assertEqual(assay(*nonfinite, "--quiet").stderr, "")
-        # No other oracle divides its bound.
+        # No other oracle has stages.
         result = assay("replay", CASE, "--shares")
         self.assertEqual(result.stdout, assay("replay", CASE).stdout)
-        self.assertIn("does not divide its bound", result.stderr)
+        self.assertIn("the oracle of dynamic_conv has no stages", result.stderr)
         (output,) = json.loads(assay("replay", CASE, "--shares", "--json").stdout)["cases"][0]["numerics"]["outputs"]
         self.assertNotIn("shares", output)
 
@@ -104,9 +104,10 @@ class Replay(ProgramTest):
             with self.subTest(case):
                 results, capsules = [], []
                 for option in [], ["--no-isolate"]:
-                    out = self.dir / f"{number}{option}"
-                    results.append(assay("replay", case, "--out", out, *option))
-                    capsules += [path.read_bytes() for path in (out / "capsules").iterdir()]
+                    folder = self.dir / f"{number}{option}"
+                    folder.mkdir()
+                    results.append(assay("replay", case, "--out", "out", *option, cwd=folder))
+                    capsules += [path.read_bytes() for path in (folder / "out/capsules").iterdir()]
                 self.assertEqual([result.returncode for result in results], [1, 1], results[0].stderr)
                 self.assertEqual(results[0].stdout, results[1].stdout)
                 self.assertEqual(capsules[0], capsules[1])

@@ -130,7 +130,7 @@ class Text(Check):
         comment = "    // " + 93 * "x"
         status, output = self.run_check("text.py", {"kernels/conv/cpu.cpp": comment + "\n"})
         self.assertEqual(status, 0, output)
-        for name in ("kernels/conv/march.cu", "oracles/core/bound.h", "properties/conv.h", "bench/core/timer.cpp"):
+        for name in ("kernels/conv/march.cu", "oracles/conv/conv.h", "properties/conv.h", "bench/core/timer.cpp"):
             self.assert_found("text.py", name, comment + "x\n", "a comment over 100 columns:     // x")
 
     def test_no_licence_line(self):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 import unittest
+import xml.etree.ElementTree
 from pathlib import Path
 
 from installed import TESTS, InstalledTest
@@ -43,6 +44,7 @@ FATES = {
     "kills_itself": ("crashed", "died of SIGKILL"),
     "prints": ("pass", ""),
     "dies_in_ninth_call": (None, ""),
+    "refuses_from_hundredth_call_on": (None, ""),
     "healthy_too": ("pass", ""),
 }
 CASES = 2
@@ -102,11 +104,20 @@ class Workers(InstalledTest):
                     self.assertEqual([case["verdict"] for case in cases], ["skipped", "pass"])
                 elif verdict:
                     self.assertEqual({case["verdict"] for case in cases}, {verdict})
+                if verdict and verdict != "pass":  # of wrong results only the smallest case is judged again
+                    self.assertIs(min(cases, key=lambda case: case["id"])["fails_alone"], True)
                 for case in cases if verdict and verdict != "pass" else []:
                     self.assertIn(reason, case["reason"])
-                    self.assertEqual("fails alone in a fresh process" in case["reason"], verdict != "fail")
+                    self.assertEqual("; it fails alone in a fresh process" in case["reason"], "fails_alone" in case)
                     self.assertTrue(case["id"].startswith(f"echo/{path}/f32/n={cases.index(case)}/data=normal/state=first_call"), case["id"])
         self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
+        suites = xml.etree.ElementTree.parse(out / "junit.xml").getroot()
+        kinds = [(element.tag, element.attrib["type"]) for test in suites.iter("testcase") for element in test.iter() if "type" in element.attrib]
+        self.assertLessEqual(set(kinds), {("error", "crashed"), ("error", "timeout"), ("failure", "fail")})
+        self.assertEqual(suites.attrib["errors"], str(sum(tag == "error" for tag, _ in kinds)))
+        (line,) = [line for line in (out / "report.md").read_text().splitlines() if "replay 'echo/segv/" in line]
+        again = subprocess.run(line.strip("`"), shell=True, text=True, capture_output=True)  # by this program's own name
+        self.assertIn("died of SIGSEGV in the first run", again.stdout)
 
     def test_what_needs_history_is_said_and_not_shrunk(self):
         record = json.loads(self.assay("verify", "echo/dies_in_ninth_call", "--cases", "9", "--json", "--device", "cpu").stdout)
@@ -114,6 +125,10 @@ class Workers(InstalledTest):
         self.assertGreater(len(crashed), 0)
         self.assertTrue(all(case["reason"].endswith("; it needs what ran before") for case in crashed), crashed)
         self.assertTrue(all("shrunk_from" not in case for case in crashed))
+
+    def test_what_is_wrong_only_with_history_is_said(self):
+        result = self.assay("verify", "echo/refuses_from_hundredth_call_on", "--cases", "60", "--device", "cpu")
+        self.assertRegex(result.stdout, r"fail: echo/refuses_from_hundredth_call_on on cpu: \d+ of \d+ judged cases\n.* it is enough; it needs what ran before\n")
 
     def test_a_case_is_replayed_and_timed_in_workers(self):
         case = "echo/exit/f32/n=5"
@@ -128,10 +143,22 @@ class Workers(InstalledTest):
         self.assertEqual((murderous["verdict"], murderous["perf"]), ("crashed", None))
 
     def test_a_path_that_dies_while_it_is_timed_has_no_time(self):
-        bench = self.assay("bench", "echo/dies_in_ninth_call", "--json", "--device", "cpu")
+        bench = self.assay("bench", "echo/dies_in_ninth_call", "--json", "--device", "cpu", "--out", self.work / "timed")
         (case,) = json.loads(bench.stdout)["cases"]
         self.assertEqual((case["verdict"], case["perf"], case["perf_warm"]), ("crashed", None, None))
         self.assertIn("died of SIGABRT in the timing with cold caches", case["reason"])
+        self.assertNotIn("capsule", case)
+
+    def test_a_path_ends_after_so_many_failures(self):
+        def cases(*args):
+            record = json.loads(self.assay("verify", "echo/segv", "echo/healthy", "--cases", "6", "--json", "--device", "cpu", *args).stdout)
+            return [(case["path"], case["verdict"]) for case in record["cases"]], record["cases"]
+
+        all_of_them, _ = cases()
+        self.assertEqual(sum(verdict == "crashed" for _, verdict in all_of_them), 6)
+        limited, judged = cases("--max-failures", "2")
+        self.assertEqual([path for path, _ in limited], ["healthy"] * 6 + ["segv"] * 2)
+        self.assertTrue(judged[-1]["reason"].endswith("; after 2 failures the path is judged no further"))
 
     def test_one_process_is_enough_where_it_is_asked_for(self):
         self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 1)

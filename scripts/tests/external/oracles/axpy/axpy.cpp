@@ -2,34 +2,31 @@
 #include "oracles/axpy/axpy.h"
 
 #include "kernels/axpy/axpy.h"
-#include "oracles/core/bound.h"
 #include "oracles/core/read.h"
 
 namespace assay::axpy {
 namespace {
 
-Answer answer(bool forgets_scale, const Question& question) {
-  return [forgets_scale, &question](std::span<const int64_t> elements, std::span<Expected> expected) {
-    const double a = forgets_scale ? 1 : Reader(question.inputs[kA])({0});
-    const Reader x(question.inputs[kX]);
-    const Reader y(question.inputs[kY]);
+enum Fault : int { kScaleForgotten = 1 };
+
+Evaluate formula(const Question& question, int, const Arithmetic& arithmetic, int fault) {
+  return [&, fault](std::span<const int64_t> elements, std::span<Ball> values) {
+    const Reader a(question.inputs[kA]), x(question.inputs[kX]), y(question.inputs[kY]);
     for (size_t i = 0; i < elements.size(); ++i) {
-      SumOfProducts sum;
-      sum.add(a, x({elements[i]}));
-      sum.add(1, y({elements[i]}));
-      expected[i] = sum.expected(question.recipe);
+      Balls scales, terms;
+      scales.push_back({fault == kScaleForgotten ? 1 : a({0})});
+      terms.push_back({x({elements[i]})});
+      scales.push_back({1});
+      terms.push_back({y({elements[i]})});
+      values[i] = arithmetic.round(question.recipe.storage, arithmetic.dot(scales.row(), terms.row(), {}));
     }
   };
-}
-
-Solve solve(bool forgets_scale) {
-  return [forgets_scale](const Question& question, int) { return answer(forgets_scale, question); };
 }
 
 }  // namespace
 
 std::vector<Oracle> oracles() {
-  return {{.op = "axpy", .solve = solve(false), .counterfeits = {{"the scale is forgotten", solve(true)}}}};
+  return {{.op = "axpy", .formula = formula, .faults = {"the scale is forgotten"}, .block_axes = {1}}};
 }
 
 }  // namespace assay::axpy

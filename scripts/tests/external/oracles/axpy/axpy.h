@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Oracle of axpy, by the formula: a sum of the two products a * x[i] and 1 * y[i], with the bound
-// of SumOfProducts (oracles/core/bound.h) for n = 2. The oracle reads the inputs as stored, so the
-// bound has no term for them.
+// Oracle of axpy, element by element: the sum of a * x[i] and y[i] in f32, rounded once to the
+// storage dtype.
 #pragma once
 
 #include <vector>

@@ -77,6 +77,11 @@ void die_in_ninth_call() {
   if (++calls == 9) std::abort();
 }
 
+void refuse_from_hundredth_call_on() {
+  static int calls = 0;
+  if (++calls >= 100) throw usage_error("it is enough");
+}
+
 void write_to_channel() {
   for (int descriptor = 3; descriptor < 10; ++descriptor) {
     if (write(descriptor, "\4\0\0\0oops", 8) == 8) return;
@@ -148,6 +153,7 @@ std::vector<Path> murderous_paths() {
              std::fflush(stdout);
            }),
       path("dies_in_ninth_call", [](const Call&) { die_in_ninth_call(); }),
+      path("refuses_from_hundredth_call_on", [](const Call&) { refuse_from_hundredth_call_on(); }),
   };
 }
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rms law: whether the distances of a path from what its recipe computes are as large as those
+// of right paths, all elements together. Balls are wide where errors rarely add up; this is not.
+//
+// Right paths are sampled kSamples times (Arithmetic::Mode::kSampled) on the very inputs. Rounding errors of different
+// blocks of an output (Oracle::block_axes) are independent. Let a block's energy be the sum of its squared distances, with
+// mean V over all blocks together, and at most w for each. Then Chernoff's bound says
+//   P(energy >= t V) <= exp(-(V / w) (t ln t - t + 1)).
+// V is the largest energy of a sample, and ln(1e9) / kSamples flips more, which as many samples miss with a probability of
+// 1e-9: a flip is a value near the middle of two numbers that rounds to the other one, and its energy at most the square of
+// an ulp and of a radius. w is 4 times the largest energy of a block in any sample, or that of a flip. The law allows the t for
+// which the bound is 1e-9. It presumes that what was sampled is like what is judged; so the judge applies it to continuous
+// regimes only.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "oracles/core/compare.h"
+#include "oracles/core/oracle.h"
+
+namespace assay {
+
+inline constexpr int kSamples = 6;
+inline constexpr size_t kSampledElements = 1024;  // at most: in runs of neighbours
+inline constexpr size_t kSampledRuns = 16;  // a quarter where rows share much
+inline constexpr int64_t kFewestOfLaw = 64;  // elements to which the law applies
+
+struct Conforming {
+  const Oracle& oracle;
+  const Question& question;
+  int output;
+  Extents shape;
+  DType dtype;
+  std::span<const int64_t> elements;   // row-major positions, ascending
+  std::span<const Expected> expected;  // one for each
+  std::span<const double> got;         // one for each
+};
+
+// Nothing if no sampled element has a finite ball and a finite value.
+std::optional<Conformity> conformity_of(const Conforming& judged);
+
+// t V for the law above.
+double largest_energy(double mean, double largest_block, double flip);
+
+}  // namespace assay

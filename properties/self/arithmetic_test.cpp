@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Balls of the primitives of an Arithmetic. Each holds the worst right path that we know, and half
+// of it does not. Whole formulas are sampled in ball_test.cpp.
+#include "oracles/core/arithmetic.h"
+
+#include <cmath>
+#include <vector>
+
+#include "oracles/core/bound.h"
+#include "properties/core/random.h"
+#include "properties/self/support.h"
+
+namespace assay {
+namespace {
+
+const Arithmetic kBall(Arithmetic::Mode::kBall);
+const Arithmetic kExact(Arithmetic::Mode::kExact);
+
+void expect_reached(Ball ball, double got) {
+  EXPECT_LE(std::abs(got - ball.mid), ball.radius) << got << " in " << ball.mid << " +- " << ball.radius;
+  EXPECT_GT(std::abs(got - ball.mid), ball.radius / 2) << "half the radius would do";
+}
+
+Ball dot(const std::vector<double>& a, const std::vector<double>& b, const Sum& sum = {}) {
+  return kBall.dot(Balls(a).row(), Balls(b).row(), sum);
+}
+
+TEST(Rounded, AgreesWithTheStorageFormats) {
+  const CounterRandom random(1, 0);
+  for (uint64_t i = 0; i < 20000; ++i) {
+    const int exponent = static_cast<int>(random.bits(i, 1) % 320) - 170;
+    const double value = std::ldexp(2 * random.uniform(i) - 1, exponent);
+    // Ties, too: 12 bits.
+    const double tie = std::ldexp(std::rint(std::ldexp(2 * random.uniform(i, 2) - 1, 12)), exponent);
+    for (double x : {value, tie, 0.0, -0.0, HUGE_VAL}) {
+      for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+        const double stored = visit(
+            dtype, [x]<class T>(std::type_identity<T>) { return to_double(from_double<T>(x)); });
+        const double got = rounded(format_of(dtype), x);
+        ASSERT_EQ(got, stored) << x << " to " << name_of(dtype);
+        ASSERT_EQ(std::signbit(got), std::signbit(stored)) << x;
+      }
+    }
+  }
+}
+
+TEST(Rounded, BallsBecomeCertainWhereBothEndsMeet) {
+  const FloatFormat bf16 = format_of(DType::kBF16);
+  EXPECT_EQ(rounded(bf16, Ball{1.001, 0x1p-12}).radius, 0);
+  EXPECT_EQ(rounded(bf16, Ball{1.001, 0x1p-12}).mid, 1);
+  EXPECT_EQ(rounded(bf16, Ball{1 + 0x1p-8, 0x1p-20}).radius, 0x1p-7);  // about a tie
+  EXPECT_EQ(rounded(bf16, Ball{NAN, 0}).radius, 0);
+  EXPECT_TRUE(rounded(bf16, Ball::open()).is_open());
+  const double threshold = overflow_threshold(bf16);
+  EXPECT_EQ(rounded(bf16, Ball{1.01 * threshold, 0x1p100}).mid, HUGE_VAL);
+  EXPECT_TRUE(rounded(bf16, Ball{threshold, 0x1p100}).is_open());
+}
+
+// 1 takes nothing of what is half its last place.
+TEST(Dot, AddsUpInAnyOrder) {
+  std::vector<double> terms(33, 0x1p-24);
+  terms[0] = 1;
+  expect_reached(dot(terms, std::vector<double>(33, 1)), 1);
+}
+
+TEST(Dot, Truncates) {
+  std::vector<double> terms(33, 0x1p-23 - 0x1p-40);
+  terms[0] = 1;
+  expect_reached(dot(terms, std::vector<double>(33, 1), {.unit = kTensorCoreUnit}), 1);
+}
+
+TEST(Dot, OfNeighboursIsOffByTheRangeOfPrefixSums) {
+  std::vector<double> terms(64, 0x1p-24), ones(64, 1);
+  terms[0] = 1;
+  const Sum contiguous{.order = Sum::Order::kContiguous};
+  EXPECT_LE(std::abs(1 - dot(terms, ones, contiguous).mid), dot(terms, ones, contiguous).radius);
+  for (size_t i = 0; i < terms.size(); ++i) terms[i] = i % 2 == 0 ? 1.1 : -1.1;
+  std::vector<double> many, factors(6400, 1 / 3.0);
+  for (int i = 0; i < 100; ++i) many.insert(many.end(), terms.begin(), terms.end());
+  EXPECT_LT(dot(many, factors, contiguous).radius, 0.01 * dot(many, factors).radius);
+}
+
+TEST(Dot, CarriesTheDoubtOfItsFactors) {
+  Balls a, b;
+  for (int i = 0; i < 20; ++i) {
+    a.push_back({i - 9.5, 0.01});
+    b.push_back({3, 0.02});
+  }
+  double most = 0;
+  for (int i = 0; i < 20; ++i)
+    most += (i - 9.5 + 0.01) * (3 + (i > 9 ? 0.02 : -0.02));
+  expect_reached(kBall.dot(a.row(), b.row(), {}), most);
+}
+
+TEST(Dot, IsExactWhereNothingIsRounded) {
+  EXPECT_EQ(dot({3, -5, 7}, {1024, 2, 0.5}).radius, 0);
+  EXPECT_EQ(dot({0, 0}, {0.1, 0.3}).radius, 0);
+  EXPECT_GT(dot({0x1p24, 1}, {1, 1}).radius, 0);
+  EXPECT_EQ(dot({}, {}).mid, 0);
+  // One product is rounded once.
+  const float a = 1.1f, b = 1.3f;
+  EXPECT_EQ(dot({a}, {b}).mid, static_cast<double>(a * b));
+  EXPECT_EQ(dot({a}, {b}).radius, 0);
+}
+
+TEST(Dot, LeavesOutWhatSplittingLosesOfFactors) {
+  const FloatFormat bf16 = format_of(DType::kBF16);
+  const double a = 1 + 0x1p-8 - 0x1p-17 - 0x1p-23;
+  const double high = rounded(bf16, a), low = rounded(bf16, a - high);
+  expect_reached(dot({a}, {a}, {.unit = kTensorCoreUnit, .parts = &bf16}), high * high + 2 * high * low);
+  EXPECT_TRUE(dot({HUGE_VAL}, {1}, {.parts = &bf16}).is_open());
+}
+
+TEST(Dot, FollowsIeeeWhereItIsCertain) {
+  EXPECT_EQ(dot({HUGE_VAL, 1}, {2, 3}).mid, HUGE_VAL);
+  EXPECT_TRUE(std::isnan(dot({HUGE_VAL, HUGE_VAL}, {2, -3}).mid));
+  EXPECT_TRUE(std::isnan(dot({HUGE_VAL, 1}, {0, 3}).mid));
+  Balls doubtful;
+  doubtful.push_back({0.1, 0.2});
+  EXPECT_TRUE(kBall.dot(Balls(std::vector{HUGE_VAL}).row(), doubtful.row(), {}).is_open());
+  // A sum that overflows in any order, and one that need not.
+  EXPECT_EQ(dot({3e38, 3e38}, {1, 1}).mid, HUGE_VAL);
+  EXPECT_TRUE(dot({3e38, 3e38, -3e38}, {1, 1, 1}).is_open());
+}
+
+TEST(Multiply, IsOffByOneRoundingAndTheDoubtOfBoth) {
+  EXPECT_EQ(kBall.multiply({1.5}, {2}).radius, 0);
+  const float a = 1.1f;
+  EXPECT_LE(std::abs(static_cast<double>(a * a) - kBall.multiply({a}, {a}).mid), kBall.multiply({a}, {a}).radius);
+  expect_reached(kBall.multiply({2, 0.1}, {-3, 0.2}), 2.1 * -3.2);
+  expect_reached(kBall.subtract({2, 0.1}, {3, 0.2}), 2.1 - 2.8);
+  EXPECT_TRUE(kBall.multiply({3e38}, {2}).mid == HUGE_VAL);
+}
+
+using Function = Ball (Arithmetic::*)(Ball) const;
+
+// The largest distance of sampled paths over radii, at many places.
+double reach_of(Function f, double radius) {
+  const CounterRandom random(5, 0);
+  double most = 0;
+  for (uint64_t i = 0; i < 5000; ++i) {
+    const double z = 8 * (2 * random.uniform(i) - 1);
+    const Ball ball = (kBall.*f)({z, radius});
+    for (double end : {z - radius, z, z + radius}) {
+      const Arithmetic path(Arithmetic::Mode::kSampled, i);
+      const double distance = std::abs((path.*f)({end, 0}).mid - ball.mid);
+      EXPECT_LE(distance, ball.radius) << z << " +- " << radius;
+      most = std::max(most, distance / ball.radius);
+    }
+  }
+  return most;
+}
+
+TEST(Sigmoid, HoldsWhatEndsBecomeAndWhatIsGranted) {
+  for (double radius : {0.0, 1e-6, 0.1, 3.0}) EXPECT_GT(reach_of(&Arithmetic::sigmoid, radius), 0.5);
+  EXPECT_EQ(kBall.sigmoid({HUGE_VAL, 0}).mid, 1);
+  EXPECT_EQ(kBall.sigmoid({-HUGE_VAL, 0}).mid, 0);
+}
+
+TEST(Gelu, HoldsWhatEndsBecomeAndItsMinimum) {
+  for (double radius : {0.0, 1e-6, 0.1, 3.0}) EXPECT_GT(reach_of(&Arithmetic::gelu, radius), 0.5);
+  const Ball around = kBall.gelu({-0.6, 0.4});
+  EXPECT_LE(std::abs(kExact.gelu({-0.75246, 0}).mid - around.mid), around.radius);
+  EXPECT_EQ(kBall.gelu({0, 0}).radius, 0);
+}
+
+// An element near the mean, moved away from all others.
+TEST(LayerNorm, CarriesTheDoubtOfTheRow) {
+  constexpr size_t kCount = 64;
+  Balls row, moved, ones(std::vector<double>(kCount, 1)), zeros(std::vector<double>(kCount, 0)), y(kCount), z(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    const double value = i == 0 ? 0 : i % 2 == 0 ? 100 : -100;
+    row.push_back({value, 0.01});
+    moved.push_back({i == 0 ? 0.01 : value - 0.01, 0});
+  }
+  kBall.layer_norm(row.row(), ones.row(), zeros.row(), 1e-5, false, y);
+  kExact.layer_norm(moved.row(), ones.row(), zeros.row(), 1e-5, false, z);
+  expect_reached(y[0], z[0].mid);
+  kBall.layer_norm(Balls(std::vector<double>(kCount, 0.1)).row(), ones.row(), zeros.row(), 1e-5, false, y);
+  EXPECT_EQ(y[3].mid, 0);
+  EXPECT_EQ(y[3].radius, 0);  // equal values have no deviation
+}
+
+// A mean of 2^24 + 1/2 that is rounded moves all deviations by a half.
+TEST(LayerNorm, KnowsMeansThatAreRounded) {
+  Balls row, ones(std::vector<double>(2, 1)), zeros(std::vector<double>(2, 0)), y(2), z(2);
+  row.push_back({0x1p24});
+  row.push_back({0x1p24 + 2});
+  kBall.layer_norm(row.row(), ones.row(), zeros.row(), 1e-5, true, y);
+  kBall.layer_norm(row.row(), ones.row(), zeros.row(), 1e-5, false, z);
+  EXPECT_GT(y[0].radius, 1e3 * z[0].radius);
+}
+
+TEST(OneStage, LeavesOthersExact) {
+  const Arithmetic first = Arithmetic::of_stage(Arithmetic::Mode::kBall, 0);
+  EXPECT_EQ(first.at(1).round(DType::kBF16, {1.001}).mid, 1.001);
+  EXPECT_EQ(first.at(0).round(DType::kBF16, {1.001}).mid, 1);
+  EXPECT_EQ(first.at(1).multiply({1.1, 0.1}, {2}).radius, 0.2);  // what is in doubt stays in doubt
+  EXPECT_GT(first.at(0).multiply({1.1, 0.1}, {2}).radius, 0.2);
+}
+
+TEST(LowestExponent, IsOfThePowerOfTwoThatDividesTheValue) {
+  EXPECT_EQ(lowest_exponent(1), 0);
+  EXPECT_EQ(lowest_exponent(-12), 2);
+  EXPECT_EQ(lowest_exponent(0.75), -2);
+  EXPECT_EQ(lowest_exponent(0x1p-149), -149);
+  EXPECT_EQ(lowest_exponent(0x1.000002p100), 77);
+  EXPECT_EQ(lowest_exponent(5e-324), -1074);
+}
+
+}  // namespace
+}  // namespace assay

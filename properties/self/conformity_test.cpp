@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/conformity.h"
+
+#include <cmath>
+
+#include "properties/core/judge.h"
+#include "properties/self/support.h"
+
+namespace assay {
+namespace {
+
+TEST(RmsLaw, AllowsMoreWhereFewBlocksCarryTheEnergy) {
+  EXPECT_EQ(largest_energy(0, 0, 0), 0);
+  // Chernoff for 10^4 equal blocks: 4 times as large ones as were sampled count for 2500.
+  EXPECT_GT(largest_energy(1e4, 1, 0), 1.1e4);
+  EXPECT_LT(largest_energy(1e4, 1, 0), 1.2e4);
+  EXPECT_GT(largest_energy(1, 1, 0), 30);
+  EXPECT_LT(largest_energy(1, 1, 0), 40);
+  // Where no sample flipped, a few may.
+  EXPECT_GT(largest_energy(0, 0, 1), 10);
+  EXPECT_LT(largest_energy(0, 0, 1), 30);
+}
+
+// Right paths of other seeds than those that the law samples. Of 10^9 one may break it.
+TEST(RmsLaw, HoldsForRightPaths) {
+  for (const char* line : {"dynamic_conv/cpu/f32/b=1/t=40/d=40/w=4", "dynamic_conv/cpu/bf16/b=1/t=40/d=40/w=4",
+                           "mhc_post/cpu/f16/n=8/hc=4/h=40", "cheri_conv_norm/cpu/f32/n=4/l=30/c=9/dilation=2",
+                           "cheri_block/cpu/bf16/n=2/l=20/c=9/dilation=2/hidden=16",
+                           "trimul/cpu/f32/b=2/n=6/c=8/h=8/mask=1"}) {
+    const Case which = parse_case(line);
+    const Op& op = registry().op(which.op);
+    Problem problem(op, op.path("cpu"), which, test::cpu());
+    problem.draw_inputs(which.seed);
+    const Question question = problem.question();
+    const Extents shape = shape_of(op.outputs.front(), which.dims);
+    std::vector<int64_t> elements(static_cast<size_t>(element_count(shape)));
+    for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
+    const auto in = [&](const Arithmetic& arithmetic) {
+      std::vector<Ball> values(elements.size());
+      registry().oracle(op.name).formula(question, 0, arithmetic, 0)(elements, values);
+      return values;
+    };
+    std::vector<Expected> expected;
+    for (const Ball& ball : in(Arithmetic(Arithmetic::Mode::kBall)))
+      expected.push_back({.value = ball.mid, .bound = ball.radius, .exact = ball.mid});
+    double largest = 0;
+    for (uint64_t seed = 1000; seed < 1032; ++seed) {
+      std::vector<double> got;
+      for (const Ball& value : in(Arithmetic(Arithmetic::Mode::kSampled, seed))) got.push_back(value.mid);
+      const auto seen = conformity_of({.oracle = registry().oracle(op.name),
+                                       .question = question,
+                                       .output = 0,
+                                       .shape = shape,
+                                       .dtype = which.dtype,
+                                       .elements = elements,
+                                       .expected = expected,
+                                       .got = got});
+      ASSERT_TRUE(seen);
+      EXPECT_LE(seen->rms, seen->allowed) << line << " seed " << seed;
+      largest = std::max(largest, seen->rms / seen->allowed);
+    }
+    if (which.dtype != DType::kF32) continue;  // few values flip in 16 bits
+    EXPECT_GT(largest, 0.05) << line << ": the law allows far more than right paths need";
+  }
+}
+
+TEST(RmsLaw, NeedsEnoughElements) {
+  for (int64_t d : {9, 10}) {
+    const Case which = parse_case(fmt::format("dynamic_conv/cpu/f32/b=1/t=7/d={}/w=4", d));
+    const Op& op = registry().op(which.op);
+    const Verdict verdict = judge({&op, &op.path("cpu"), &registry().oracle(op.name)}, which, test::cpu());
+    EXPECT_EQ(verdict.kind, VerdictKind::kPass) << verdict.reason;
+    EXPECT_EQ(verdict.outputs.front().obeys_rms_law, 7 * d >= kFewestOfLaw);
+  }
+}
+
+}  // namespace
+}  // namespace assay

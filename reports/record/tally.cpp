@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/record/tally.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace assay {
+
+Tally tally(const std::vector<CaseRecord>& cases) {
+  Tally counts;
+  for (const CaseRecord& item : cases) ++counts[item.verdict.kind];
+  return counts;
+}
+
+int64_t& Tally::operator[](VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::kPass:
+      return pass;
+    case VerdictKind::kFail:
+      return fail;
+    case VerdictKind::kMistrusted:
+      return mistrusted;
+    case VerdictKind::kUninformative:
+      return uninformative;
+    case VerdictKind::kUnsupported:
+      return unsupported;
+    case VerdictKind::kCrashed:
+      return crashed;
+    case VerdictKind::kTimeout:
+      return timeout;
+    case VerdictKind::kSkipped:
+      return skipped;
+  }
+  throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
+}
+
+std::vector<SpecimenSummary> summarize_specimens(const Record& record) {
+  std::vector<SpecimenSummary> specimens;
+  std::map<std::pair<std::string, std::string>, size_t> places;
+  for (const SpecimenRecord& specimen : record.specimens) {
+    places.emplace(std::pair(specimen.op, specimen.path), specimens.size());
+    specimens.push_back({.specimen = &specimen});
+  }
+  for (const CaseRecord& item : record.cases) {
+    const auto place = places.find({item.which.op, item.which.path});
+    if (place == places.end()) continue;
+    SpecimenSummary& specimen = specimens[place->second];
+    if (specimen.caught != nullptr) continue;
+    ++specimen.cases;
+    specimen.seconds += item.seconds.value_or(0);
+    const VerdictKind kind = item.verdict.kind;
+    if (kind == VerdictKind::kFail || kind == VerdictKind::kCrashed) specimen.caught = &item;
+  }
+  return specimens;
+}
+
+int64_t caught_specimens(const std::vector<SpecimenSummary>& specimens) {
+  return std::ranges::count_if(specimens, [](const auto& one) { return one.caught != nullptr; });
+}
+
+Outcome outcome_of(const Record& record) {
+  const Tally counts = tally(record.cases);
+  if (record.specimens.empty()) return {.failed = counts.failures(), .passed = counts.pass};
+  const int64_t caught = caught_specimens(summarize_specimens(record));
+  return {.failed = record.complete ? std::ssize(record.specimens) - caught : 0, .passed = caught};
+}
+
+}  // namespace assay
