@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "oracles/cheri/convolution.h"
 
 namespace assay::cheri::oracle {
@@ -6,31 +8,13 @@ namespace {
 
 enum OwnFault : int { kNoGelu = kOwnFaults, kScaleTwice, kNoScale };
 
-// The format that factors, or each of their two parts, are rounded to.
-const FloatFormat* format_of(Factor factor) {
-  static const FloatFormat f16 = assay::format_of(DType::kF16), bf16 = assay::format_of(DType::kBF16);
-  switch (factor) {
-    case Factor::kStored:
-      return nullptr;
-    case Factor::kF16:
-      return &f16;
-    case Factor::kBF16:
-    case Factor::kBF16x3:
-      return &bf16;
-    case Factor::kTF32:
-    case Factor::kTF32x3:
-      return &kTF32Format;
-  }
-  throw Error("Factor({}) has no format", static_cast<int>(factor));
-}
-
 // The places where a recipe rounds between the steps.
 class Sites {
  public:
   Sites(const Recipe& recipe, const Arithmetic& arithmetic)
       : is_folded(recipe.factor != Factor::kStored), a(arithmetic), intermediate_(recipe.intermediate) {
     const bool is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
-    (is_split ? sum.parts : factor_) = format_of(recipe.factor);
+    (is_split ? sum.parts : factor_) = factor_format(recipe.factor);
     if (is_folded || intermediate_ != DType::kF32) sum.unit = 0x1p-23;  // tensor cores truncate
   }
 
@@ -59,9 +43,9 @@ class Block {
         at_(question.recipe, arithmetic),
         hidden_(static_cast<size_t>(question.dims[kHidden])),
         has_no_gelu_(fault == kNoGelu),
-        scale_(a.constant(fault == kNoScale      ? 1
-                          : fault == kScaleTwice ? kScale * kScale
-                                                 : kScale)) {
+        scale_(a.constant(std::pow(kScale, fault == kNoScale      ? 0
+                                           : fault == kScaleTwice ? 2
+                                                                  : 1))) {
     for (double w : Reader(question.inputs[kW1]).all()) w1_.push_back(at_.factor({w}));
     for (double w : Reader(question.inputs[kW2]).all())
       w2_.push_back(at_.is_folded ? at_.factor(a.multiply({w}, scale_)) : Ball{w});
@@ -112,8 +96,7 @@ class Block {
 Evaluate block(const Question& question, int, const Arithmetic& a, int fault) {
   const auto formula = std::make_shared<const Block>(question, a, fault);
   if (formula->of().is_unchanged()) return {};
-  return
-      [formula](std::span<const int64_t> elements, std::span<Ball> values) { (*formula)(elements, values); };
+  return [formula](auto elements, auto values) { (*formula)(elements, values); };
 }
 
 }  // namespace assay::cheri::oracle

@@ -21,8 +21,8 @@ class Gradient {
   const Convolution& of() const { return of_; }
 
   void dx(std::span<const int64_t> elements, std::span<Ball> values) const {
-    // Neighbours share dconv, if so many of them are asked for.
-    const bool is_whole = static_cast<int64_t>(elements.size()) >= of_.count();
+    // Three elements share each dconv, if they are asked for.
+    const bool is_whole = 3 * static_cast<int64_t>(elements.size()) >= of_.count();
     Balls whole;
     int64_t held = -1;
     for (size_t i = 0; i < elements.size(); ++i) {
@@ -40,11 +40,11 @@ class Gradient {
   std::vector<Ball> dw() const {
     std::vector<std::vector<Ball>> parts(static_cast<size_t>(of_.examples));
     for_examples(of_.examples, of_.count(), [&](int64_t n) { parts[static_cast<size_t>(n)] = dw_of(n); });
-    std::vector<Ball> all(static_cast<size_t>(3 * of_.channels));
-    for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<Ball> all;
+    for (size_t i = 0; i < static_cast<size_t>(3 * of_.channels); ++i) {
       Balls sums;
       for (const std::vector<Ball>& part : parts) sums.push_back(part[i]);
-      all[i] = a.total(sums.row());
+      all.push_back(a.total(sums.row()));
     }
     return all;
   }
@@ -100,21 +100,19 @@ class Gradient {
     const std::vector<double> inputs = x_.all({n});
     const Balls rows = dconv(n);
     // Channel after channel.
-    Balls gradients(rows.size());
-    std::vector<double> x(rows.size());
+    Balls gradients(rows.size()), x(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) {
-      const size_t at = i % channels * length + i / channels;
-      gradients.set(at, rows[i]);
-      x[at] = inputs[i];
+      gradients.set(i % channels * length + i / channels, rows[i]);
+      x.set(i % channels * length + i / channels, {inputs[i]});
     }
     std::vector<Ball> sums(3 * channels);
     for (int64_t k = of_.first_tap; k < 3; ++k) {
       const int64_t distance = (k - 1) * of_.dilation, left = of_.length - std::abs(distance);
       for (size_t c = 0; c < channels && left > 0; ++c) {
         const size_t first = c * length + static_cast<size_t>(std::max<int64_t>(-distance, 0));
-        const Row from{x.data() + first + distance, nullptr, static_cast<size_t>(left)};
+        const Row inputs_at = x.row(first + static_cast<size_t>(distance), static_cast<size_t>(left));
         sums[static_cast<size_t>(k) * channels + c] =
-            a.dot(gradients.row(first, from.size), from, {.group = kSumGroup});
+            a.dot(gradients.row(first, inputs_at.size), inputs_at, {.group = kSumGroup});
       }
     }
     return sums;
@@ -134,12 +132,12 @@ Evaluate conv_norm_grad(const Question& question, int output, const Arithmetic& 
   if (gradient->of().is_unchanged()) return {};
   const DType storage = question.recipe.storage;
   if (static_cast<size_t>(output) == grad::kDw) {
-    return [dw = gradient->dw(), &a, storage](std::span<const int64_t> elements, std::span<Ball> values) {
+    return [dw = gradient->dw(), &a, storage](auto elements, auto values) {
       for (size_t i = 0; i < elements.size(); ++i)
         values[i] = a.round(storage, dw[static_cast<size_t>(elements[i])]);
     };
   }
-  return [gradient, &a, storage](std::span<const int64_t> elements, std::span<Ball> values) {
+  return [gradient, &a, storage](auto elements, auto values) {
     gradient->dx(elements, values);
     for (Ball& value : values) value = a.round(storage, value);
   };

@@ -22,11 +22,10 @@ Convolution::Convolution(const Question& question, Input x, Input w, const Arith
   // From a distance of L on, only the middle tap meets an element.
   const bool is_changed = (first_tap > 0 || dilation != right) && std::min(dilation, right) < length;
   if (fault > 0 && fault <= kFirstTapDropped) is_unchanged_ = !is_changed;
-  if (has_no_epsilon_) {
-    for_examples(examples, count(), [this](int64_t n) { moments(n); });
-    is_unchanged_ = true;
-    for (int64_t n = 0; n < examples; ++n) is_unchanged_ &= !(moments(n).variance.mid < least_variance_);
-  }
+  if (!has_no_epsilon_) return;
+  for_examples(examples, count(), [this](int64_t n) { moments(n); });
+  is_unchanged_ = true;
+  for (int64_t n = 0; n < examples; ++n) is_unchanged_ &= !(moments(n).variance.mid < least_variance_);
 }
 
 Balls Convolution::conv(int64_t n) const {
@@ -49,8 +48,7 @@ Moments Convolution::moments_of(const Balls& conv) const {
 Evaluate conv_norm(const Question& question, int, const Arithmetic& a, int fault) {
   const auto of = std::make_shared<const Convolution>(question, kX, kW, a, fault, 1.0);
   if (of->is_unchanged()) return {};
-  const DType storage = question.recipe.storage;
-  return [of, &a, storage](std::span<const int64_t> elements, std::span<Ball> values) {
+  return [of, &a, storage = question.recipe.storage](auto elements, auto values) {
     for (size_t i = 0; i < elements.size(); ++i) {
       const auto [n, l, c] = of->place(elements[i]);
       values[i] = a.round(storage, of->y(n, l, c));

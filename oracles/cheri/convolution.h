@@ -25,8 +25,8 @@ class Convolution {
     return conv_of([&](int64_t source) { return x_({n, source, c}); }, l, c);
   }
   Balls conv(int64_t n) const;  // of a whole example
-  Moments moments_of(const Balls& conv) const;
-  const Moments& moments(int64_t n) const { return moments_[n]; }  // computed when first asked for
+  assay::Moments moments_of(const Balls& conv) const;
+  const assay::Moments& moments(int64_t n) const { return moments_[n]; }  // computed when first asked for
   Ball y(int64_t n, int64_t l, int64_t c) const { return a.normalise(conv(n, l, c), moments(n)); }
   // Whether the fault changes nothing on this data, as far as that is known at once.
   bool is_unchanged() const { return is_unchanged_; }
@@ -60,7 +60,7 @@ class Convolution {
   std::vector<double> weights_;
   bool has_no_epsilon_;
   double least_variance_;
-  PerExample<Moments> moments_;
+  PerExample<assay::Moments> moments_;
   bool is_unchanged_ = false;
 };
 

@@ -236,6 +236,7 @@ Ball Arithmetic::round_scaled(const FloatFormat& format, double lost, Ball value
 }
 
 Ball Arithmetic::add(Ball a, Ball b) const {
+  if (mode_ == Mode::kExact) return {a.mid + b.mid, 0};
   const Ball sum = plus(a, b);
   return sum.is_open() ? sum : f32(sum.mid, sum.radius);
 }
@@ -245,6 +246,7 @@ Ball Arithmetic::subtract(Ball a, Ball b) const {
 }
 
 Ball Arithmetic::multiply(Ball a, Ball b) const {
+  if (mode_ == Mode::kExact) return {a.mid * b.mid, 0};
   const Ball p = product(a, b);
   return p.is_open() ? p : f32(p.mid, p.radius);
 }

@@ -4,7 +4,26 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/core/error.h"
+
 namespace assay {
+
+const FloatFormat* factor_format(Factor factor) {
+  static const FloatFormat f16 = format_of(DType::kF16), bf16 = format_of(DType::kBF16);
+  switch (factor) {
+    case Factor::kStored:
+      return nullptr;
+    case Factor::kF16:
+      return &f16;
+    case Factor::kBF16:
+    case Factor::kBF16x3:
+      return &bf16;
+    case Factor::kTF32:
+    case Factor::kTF32x3:
+      return &kTF32Format;
+  }
+  throw Error("Factor({}) has no format", static_cast<int>(factor));
+}
 
 double overflow_threshold(const FloatFormat& format) {
   return std::ldexp(2 - std::ldexp(1, -format.precision), format.max_exponent);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/op.h"
 
 namespace assay {
 
@@ -69,6 +70,9 @@ class Balls {
 
 // The format of tensor cores with 11 bits of significand and the range of f32.
 inline constexpr FloatFormat kTF32Format{.precision = 11, .min_exponent = -126, .max_exponent = 127};
+
+// The format that factors, or each of their two parts, are rounded to; null if they are not.
+const FloatFormat* factor_format(Factor factor);
 
 // The nearest number of the format, ties to even; an infinity from half a unit above the largest.
 double rounded(const FloatFormat& format, double value);

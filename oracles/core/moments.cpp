@@ -103,9 +103,10 @@ Ball Arithmetic::total(const Row& sums) const {
 
 Ball Arithmetic::deviation(Ball value, Ball mean) const {
   const double d = value.mid - mean.mid;
+  if (mode_ == Mode::kExact) return {d, 0};
   if (std::isnan(d)) return {kNan, 0};
   if (value.is_open() || mean.is_open()) return Ball::open();
-  if (mode_ == Mode::kExact || std::isinf(d)) return {d, 0};
+  if (std::isinf(d)) return {d, 0};
   if (mode_ == Mode::kSampled) return sampled_deviation(value.mid, mean.mid);
   const double inherited = value.radius + mean.radius;
   const double kept =

@@ -158,6 +158,15 @@ TEST(StatisticsArithmetic, AnExampleThatIsConstantOrAloneIsCertain) {
   EXPECT_EQ(kBall.moments(alike.row(), 1e-3).rstd.mid, rstd.mid);
 }
 
+TEST(FactorFormat, IsThatOfEachPart) {
+  EXPECT_EQ(factor_format(Factor::kStored), nullptr);
+  EXPECT_EQ(factor_format(Factor::kF16)->precision, 11);
+  EXPECT_EQ(factor_format(Factor::kBF16x3), factor_format(Factor::kBF16));
+  EXPECT_EQ(factor_format(Factor::kTF32x3)->max_exponent, 127);
+  const auto none = [] { factor_format(static_cast<Factor>(99)); };
+  EXPECT_EQ(test::error_of(none, Error::Kind::kInternal), "Factor(99) has no format");
+}
+
 TEST(StatisticsArithmetic, SpecialValues) {
   const auto moments = [](Ball special) {
     Balls values = values_around(0, 0);
