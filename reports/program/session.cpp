@@ -171,6 +171,7 @@ std::string Session::save_capsule(const CaseRecord& failure) const {
         "{}/{}", kCapsules,
         write_capsule(capsules, static_cast<size_t>(judged_) + 1, failure.which, failure.verdict));
   } catch (const std::exception& error) {
+    clear_progress();
     fmt::print(stderr, "no capsule: {}\n", excerpt(error.what()));
     return "";
   }

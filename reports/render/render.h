@@ -30,8 +30,8 @@ std::vector<std::string> render_not_run(const std::vector<NotRun>& paths);
 std::string render_table(const Record& record, bool colour = false, int width = 120);
 
 // For a terminal: a block for each path and kind of failure, with the smallest case, the command
-// that judges it again and, below `folder`, its capsule. The reasons are as wide as `width` columns.
-// Empty if nothing failed, or if the cases are those of specimens, which fail as they should.
+// that judges it again and, below `folder`, its capsule. Reasons fit `width` columns. Empty
+// if nothing failed, or if the cases are those of specimens, which fail as they should.
 std::string render_failures(const Record& record, const std::string& folder, int width = 120);
 
 // report.md fits into a pull request comment. What does not fit is counted.

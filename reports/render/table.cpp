@@ -47,16 +47,16 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
 }
 
 std::vector<Column> fill(const std::vector<SpecimenSummary>& specimens) {
-  Column name{"specimen", false, 4, {}, {}}, needed{"cases needed", true, 2, {}, {}},
-      outcome{"outcome", false, 3, {}, {}}, fault{"fault", false, 1, {}, {}};
-  for (const auto& [specimen, cases, caught, seconds] : specimens) {
+  Column name{"specimen", false, 4, {}, {}}, cases{"cases", true, 3, {}, {}},
+      outcome{"outcome", false, 2, {}, {}}, fault{"fault", false, 1, {}, {}};
+  for (const auto& [specimen, needed, caught, seconds] : specimens) {
     name.cells.push_back(printable(specimen->op + "/" + specimen->path));
     fault.cells.push_back(printable(specimen->fault));
-    needed.cells.push_back(format_count(cases));
-    outcome.cells.emplace_back(caught != nullptr ? "caught" : cases == 0 ? "not judged" : "SURVIVED");
+    cases.cells.push_back(format_count(needed));
+    outcome.cells.emplace_back(caught != nullptr ? "caught" : needed == 0 ? "not judged" : "SURVIVED");
     outcome.colours.push_back(caught != nullptr ? kGreen : kRed);
   }
-  return {name, needed, outcome, fault};
+  return {name, cases, outcome, fault};
 }
 
 // The faults stand in a column, or below their specimens if there is no room.

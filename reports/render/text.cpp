@@ -86,7 +86,8 @@ std::string wrapped(std::string_view text, int width, int indent) {
 std::string in_lines(std::string_view text, int width, int indent) {
   const std::string margin(static_cast<size_t>(indent), ' ');
   std::string lines;
-  if (columns_of(text) + margin.size() <= static_cast<size_t>(std::max(width, 0))) return std::string(text);
+  if (text.empty() || columns_of(text) + margin.size() <= static_cast<size_t>(std::max(width, 0)))
+    return std::string(text);
   while (!text.empty()) {
     const size_t end = std::min(text.find("; "), text.size() - 1) + 1;
     lines += (lines.empty() ? "" : "\n") + wrapped(margin + std::string(text.substr(0, end)), width, indent);

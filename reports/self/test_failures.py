@@ -142,7 +142,7 @@ class Specimens(FailureTest):
         self.assertTrue(record["specimens"] and all(specimen["caught"] for specimen in record["specimens"]))
         self.assertEqual(len(record["cases"]), sum(specimen["cases"] for specimen in record["specimens"]))
         head, *lines, sentence = result.stdout.splitlines()
-        self.assertEqual(head.split(), ["specimen", "cases", "needed", "outcome", "fault"])
+        self.assertEqual(head.split(), ["specimen", "cases", "outcome", "fault"])
         self.assertEqual([tuple(line.split(maxsplit=3)) for line in lines],
                          [(f"{one['op']}/{one['path']}", str(one["cases"]), "caught", one["fault"]) for one in record["specimens"]])
         self.assertRegex(sentence, f"^All {len(lines)} specimens are caught, after 1 to ")
