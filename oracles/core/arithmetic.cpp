@@ -219,7 +219,10 @@ Ball Arithmetic::f32(double value, double inherited) const {
 }
 
 Ball Arithmetic::round(const FloatFormat& format, Ball value) const {
-  return mode_ == Mode::kExact || mode_ == Mode::kCarried ? value : rounded(format, value);
+  if (mode_ == Mode::kExact || mode_ == Mode::kCarried) return value;
+  const Ball result = rounded(format, value);
+  if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
+  return result;
 }
 
 Ball Arithmetic::round_scaled(const FloatFormat& format, double lost, Ball value) const {
@@ -232,6 +235,7 @@ Ball Arithmetic::round_scaled(const FloatFormat& format, double lost, Ball value
   // What is at least 2^(p-1) smallest numbers is normal for each scale.
   const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
   if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += lost;
+  if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
   return result;
 }
 

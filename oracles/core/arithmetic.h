@@ -15,6 +15,7 @@
 // margin of 2^-20 for terms of second order and for the oracle's own double arithmetic.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -55,6 +56,8 @@ class Arithmetic {
   enum class Mode : uint8_t { kExact, kBall, kCarried, kSampled };
 
   explicit Arithmetic(Mode mode, uint64_t seed = 0) : mode_(mode), seed_(seed) {}
+  // In kBall; counts the declared roundings whose results stay in doubt.
+  explicit Arithmetic(std::atomic<int64_t>* doubts) : mode_(Mode::kBall), seed_(0), doubts_(doubts) {}
   // Rounds in stage number `only` alone.
   static Arithmetic of_stage(Mode mode, int only, uint64_t seed = 0);
 
@@ -152,6 +155,7 @@ class Arithmetic {
 
   Mode mode_;
   uint64_t seed_;
+  std::atomic<int64_t>* doubts_ = nullptr;
   int only_ = 0;
   std::shared_ptr<const Arithmetic> others_ = {};  // in all other stages
 };

@@ -74,6 +74,7 @@ struct Conformity {
   double allowed;      // a right path exceeds it once in 10^9 cases
   double largest = 0;  // distance of a right path, of one element
   int64_t count = 0;   // elements that were sampled
+  int64_t doubts = 0;  // roundings inside the formula that right paths may decide either way
 };
 
 }  // namespace assay

@@ -2,6 +2,7 @@
 #include "properties/core/conformity.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
@@ -24,18 +25,24 @@ std::vector<size_t> choose(size_t count, bool shares_rows) {
   return chosen;
 }
 
-std::vector<double> sampled(const Conforming& judged, std::span<const int64_t> elements, uint64_t seed) {
+std::vector<Ball> evaluate(const Conforming& judged, std::span<const int64_t> elements,
+                           const Arithmetic& arithmetic) {
   constexpr int64_t kGrain = 64;
   std::vector<Ball> values(elements.size());
-  const Arithmetic arithmetic(Arithmetic::Mode::kSampled, seed);
   const Evaluate formula = judged.oracle.formula(judged.question, judged.output, arithmetic, 0);
   parallel_for(static_cast<int64_t>(elements.size()), kGrain, [&](int64_t begin, int64_t end) {
     const auto first = static_cast<size_t>(begin), count = static_cast<size_t>(end - begin);
     formula(elements.subspan(first, count), std::span(values).subspan(first, count));
   });
-  std::vector<double> mids;
-  for (const Ball& value : values) mids.push_back(value.mid);
-  return mids;
+  return values;
+}
+
+// Of values that these elements depend on, without the elements themselves.
+int64_t doubts_inside(const Conforming& judged, std::span<const int64_t> elements) {
+  std::atomic<int64_t> doubts = 0;
+  int64_t own = 0;
+  for (const Ball& value : evaluate(judged, elements, Arithmetic(&doubts))) own += value.radius > 0 ? 1 : 0;
+  return std::max<int64_t>(0, doubts - own);
 }
 
 }  // namespace
@@ -75,10 +82,11 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
   for (int axis = shared; axis < judged.shape.rank(); ++axis) block *= judged.shape[axis];
   double largest = 0, largest_block = 0, largest_distance = 0;
   for (uint64_t sample = 0; sample < kSamples; ++sample) {
-    const std::vector<double> values = sampled(judged, elements, sample);
+    const Arithmetic path(Arithmetic::Mode::kSampled, sample);
+    const std::vector<Ball> values = evaluate(judged, elements, path);
     double all = 0, of_block = 0;
     for (size_t i = 0; i < values.size(); ++i) {
-      const double distance = values[i] - computed[i];
+      const double distance = values[i].mid - computed[i];
       if (!std::isfinite(distance)) return std::nullopt;  // right paths overflow here
       if (i > 0 && elements[i] / block != elements[i - 1] / block) of_block = 0;
       of_block += distance * distance;
@@ -95,7 +103,8 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
                     .predicted = std::sqrt(largest / count),
                     .allowed = std::sqrt(largest_energy(largest, largest_block, flip) / count),
                     .largest = largest_distance,
-                    .count = static_cast<int64_t>(got.size())};
+                    .count = static_cast<int64_t>(got.size()),
+                    .doubts = doubts_inside(judged, elements)};
 }
 
 }  // namespace assay

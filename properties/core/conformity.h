@@ -11,8 +11,12 @@
 // miss with a probability of 1e-9: a flip is a value near the middle of two numbers that rounds to
 // the other one, and its energy at most the square of an ulp and of a radius. w is 4 times the
 // largest energy of a block in any sample, or that of a flip. The law allows the t for which the
-// bound is 1e-9. It presumes that what was sampled is like what is judged; so the judge applies it
-// to continuous regimes only.
+// bound is 1e-9.
+//
+// A value inside the formula that rounds to the other number moves whole rows by as much as all f32
+// noise together. Samples know such flips if they are plentiful. So the law applies where no value
+// inside stays in doubt, or at least kFewestDoubts of them do. It also presumes that what was
+// sampled is like what is judged: the judge applies it to continuous regimes only.
 #pragma once
 
 #include <optional>

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "properties/core/conformity.h"
 #include "reports/gate/sides.h"
 
 namespace assay {
@@ -64,7 +65,9 @@ void PathErrors::add(const CaseRecord& then, const CaseRecord& now, Changes& cha
     }
     worst_before = std::max(worst_before, before.comparison.max_error_over_bound);
     worst_after = std::max(worst_after, after->comparison.max_error_over_bound);
-    const double allowed = before.conformity && after->conformity ? before.conformity->allowed : 0;
+    const double allowed = before.conformity && after->conformity && before.conformity->count >= kFewestOfLaw
+                               ? before.conformity->allowed
+                               : 0;
     if (allowed == 0) continue;  // too few elements, or nothing is rounded
     const double was = before.conformity->rms / allowed, is = after->conformity->rms / allowed;
     counts = true;

@@ -140,6 +140,7 @@ Json to_json(const OutputNumerics& output) {
     put_number(conformity, "predicted", output.conformity->predicted);
     put_number(conformity, "allowed", output.conformity->allowed);
     put_number(conformity, "largest", output.conformity->largest);
+    conformity["doubts"] = output.conformity->doubts;
     conformity["count"] = output.conformity->count;
     conformity["is_law"] = output.obeys_rms_law;
   }
@@ -172,7 +173,8 @@ OutputNumerics read_output(const JsonFields& fields) {
                                    .predicted = conformity.number("predicted"),
                                    .allowed = conformity.number("allowed"),
                                    .largest = conformity.number("largest"),
-                                   .count = conformity.count("count")};
+                                   .count = conformity.count("count"),
+                                   .doubts = conformity.count("doubts")};
     output.obeys_rms_law = conformity.flag("is_law");
   }
   Comparison& seen = output.comparison;

@@ -49,12 +49,16 @@ MachineRecord example_machine() {
 
 OutputNumerics numerics(std::string name, double error_over_bound, double ulp, int64_t elements) {
   const auto count = static_cast<double>(elements);
-  OutputNumerics output{
-      .name = std::move(name),
-      .comparison = {},
-      .conformity = Conformity{.rms = 3.1e-4 * error_over_bound, .predicted = 2.2e-4, .allowed = 5.3e-4},
-      .obeys_rms_law = true,
-      .elements = elements};
+  OutputNumerics output{.name = std::move(name),
+                        .comparison = {},
+                        .conformity = Conformity{.rms = 3.1e-4 * error_over_bound,
+                                                 .predicted = 2.2e-4,
+                                                 .allowed = 5.3e-4,
+                                                 .largest = 1.1e-3,
+                                                 .count = 1024,
+                                                 .doubts = 0},
+                        .obeys_rms_law = true,
+                        .elements = elements};
   Comparison& seen = output.comparison;
   seen.count = seen.finite = elements;
   seen.wrong = error_over_bound > 1 ? 3 : 0;
