@@ -31,6 +31,7 @@ inline constexpr int kSamples = 4;
 inline constexpr size_t kSampledElements = 512;  // at most: in runs of neighbours
 inline constexpr size_t kSampledRuns = 16;       // a quarter where rows share much
 inline constexpr int64_t kFewestOfLaw = 64;      // elements to which the law applies
+inline constexpr int64_t kFewestDoubts = 2000;
 
 struct Conforming {
   const Oracle& oracle;
