@@ -231,11 +231,11 @@ Ball Arithmetic::round_scaled(const FloatFormat& format, double lost, Ball value
   if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
     scaled.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
   Ball result = rounded(scaled, value);
+  if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
   if (mode_ == Mode::kSampled || lost == 0) return result;
   // What is at least 2^(p-1) smallest numbers is normal for each scale.
   const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
   if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += lost;
-  if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
   return result;
 }
 
