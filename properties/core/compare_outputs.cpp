@@ -189,10 +189,9 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
                                        .elements = answered.elements,
                                        .expected = answered.expected,
                                        .got = answered.got});
-  numerics.obeys_rms_law =
-      numerics.conformity && numerics.conformity->count >= kFewestOfLaw &&
-      (numerics.conformity->doubts == 0 || numerics.conformity->doubts >= kFewestDoubts) &&
-      is_continuous(which.data) && which.layout != Layout::kBroadcast;
+  numerics.obeys_rms_law = numerics.conformity && numerics.conformity->count >= kFewestOfLaw &&
+                           numerics.conformity->doubts == 0 && is_continuous(which.data) &&
+                           which.layout != Layout::kBroadcast;
   if (shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);
   verdict.outputs.push_back(numerics);
   if (auto error = find_numerical_error(numerics, shape)) {
