@@ -24,6 +24,10 @@
 //          The mean is rounded to f32 where hidden is kept in 16 bits.
 //          A value is divided by the root, then multiplied by the weight. It is rounded to a factor
 //          after normalising.
+// sums     Each sum of products adds up neighbours: ascending, in chunks, or split; only within 32
+//          terms any order. So there are no accumulators that take every second term.
+// gates    The projection is multiplied by the sigmoid, then by the mask. A sigmoid is right to
+//          4u + (8 + 2|z|) u (1 - sigmoid) of itself.
 // factors  A recipe with f16 rounds the factors of products, hidden and the gate of the output to
 //          f16. Each is stored times a power of two that depends on the inputs alone. Let A be the
 //          largest magnitude that the inputs permit for it (see below). The power brings A to
@@ -38,6 +42,7 @@
 //            left     max_h |left_proj.weight[h]| * (sqrt(C) * max|norm.weight| + |norm.bias|)
 //                     * max|mask|; right alike
 //            hidden   N * A(left) * A(right)
+//            gate     1
 //            z        as xn, with to_out_norm and H
 // aliasing out may overlap no other tensor
 // empty    B, N or C = 0: out is empty. H = 0: out = 0

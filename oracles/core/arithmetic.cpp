@@ -140,12 +140,15 @@ Sums add_up(const Row& a, const Row& b) {
 // The sum of products of which some are infinite, NaN or open.
 Ball add_up_special(const Row& a, const Row& b) {
   Ball sum;
+  double finite = 0;  // what the finite terms reach
   for (size_t i = 0; i < a.size; ++i) {
     const Ball p = product(a[i], b[i]);
     if (std::isnan(p.mid)) return p;
+    if (p.is_finite()) finite += std::abs(p.mid) + p.radius;
     sum = plus(sum, p);
   }
-  return sum;
+  // They may overflow to the other infinity.
+  return std::isinf(sum.mid) && finite * kMargin >= kOverflow ? Ball::open() : sum;
 }
 
 // Whether f32 adds up these products without rounding, in any order.
@@ -275,7 +278,9 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
     return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
   const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : a.size);
   const double n = additions * (sum.parts == nullptr ? 1 : 3);
-  const double magnitude = sums.magnitude + sums.inherited;
+  // The products of parts add up to a little more than those of the factors.
+  const double excess = sum.parts == nullptr ? 1 : 1 + std::ldexp(4, -sum.parts->precision);
+  const double magnitude = (sums.magnitude + sums.inherited) * excess;
   double ordering = gamma(n, sum.unit) * magnitude;
   if (sum.order == Sum::Order::kContiguous) {
     const double partial = sums.most - sums.least + sums.step + sums.inherited;
@@ -283,7 +288,8 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
   }
   const double left_out = sum.parts == nullptr ? 0 : left_out_of(a, b, magnitude, *sum.parts);
   const double own = static_cast<double>(a.size) * 0x1p-53 * sums.magnitude;
-  const double radius = (sums.inherited + ordering + left_out + own) * kMargin + 2 * n * kUnderflow;
+  const double underflows = 2 * std::max(n, static_cast<double>(a.size)) * kUnderflow;
+  const double radius = (sums.inherited + ordering + left_out + own) * kMargin + underflows;
   if (sum.group > 0) return magnitude + radius < kOverflow ? Ball{sums.value, radius} : Ball::open();
   return in_range(sums.value, radius, magnitude);
 }
@@ -310,7 +316,7 @@ Ball Arithmetic::gelu(Ball z) const {
   if (z.is_open()) return z;
   const double value = gelu_of(z.mid);
   if (mode_ == Mode::kExact || std::isinf(z.mid) || (z.mid == 0 && z.radius == 0)) return {value, 0};
-  const double reached = reach(gelu_of, z, -0.75246, -0.17004);
+  const double reached = reach(gelu_of, z, -0.75246, -0.170041);
   const double granted = 8 * (std::abs(value) + reached) + 4 * (std::abs(z.mid) + z.radius);
   if (mode_ == Mode::kSampled)
     return {static_cast<float>(value + chance(z.mid) * (granted - std::abs(value)) * kUnit), 0};
@@ -376,14 +382,13 @@ void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, do
   for (size_t i = 0; i < v.size; ++i) {
     const double d = v.mid[i] - mean, w = weight.mid[i], y = d * rstd.mid;
     const double value = y * w + bias.mid[i];
-    if (mode_ == Mode::kExact || !std::isfinite(value)) {
+    const double e = error_of(i) + 0x1p-149;
+    const double of_y = std::min(e * (rstd.mid + rstd.radius) + std::abs(d) * rstd.radius, 2 * std::sqrt(n));
+    if (mode_ == Mode::kExact || range == 0 || v.size == 1) {
       to.set(i, {value, 0});
-    } else if (range == 0) {
-      to.set(i, {value, 0});
+    } else if (!std::isfinite(value)) {  // of an infinite weight, whose sign may be that of an error
+      to.set(i, std::isinf(w) && std::abs(y) <= of_y ? Ball::open() : Ball{value, 0});
     } else {
-      const double e = error_of(i) + 0x1p-149;
-      const double of_y =
-          std::min(e * (rstd.mid + rstd.radius) + std::abs(d) * rstd.radius, 2 * std::sqrt(n));
       const double radius = std::abs(w) * (of_y + 3 * u * (std::abs(y) + of_y)) + u * std::abs(value);
       to.set(i, in_range(value, radius * kMargin + 2 * kUnderflow, std::abs(y * w) + std::abs(bias.mid[i])));
     }

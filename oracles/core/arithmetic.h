@@ -7,12 +7,13 @@
 //             it that holds what every right path computes. Right paths differ in the order of
 //             their sums, in f32 arithmetic between the declared roundings, and in functions that
 //             are right to some units
-//   kCarried  as kBall, but nothing is rounded any more: what is in doubt already stays in doubt
+//   kCarried  as kBall, but nothing is rounded: what is in doubt stays in doubt. For all stages but
+//             one, to see what that one does
 //   kSampled  as one right path at random: a legal order for its sums, f32 arithmetic rounded,
 //             functions off by what they are granted. Equal values are rounded alike, as paths do
 //
-// u = 2^-24, the unit roundoff of f32. All limits hold for |values| and are met with a relative
-// margin of 2^-20 for terms of second order and for the oracle's own double arithmetic.
+// u = 2^-24, the unit roundoff of f32. Radii of sums and functions have a relative margin of 2^-20
+// for terms of second order and for the oracle's own double arithmetic.
 #pragma once
 
 #include <atomic>
@@ -95,7 +96,7 @@ class Arithmetic {
   // ends.
   Ball sigmoid(Ball z) const;
   // z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) in f32: off by 8u of itself and 4u |z|, for a
-  // sum that cancels at most as 1 + tanh does. Has one minimum, -0.17004 at -0.75246, and is
+  // sum that cancels at most as 1 + tanh does. Has one minimum, -0.170041 at -0.75246, and is
   // monotone on either side.
   Ball gelu(Ball z) const;
   // 1 / sqrt(v + epsilon) for v >= 0 in f32: off by 4u of itself.

@@ -16,6 +16,7 @@ namespace assay {
 
 // A right path holds some number within `radius` of `mid`, or `mid` itself if that is an infinity
 // or a NaN. A radius that is not finite says nothing: the ball is open, right paths hold anything.
+// So Ball{x} is certain, {infinity, 0} a certain infinity, and {0, infinity} is open.
 struct Ball {
   double mid = 0, radius = 0;
 

@@ -54,7 +54,7 @@ struct Comparison {
   double sum_error = 0;  // of got - exact, finite elements
   double sum_square_error = 0;
   double sum_square_value = 0;        // of exact values
-  int64_t finite = 0;                 // elements with finite got and value that are not open
+  int64_t finite = 0;                 // elements of finite numbers that are not open
   std::optional<WorstElement> worst;  // the first with the largest error/bound
 
   void add(const Expected& expected, double got, int64_t element, DType dtype);
@@ -62,7 +62,7 @@ struct Comparison {
 
   // [1] The normwise error. Absent if there is an error and all exact values are 0.
   std::optional<double> rel_l2() const;
-  double bias() const;  // mean of got - value
+  double bias() const;  // mean of got - exact
   double rms() const;
 };
 
@@ -71,7 +71,7 @@ struct Comparison {
 struct Conformity {
   double rms;          // of got - computed
   double predicted;    // that of right paths, at most
-  double allowed;      // a right path exceeds it once in 10^9 cases
+  double allowed;      // a path like the sampled ones exceeds it once in 10^9 cases
   double largest = 0;  // distance of a right path, of one element
   int64_t count = 0;   // elements that were sampled
   int64_t doubts = 0;  // roundings inside the formula that right paths may decide either way

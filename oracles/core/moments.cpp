@@ -98,6 +98,9 @@ Ball Arithmetic::total(const Row& sums) const {
   if (std::isnan(value)) return {kNan, 0};
   if (is_open) return Ball::open();
   if (mode_ == Mode::kSampled && seed_ % 2 == 0) return {value, 0};
+  // A group in f32 may reach from one sum into the next.
+  const bool may_overflow = sums.size > 1 && magnitudes + radii >= 0x1p128;
+  if (is_doubtful() && may_overflow && std::abs(value) - radii < 0x1p128) return Ball::open();
   return f32(value, radii + (sums.size < 2 ? 0 : sums_in_f64(sums.size) * magnitudes));
 }
 

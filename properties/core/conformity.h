@@ -7,11 +7,11 @@
 // energy be the sum of its squared distances, with mean V over all blocks together, and at most w
 // for each. Then Chernoff's bound says
 //   P(energy >= t V) <= exp(-(V / w) (t ln t - t + 1)).
-// V is the largest energy of a sample, and ln(1e9) / kSamples flips more, which as many samples
-// miss with a probability of 1e-9: a flip is a value near the middle of two numbers that rounds to
-// the other one, and its energy at most the square of an ulp and of a radius. w is 4 times the
-// largest energy of a block in any sample, or that of a flip. The law allows the t for which the
-// bound is 1e-9.
+// V is the largest energy of a sample, the plainest loops among them, and ln(1e9) / kSamples flips
+// more, which as many samples miss with a probability of 1e-9: a flip is a value near the middle of
+// two numbers that rounds to the other one, and its energy at most the square of an ulp and of a
+// radius. w is 4 times the largest energy of a block in any sample, or that of a flip. The law
+// allows the t for which the bound is 1e-9.
 //
 // A value inside the formula that rounds to the other number moves whole rows by more than all f32
 // noise together, and samples of some rows may miss it: of trimul in f16 (B7 N7 C6 H48), right

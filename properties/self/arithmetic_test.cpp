@@ -91,6 +91,15 @@ TEST(Dot, CarriesTheDoubtOfItsFactors) {
   expect_reached(kBall.dot(a.row(), b.row(), {}), most);
 }
 
+// Each product may lose half a smallest number, however many are added up in f32.
+TEST(Dot, CountsTheUnderflowOfEveryProduct) {
+  const std::vector<double> tiny(100000, 0x1p-75), tinier(100000, 0x1p-76);
+  for (size_t group : {0, 32}) {
+    const Ball sum = dot(tiny, tinier, {.group = group});
+    EXPECT_GE(sum.radius, sum.mid) << group;
+  }
+}
+
 TEST(Dot, IsExactWhereNothingIsRounded) {
   EXPECT_EQ(dot({3, -5, 7}, {1024, 2, 0.5}).radius, 0);
   EXPECT_EQ(dot({0, 0}, {0.1, 0.3}).radius, 0);
@@ -120,6 +129,9 @@ TEST(Dot, FollowsIeeeWhereItIsCertain) {
   // A sum that overflows in any order, and one that need not.
   EXPECT_EQ(dot({3e38, 3e38}, {1, 1}).mid, HUGE_VAL);
   EXPECT_TRUE(dot({3e38, 3e38, -3e38}, {1, 1, 1}).is_open());
+  // 3e38 + 3e38 first makes a NaN.
+  EXPECT_TRUE(dot({-HUGE_VAL, 3e38, 3e38}, {1, 1, 1}).is_open());
+  EXPECT_EQ(dot({-HUGE_VAL, 3e37, 3e37}, {1, 1, 1}).mid, -HUGE_VAL);
 }
 
 TEST(Multiply, IsOffByOneRoundingAndTheDoubtOfBoth) {
@@ -180,6 +192,23 @@ TEST(LayerNorm, CarriesTheDoubtOfTheRow) {
   kBall.layer_norm(Balls(std::vector<double>(kCount, 0.1)).row(), ones.row(), zeros.row(), 1e-5, false, y);
   EXPECT_EQ(y[3].mid, 0);
   EXPECT_EQ(y[3].radius, 0);  // equal values have no deviation
+}
+
+TEST(LayerNorm, OfOneValueIsItsBias) {
+  Balls one, weight(std::vector<double>{3}), bias(std::vector<double>{0.5}), y(1);
+  one.push_back({7, 0.1});
+  kBall.layer_norm(one.row(), weight.row(), bias.row(), 1e-5, false, y);
+  EXPECT_EQ(y[0].mid, 0.5);
+  EXPECT_EQ(y[0].radius, 0);
+}
+
+// The middle value is the mean: its deviation has no sign.
+TEST(LayerNorm, IsOpenWhereAnInfiniteWeightMeetsADeviationWithoutSign) {
+  Balls row, weight(std::vector<double>{1, 1, HUGE_VAL}), bias(std::vector<double>(3, 0)), y(3);
+  for (double value : {0.1, 1.3, 0.7}) row.push_back({value, 1e-6});
+  kBall.layer_norm(row.row(), weight.row(), bias.row(), 1e-5, false, y);
+  EXPECT_TRUE(y[2].is_open());
+  EXPECT_FALSE(y[0].is_open());
 }
 
 // A mean of 2^24 + 1/2 that is rounded moves all deviations by a half.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "properties/core/judge.h"
+#include "properties/core/random.h"
 #include "properties/self/support.h"
 
 namespace assay {
@@ -62,6 +63,53 @@ TEST(RmsLaw, HoldsForRightPaths) {
     if (which.dtype != DType::kF32) continue;  // few values flip in 16 bits
     EXPECT_GT(largest, 0.05) << line << ": the law allows far more than right paths need";
   }
+}
+
+// Long sums of one sign drift: a plain loop errs more than sums in parts.
+TEST(RmsLaw, HoldsForAPlainLoopOverPositiveTerms) {
+  constexpr size_t kTerms = 4096, kElements = 128;
+  const CounterRandom random(3, 0);
+  std::vector<Balls> left(kElements), right(kElements);
+  std::vector<double> got;
+  for (size_t e = 0; e < kElements; ++e) {
+    float sum = 0;
+    for (size_t k = 0; k < kTerms; ++k) {
+      const auto a = static_cast<float>(0.5 + random.uniform(e * kTerms + k, 0));
+      const auto b = static_cast<float>(0.5 + random.uniform(e * kTerms + k, 1));
+      left[e].push_back({a});
+      right[e].push_back({b});
+      sum = std::fma(a, b, sum);
+    }
+    got.push_back(sum);
+  }
+  Oracle oracle{.op = "dots", .formula = {}, .block_axes = {1}};
+  oracle.formula = [&](const Question&, int, const Arithmetic& a, int) -> Evaluate {
+    return [&](std::span<const int64_t> elements, std::span<Ball> values) {
+      for (size_t i = 0; i < elements.size(); ++i) {
+        const auto e = static_cast<size_t>(elements[i]);
+        values[i] = a.round(DType::kF32, a.dot(left[e].row(), right[e].row(), {}));
+      }
+    };
+  };
+  const Question question{.dims = {}, .recipe = {}, .inputs = {}};
+  std::vector<int64_t> elements(kElements);
+  for (size_t e = 0; e < kElements; ++e) elements[e] = static_cast<int64_t>(e);
+  std::vector<Ball> balls(kElements);
+  const Arithmetic in_balls(Arithmetic::Mode::kBall);
+  oracle.formula(question, 0, in_balls, 0)(elements, balls);
+  std::vector<Expected> expected;
+  for (const Ball& ball : balls)
+    expected.push_back({.value = ball.mid, .bound = ball.radius, .exact = ball.mid});
+  const auto seen = conformity_of({.oracle = oracle,
+                                   .question = question,
+                                   .output = 0,
+                                   .shape = {static_cast<int64_t>(kElements)},
+                                   .dtype = DType::kF32,
+                                   .elements = elements,
+                                   .expected = expected,
+                                   .got = got});
+  ASSERT_TRUE(seen);
+  EXPECT_LE(seen->rms, seen->allowed);
 }
 
 TEST(RmsLaw, NeedsEnoughElements) {
