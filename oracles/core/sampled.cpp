@@ -23,9 +23,9 @@ float truncated(double value) {
   return std::abs(static_cast<double>(nearest)) > std::abs(value) ? std::nextafter(nearest, 0.0f) : nearest;
 }
 
-// How the path adds up, chosen by the seed. The first two seeds are the plainest paths, one chain of
-// additions with and without fused multiply-adds, or of the smallest blocks of a tensor core: they
-// err the most.
+// How the path adds up, chosen by the seed. The first two seeds are the plainest paths, one chain
+// of additions with and without fused multiply-adds, or of the smallest blocks of a tensor core:
+// they err the most.
 struct Habit {
   explicit Habit(uint64_t seed, const Sum& sum) {
     if (seed < 2) {
