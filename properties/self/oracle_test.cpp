@@ -40,7 +40,10 @@ std::vector<Expected> expected_of(const Oracle& oracle, const Question& question
   for (size_t i = 0; i < elements.size(); ++i) {
     const double moved = std::abs(balls[i].mid - exact[i].mid);
     const double reach = std::isfinite(moved) && !balls[i].is_open() ? balls[i].radius + moved : 0;
-    expected[i] = {.value = exact[i].mid,
+    // A tensor between the steps may overflow in its dtype.
+    const bool overflows = question.recipe.intermediate != DType::kF32 && std::isfinite(exact[i].mid) &&
+                           !std::isfinite(balls[i].mid);
+    expected[i] = {.value = overflows ? balls[i].mid : exact[i].mid,
                    .bound = std::isfinite(exact[i].mid) ? reach + 0x1p-20 * std::abs(exact[i].mid) : 0,
                    .exact = exact[i].mid,
                    .is_open = balls[i].is_open()};
@@ -91,8 +94,7 @@ std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, 
           if (!agrees) return error("another class");
           continue;
         }
-        // A tensor between the steps may overflow in its dtype.
-        if (std::isinf(expected[i].value) && recipe.intermediate != DType::kF32) continue;
+        if (!std::isfinite(expected[i].value) && recipe.intermediate != DType::kF32) continue;
         // The oracle's own error must be negligible beside what it allows a path.
         if (!(exact.distance(expected[i].value) <= 1e-6 * expected[i].bound)) return error("too far");
         if (!std::isfinite(expected[i].bound)) return error("no bound");
