@@ -19,8 +19,6 @@ enum Stage : int { kNormIn, kProject, kGate, kContract, kStoreHidden, kNormOut, 
 const std::vector<std::string_view> kStages{"norm_in",        "projections", "gates",    "contraction",
                                             "hidden_storage", "norm_out",    "out_gate", "out_projection"};
 
-constexpr FloatFormat kBF16Format{.precision = 8, .min_exponent = -126, .max_exponent = 127};
-
 // What a recipe makes of factors and of tensors between the steps.
 class Sites {
  public:
@@ -28,8 +26,8 @@ class Sites {
       : a_(a), factor_(recipe.factor), between_(recipe.intermediate) {
     sum_.order = Sum::Order::kContiguous;
     if (factor_ != Factor::kStored) sum_.unit = kTensorCoreUnit;
-    if (factor_ == Factor::kBF16x3) sum_.parts = &kBF16Format;
-    if (factor_ == Factor::kTF32x3) sum_.parts = &kTF32Format;
+    const bool is_split = factor_ == Factor::kBF16x3 || factor_ == Factor::kTF32x3;
+    (is_split ? sum_.parts : format_) = factor_format(factor_);
   }
 
   const Sum& sum() const { return sum_; }
@@ -37,21 +35,11 @@ class Sites {
   // `largest` is A of the contract.
   Ball factor(Stage stage, Ball value, double largest) const {
     const Arithmetic& a = a_.at(stage);
-    switch (factor_) {
-      case Factor::kF16:
-        return a.round_scaled(format_of(DType::kF16), std::ldexp(largest, -38), value);
-      case Factor::kBF16:
-        return a.round(kBF16Format, value);
-      case Factor::kTF32:  // ties either way
-        return a.mode() == Arithmetic::Mode::kBall && value.is_finite()
-                   ? a.round(kTF32Format, {value.mid, value.radius + 0x1p-40 * std::abs(value.mid)})
-                   : a.round(kTF32Format, value);
-      case Factor::kStored:
-      case Factor::kBF16x3:
-      case Factor::kTF32x3:
-        return value;
-    }
-    throw Error("Factor({}) is not a factor", static_cast<int>(factor_));
+    if (format_ == nullptr) return value;
+    if (factor_ == Factor::kF16) return a.round_scaled(*format_, std::ldexp(largest, -38), value);
+    if (factor_ == Factor::kTF32 && a.mode() == Arithmetic::Mode::kBall && value.is_finite())
+      value.radius += 0x1p-40 * std::abs(value.mid);  // ties either way
+    return a.round(*format_, value);
   }
   Ball between(Stage stage, Ball value, double lost) const {
     const Arithmetic& a = a_.at(stage);
@@ -63,6 +51,7 @@ class Sites {
  private:
   const Arithmetic& a_;
   Factor factor_;
+  const FloatFormat* format_ = nullptr;  // that factors are rounded to, if any
   DType between_;
   Sum sum_;
 };

@@ -172,8 +172,8 @@ TEST(OracleAudit, AgreesOnLongSums) {
   }
 }
 
-// Each counterfeit is wrong somewhere.
-TEST(OracleAudit, FindsEveryCounterfeit) {
+// Each fault is wrong somewhere.
+TEST(OracleAudit, FindsEveryFault) {
   for (const Audit& audit : all_audits()) {
     const Oracle& right = registry().oracle(audit.op);
     for (size_t i = 0; i < right.faults.size(); ++i) {
