@@ -89,14 +89,14 @@ double median_seconds(Device& device, const Work& work, const DeviceBuffer& to, 
 
 // How cuBLASLt takes a factor.
 struct ProductFormat {
-  Factor factor;
+  Format factor;
   DType dtype;
   bool allows_tf32;
 };
-constexpr ProductFormat kProductFormats[] = {{Factor::kStored, DType::kF32, false},
-                                             {Factor::kF16, DType::kF16, false},
-                                             {Factor::kBF16, DType::kBF16, false},
-                                             {Factor::kTF32, DType::kF32, true}};
+constexpr ProductFormat kProductFormats[] = {{Format::kStored, DType::kF32, false},
+                                             {Format::kF16, DType::kF16, false},
+                                             {Format::kBF16, DType::kBF16, false},
+                                             {Format::kTF32, DType::kF32, true}};
 
 // Normal values that repeat after 2^20.
 DeviceBuffer random_matrix(Device& device, DType dtype, int64_t elements) {
@@ -132,12 +132,12 @@ double product_rate(Device& device, const ProductFormat& format) {
   return 2.0 * kSide * kSide * kSide / seconds;
 }
 
-std::map<Factor, double> product_rates(Device& device) {
-  std::map<Factor, double> rates;
+std::map<Format, double> product_rates(Device& device) {
+  std::map<Format, double> rates;
   if (device.info().kind == DeviceKind::kCpu) {
     int64_t flops = 0;
     const double seconds = median_seconds(device, [&] { flops = multiply_in_registers(); });
-    rates[Factor::kStored] = static_cast<double>(flops) / seconds;
+    rates[Format::kStored] = static_cast<double>(flops) / seconds;
   } else if constexpr (kHasCuda) {
     for (const ProductFormat& format : kProductFormats) {
       try {
@@ -181,25 +181,20 @@ Ceilings measure_ceilings(Device& device) {
 }
 
 double floor_seconds(const Ceilings& ceilings, const Cost& cost, const Recipe& recipe) {
-  const auto rate_of = [&](Factor factor) {
+  const auto rate_of = [&](Format factor) {
     const auto rate = ceilings.product_flops_per_s.find(factor);
     return rate == ceilings.product_flops_per_s.end() ? 0 : rate->second;
   };
+  // Of the factors with a format of their own, if a sum has such.
+  const auto own =
+      std::ranges::find_if(recipe.sums, [](const Sum& sum) { return sum.factors != Format::kStored; });
   double rate = 0;  // [flop/s] of the flops that the formula needs
-  switch (recipe.factor) {
-    case Factor::kBF16x3:
-      rate = rate_of(Factor::kBF16) / 3;
-      break;
-    case Factor::kTF32x3:
-      rate = rate_of(Factor::kTF32) / 3;
-      break;
-    case Factor::kStored:
-      rate = rate_of(Factor::kStored);
-      if (recipe.storage == DType::kF16) rate = std::max(rate, rate_of(Factor::kF16));
-      if (recipe.storage == DType::kBF16) rate = std::max(rate, rate_of(Factor::kBF16));
-      break;
-    default:
-      rate = rate_of(recipe.factor);
+  if (own == recipe.sums.end()) {
+    rate = std::max(rate_of(Format::kStored), rate_of(format_for(recipe.storage)));
+  } else if (is_split(own->factors)) {
+    rate = rate_of(own->factors == Format::kBF16x3 ? Format::kBF16 : Format::kTF32) / 3;
+  } else {
+    rate = rate_of(own->factors);
   }
   const double copy = static_cast<double>(cost.bytes) / ceilings.copy_bytes_per_s;
   return rate == 0 ? copy : std::max(copy, static_cast<double>(cost.flops) / rate);

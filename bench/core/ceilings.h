@@ -21,7 +21,7 @@ struct Ceilings {
   // 8192 x 8192 by cuBLASLt, on random data. On a CPU: multiply-adds in registers. Split factors
   // have no rate of their own: they cost three products of their parts. A factor is absent if the
   // device has no such product or no memory for it.
-  std::map<Factor, double> product_flops_per_s;
+  std::map<Format, double> product_flops_per_s;
 };
 
 // Throws Error (device) if the device or the host has no memory for the copy.

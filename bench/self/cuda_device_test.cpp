@@ -124,11 +124,11 @@ TEST_F(Cuda, CeilingsAreThoseOfAGpu) {
   const Ceilings ceilings = measure_ceilings(*device_);
   EXPECT_GT(ceilings.copy_bytes_per_s, 1e11);
   EXPECT_GT(ceilings.read_bytes_per_s, 0.9 * ceilings.copy_bytes_per_s);
-  EXPECT_GT(ceilings.product_flops_per_s.at(Factor::kStored), 1e12);
-  EXPECT_GT(ceilings.product_flops_per_s.at(Factor::kTF32),
-            2 * ceilings.product_flops_per_s.at(Factor::kStored));
-  for (const Factor factor : {Factor::kF16, Factor::kBF16})
-    EXPECT_GT(ceilings.product_flops_per_s.at(factor), ceilings.product_flops_per_s.at(Factor::kTF32));
+  EXPECT_GT(ceilings.product_flops_per_s.at(Format::kStored), 1e12);
+  EXPECT_GT(ceilings.product_flops_per_s.at(Format::kTF32),
+            2 * ceilings.product_flops_per_s.at(Format::kStored));
+  for (const Format factor : {Format::kF16, Format::kBF16})
+    EXPECT_GT(ceilings.product_flops_per_s.at(factor), ceilings.product_flops_per_s.at(Format::kTF32));
 }
 
 }  // namespace

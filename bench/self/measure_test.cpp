@@ -135,18 +135,19 @@ TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
       .copy_bytes_per_s = 100,
       .copy_method = "given",
       .read_bytes_per_s = 100,
-      .product_flops_per_s = {{Factor::kStored, 100}, {Factor::kBF16, 1000}, {Factor::kTF32, 500}}};
-  const auto seconds = [&](int64_t flops, Factor factor, DType storage = DType::kF32) {
-    return floor_seconds(ceilings, {.bytes = 100, .flops = flops}, {storage, storage, DType::kF32, factor});
+      .product_flops_per_s = {{Format::kStored, 100}, {Format::kBF16, 1000}, {Format::kTF32, 500}}};
+  const auto seconds = [&](int64_t flops, Format factor, DType storage = DType::kF32) {
+    return floor_seconds(ceilings, {.bytes = 100, .flops = flops},
+                         {.storage = storage, .sums = {{.site = {0, "sum"}, .factors = factor}}});
   };
-  EXPECT_EQ(seconds(900, Factor::kBF16), 1);
-  EXPECT_EQ(seconds(2000, Factor::kBF16), 2);
-  EXPECT_EQ(seconds(2000, Factor::kBF16x3), 6);
-  EXPECT_EQ(seconds(2000, Factor::kTF32x3), 12);
-  EXPECT_EQ(seconds(2000, Factor::kStored), 20);
-  EXPECT_EQ(seconds(2000, Factor::kStored, DType::kBF16), 2);
-  EXPECT_EQ(seconds(2000, Factor::kStored, DType::kF16), 20) << "not measured";
-  EXPECT_EQ(seconds(2000, Factor::kF16), 1) << "not measured";
+  EXPECT_EQ(seconds(900, Format::kBF16), 1);
+  EXPECT_EQ(seconds(2000, Format::kBF16), 2);
+  EXPECT_EQ(seconds(2000, Format::kBF16x3), 6);
+  EXPECT_EQ(seconds(2000, Format::kTF32x3), 12);
+  EXPECT_EQ(seconds(2000, Format::kStored), 20);
+  EXPECT_EQ(seconds(2000, Format::kStored, DType::kBF16), 2);
+  EXPECT_EQ(seconds(2000, Format::kStored, DType::kF16), 20) << "not measured";
+  EXPECT_EQ(seconds(2000, Format::kF16), 1) << "not measured";
 }
 
 // The rate is that of a fast processor, and not higher than any processor reaches.
@@ -154,7 +155,7 @@ TEST(Ceilings, MultipliesInRegisters) {
   NOT_UNDER_THREAD_SANITIZER("what it slows down fifty times has no rate; StreamingCopy has the threads");
   const auto device = open_cpu();
   const Ceilings ceilings = measure_ceilings(*device);
-  const double rate = ceilings.product_flops_per_s.at(Factor::kStored);
+  const double rate = ceilings.product_flops_per_s.at(Format::kStored);
   const auto threads = static_cast<double>(device->info().units);
   EXPECT_GT(rate, threads * 1e8);
   EXPECT_LT(rate, threads * 6e9 * 2 * 2 * 16);  // [flop/s] 6 GHz, two units of 16 lanes

@@ -130,19 +130,18 @@ Op conv_norm_grad_op() {
         [](const Call& call) { conv_norm_grad_cluster(conv_norm_grad_tensors(call), run_of(call)); },
         "a thread-block cluster works on an example", conv_norm_grad_cluster_tunable()));
   }
+  for (Path& path : op.paths) path.recipe = grad_recipe;
   return op;
 }
 
-Factor fused_factor(DType storage) {
-  return storage == DType::kF16 ? Factor::kF16 : Factor::kBF16;
+Format fused_format(DType storage) {
+  return storage == DType::kF16 ? Format::kF16 : Format::kBF16;
 }
-
 Recipe block_fused_recipe(const Dims&, DType storage) {
-  return {storage, DType::kF32, DType::kF32, fused_factor(storage), DType::kF32};
+  return block_recipe(storage, fused_format(storage));
 }
-
 Recipe block_train_recipe(const Dims&, DType storage) {
-  return {storage, DType::kF32, DType::kF32, Factor::kStored, storage};
+  return block_recipe(storage, Format::kStored);
 }
 
 Op block_op() {
@@ -181,15 +180,12 @@ Op block_op() {
         [](const Call& call) { block_train(block_tensors(call), run_of(call)); },
         "conv_norm, then cuBLASLt; all steps in the storage dtype", {&conv_norm_two_pass_tunable()});
     add("cuda.fused", all, block_fused_recipe, serves_fused,
-        [](const Call& call) { block_fused(block_tensors(call), fused_factor(call.dtype), run_of(call)); },
+        [](const Call& call) { block_fused(block_tensors(call), fused_format(call.dtype), run_of(call)); },
         "one kernel after the statistics; factors in bf16, or f16 for f16 storage", {});
     add(
         "cuda.fused_bf16x3", {DType::kF32},
-        [](const Dims&, DType storage) {
-          return Recipe{storage, DType::kF32, DType::kF32, Factor::kBF16x3, DType::kF32};
-        },
-        serves_fused,
-        [](const Call& call) { block_fused(block_tensors(call), Factor::kBF16x3, run_of(call)); },
+        [](const Dims&, DType storage) { return block_recipe(storage, Format::kBF16x3); }, serves_fused,
+        [](const Call& call) { block_fused(block_tensors(call), Format::kBF16x3, run_of(call)); },
         "the same kernel with factors in two parts", {});
     add(
         "auto", all,
@@ -205,6 +201,25 @@ Op block_op() {
 }
 
 }  // namespace
+
+Recipe grad_recipe(const Dims&, DType storage) {
+  return {.storage = storage, .sums = {{.site = site::kDw, .group = kSumGroup}}};
+}
+
+Recipe block_recipe(DType storage, Format factors) {
+  const bool is_stored = factors == Format::kStored;
+  Recipe recipe{.storage = storage};
+  const auto round = [&](Site site, Format format) {
+    recipe.roundings.push_back({.site = site, .format = format});
+  };
+  for (Site site : {site::kY, site::kGelu}) round(site, is_stored ? format_for(storage) : factors);
+  for (Site site : {site::kZ, site::kUpdate}) round(site, is_stored ? format_for(storage) : Format::kStored);
+  for (Site site : {site::kW1, site::kW2}) round(site, factors);
+  const bool truncates = !is_stored || storage != DType::kF32;
+  for (Site site : {site::kExpansion, site::kContraction})
+    recipe.sums.push_back({.site = site, .factors = factors, .truncates = truncates});
+  return recipe;
+}
 
 void require_valid(const ConvNormTensors& t, int64_t dilation) {
   const Extents taps{3, channels_of(t.x, dilation)};

@@ -97,6 +97,23 @@ struct BlockTensors {
   TensorView out;      // (N, L, C)
 };
 
+// Sites of the recipes.
+namespace site {
+inline constexpr Site kConv{0, "conv"};                   // the sum of three products
+inline constexpr Site kDx{1, "dx"}, kDw{2, "dw"};         // of cheri_conv_norm_grad: both sums
+inline constexpr Site kY{3, "y"}, kW1{4, "w1"};           // of cheri_block, from here on
+inline constexpr Site kExpansion{5, "w1 y"}, kZ{6, "z"};  // the sum over c, and its values
+inline constexpr Site kGelu{7, "gelu(z)"}, kW2{8, "w2"};  // w2 is rounded times the scale
+inline constexpr Site kContraction{9, "w2 gelu(z)"};      // the sum over hidden
+inline constexpr Site kUpdate{10, "update"};              // its values, before the scale
+}  // namespace site
+
+// Of cheri_conv_norm_grad. The other ops' CPU paths have f32_recipe().
+Recipe grad_recipe(const Dims&, DType storage);
+// Of cheri_block on tensor cores. Factors of both products have a format of their own; w2 then holds
+// the scale. Or they are as they are stored, and so is what lies between the steps.
+Recipe block_recipe(DType storage, Format factors);
+
 // How a call runs, apart from its tensors.
 struct Run {
   int64_t dilation;
@@ -129,7 +146,7 @@ void block_train(const BlockTensors& tensors, const Run& run);
 // After the statistics, one kernel does the normalisation, both products and the residual. `factor`
 // is kBF16 or kBF16x3 for f32 storage; for 16-bit storage it is the storage format. hidden % 16 ==
 // 0.
-void block_fused(const BlockTensors& tensors, Factor factor, const Run& run);
+void block_fused(const BlockTensors& tensors, Format factor, const Run& run);
 // Chooses as the source does: block_train if gradients are wanted or block_fused does not serve the
 // size, else block_fused. The path in the table is for inference and wants no gradients.
 void block_auto(const BlockTensors& tensors, bool gradients_wanted, const Run& run);

@@ -66,34 +66,6 @@ Extents shape_of(const TensorInfo& tensor, const Dims& dims) {
   return shape;
 }
 
-std::string Recipe::to_string() const {
-  const std::string computed = fmt::format("{} storage, {} products, {} sums", name_of(storage),
-                                           name_of(product), name_of(accumulate));
-  std::string text =
-      storage == accumulate ? computed : fmt::format("{}, one rounding to {}", computed, name_of(storage));
-  if (factor != Factor::kStored) text += fmt::format(", {} factors of matrix products", name_of(factor));
-  if (intermediate != accumulate) text += fmt::format(", {} between the steps", name_of(intermediate));
-  return text;
-}
-
-std::string_view name_of(Factor factor) {
-  switch (factor) {
-    case Factor::kStored:
-      return "stored";
-    case Factor::kF16:
-      return "f16";
-    case Factor::kBF16:
-      return "bf16";
-    case Factor::kBF16x3:
-      return "bf16x3";
-    case Factor::kTF32:
-      return "tf32";
-    case Factor::kTF32x3:
-      return "tf32x3";
-  }
-  throw Error("Factor({}) is not a factor", static_cast<int>(factor));
-}
-
 int64_t Config::operator[](std::string_view key) const {
   for (const auto& [name, value] : values_) {
     if (name == key) return value;
@@ -118,7 +90,7 @@ std::string_view name_of(DeviceKind kind) {
 }
 
 Recipe f32_recipe(const Dims&, DType storage) {
-  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
+  return {.storage = storage};
 }
 
 Path f32_path(std::string_view name, DeviceKind device, std::function<void(const Call&)> run,

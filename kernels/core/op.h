@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/core/dtype.h"
+#include "kernels/core/recipe.h"
 #include "kernels/core/tensor.h"
 
 namespace assay {
@@ -74,28 +75,6 @@ struct TensorInfo : TensorPlace {
 // The axes of "n hc h": {"n", "hc", "h"}. The names live as long as the op's table.
 std::vector<std::string_view> axes_of(const TensorInfo& tensor);
 Extents shape_of(const TensorInfo& tensor, const Dims& dims);
-
-// How the factors of a matrix product are represented.
-enum class Factor : uint8_t {
-  kStored,  // as they are in memory, or in f32
-  kF16,     // rounded to f16
-  kBF16,    // rounded to bf16
-  kBF16x3,  // hi + lo, both bf16: hi*hi + hi*lo + lo*hi is computed, lo*lo is left out
-  kTF32,    // rounded to tf32
-  kTF32x3,  // as kBF16x3, hi and lo in tf32
-};
-std::string_view name_of(Factor factor);  // "bf16x3"
-
-// The precision of each place where a path rounds, for one storage dtype.
-struct Recipe {
-  DType storage;                    // of inputs and outputs in memory
-  DType product;                    // of each product of two stored values
-  DType accumulate;                 // of sums of products
-  Factor factor = Factor::kStored;  // of the factors of matrix products
-  // Of tensors between the steps of an op, if a path puts them into memory.
-  DType intermediate = DType::kF32;
-  std::string to_string() const;  // "bf16 storage, f32 products, f32 sums, one rounding to bf16"
-};
 
 // One way to launch a kernel: {rows: 4, threads: 256}.
 class Config {
@@ -162,7 +141,7 @@ struct Path {
   std::vector<const Tunable*> tunables{};  // what its launches choose among
 };
 
-// f32 products and sums, and one rounding to the storage dtype.
+// Products and sums in f32, in any order, and one rounding to the storage dtype.
 Recipe f32_recipe(const Dims&, DType storage);
 
 // A deterministic path with that recipe that serves f32, f16 and bf16.

@@ -36,10 +36,10 @@ inline constexpr int kSlotColumns = 128;
 inline constexpr int kGroupRows = 64;
 inline constexpr int kGroupThreads = 128;
 
-template <Factor kFactor>
+template <Format kFactor>
 struct TileFactor {
-  static constexpr bool kIsShort = kFactor == Factor::kF16 || kFactor == Factor::kBF16;
-  static constexpr int kParts = kFactor == Factor::kTF32x3 ? 2 : 1;  // parts of a weight
+  static constexpr bool kIsShort = kFactor == Format::kF16 || kFactor == Format::kBF16;
+  static constexpr int kParts = kFactor == Format::kTF32x3 ? 2 : 1;  // parts of a weight
   static constexpr int kBytes = kIsShort ? 2 : 4;  // of each part, and of an element of the tile
   static constexpr int kSlotDepth = kSlotBytes / (kSlotColumns * kBytes * kParts);
   // Elements lie in contiguous blocks of 8 rows by kBlockDepth of the depth, row after row.
@@ -59,14 +59,14 @@ struct TileFactor {
 };
 
 // How many slots hold weights of `columns` by `depth`.
-template <Factor kFactor>
+template <Format kFactor>
 constexpr int64_t slots_of(int64_t columns, int64_t depth) {
   constexpr int64_t kDepth = TileFactor<kFactor>::kSlotDepth;
   return (columns + kSlotColumns - 1) / kSlotColumns * ((depth + kDepth - 1) / kDepth);
 }
 
 // A tile of 64 * kGroups rows. Neighbours along the depth lie in different banks.
-template <Factor kFactor, int kGroups>
+template <Format kFactor, int kGroups>
 struct Tile {
   using Traits = TileFactor<kFactor>;
   static constexpr int kRows = kGroups * kGroupRows;
@@ -100,14 +100,14 @@ __device__ inline float rest_of_tf32(float value, float rounded) {
 }
 
 // Writes element (row, depth) of a slot or a tile.
-template <Factor kFactor>
+template <Format kFactor>
 __device__ void store_factor(uint8_t* to, float value) {
-  if constexpr (kFactor == Factor::kF16) {
+  if constexpr (kFactor == Format::kF16) {
     *reinterpret_cast<__half*>(to) = __float2half_rn(value);
-  } else if constexpr (kFactor == Factor::kBF16) {
+  } else if constexpr (kFactor == Format::kBF16) {
     *reinterpret_cast<__nv_bfloat16*>(to) = __float2bfloat16_rn(value);
   } else {
-    *reinterpret_cast<float*>(to) = kFactor == Factor::kTF32 ? round_to_tf32(value) : value;
+    *reinterpret_cast<float*>(to) = kFactor == Format::kTF32 ? round_to_tf32(value) : value;
   }
 }
 
@@ -200,7 +200,7 @@ class SlotRing {
 // The sums over the next `slots` slots of the ring, at least one. A group calls it; its rows of the
 // tile begin at `rows` in shared memory. The group has called fence_async_proxy() after writing
 // them, and has synchronised.
-template <Factor kFactor, int kGroups>
+template <Format kFactor, int kGroups>
 __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotRing& ring) {
   using Traits = TileFactor<kFactor>;
   constexpr uint32_t kNext = Tile<kFactor, kGroups>::kNext;
@@ -211,7 +211,7 @@ __device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotR
   }
   if constexpr (Traits::kIsShort) {
 #if ASSAY_HAS_WGMMA
-    using F = std::conditional_t<kFactor == Factor::kF16, f16, bf16>;
+    using F = std::conditional_t<kFactor == Format::kF16, f16, bf16>;
     uint64_t a = SharedFactor{rows, kNext, Traits::kBlockBytes}.descriptor();
     for (int s = 0; s < slots; ++s) {
       const uint64_t b = SharedFactor{ring.wait(), Traits::kSlotNext, Traits::kBlockBytes}.descriptor();

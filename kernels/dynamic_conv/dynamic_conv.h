@@ -41,6 +41,11 @@ inline constexpr Input kDout{0, "dout"}, kX{1, "x"}, kK{2, "k"};
 inline constexpr Output kDx{0, "dx"}, kDk{1, "dk"};
 }  // namespace grad
 
+// Sites of the recipes: the sums over w.
+namespace site {
+inline constexpr Site kOut{0, "out"}, kDx{1, "dx"};
+}
+
 struct ForwardTensors {
   ConstTensorView x;  // (B, T, D)
   ConstTensorView k;  // (B, T, D, W)

@@ -31,6 +31,11 @@ inline constexpr Dim kN{0, "n"}, kHc{1, "hc"}, kH{2, "h"};
 inline constexpr Input kX{0, "x"}, kResidual{1, "residual"}, kPost{2, "post"}, kComb{3, "comb"};
 inline constexpr Output kOut{0, "out"};
 
+// Site of the recipes: the sum over x and all streams.
+namespace site {
+inline constexpr Site kOut{0, "out"};
+}
+
 struct Tensors {
   ConstTensorView x;         // (N, H)
   ConstTensorView residual;  // (N, HC, H)

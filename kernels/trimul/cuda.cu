@@ -62,7 +62,7 @@ void scale_sides(const ConstTensorView& view, const Scales* scales, SideScales* 
 }
 
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel.
-template <Factor kFactor>
+template <Format kFactor>
 void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
   using T = Stored<kFactor>;
   const Planes& p = job.planes;
@@ -81,12 +81,12 @@ void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
                      .b_batch = p.plane(),
                      .d_batch = p.plane(),
                      .tile_128 = sizeof(T) == 2};
-  if constexpr (kFactor == Factor::kF16) product.alpha = std::ldexp(1.0f, -job.contraction_shift);
+  if constexpr (kFactor == Format::kF16) product.alpha = std::ldexp(1.0f, -job.contraction_shift);
   const auto multiply = [&](const T* left, const T* right) {
     multiply_rows(product, p.nodes, left, right, job.hidden, context, job.stream, job.count * p.hidden);
     product.beta = 1;
   };
-  if constexpr (kFactor == Factor::kTF32x3) {
+  if constexpr (kFactor == Format::kTF32x3) {
     multiply(job.left + rest, job.right);
     multiply(job.left, job.right + rest);
     const int64_t terms = terms_at_once(p.nodes);
@@ -99,16 +99,16 @@ void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
   }
 }
 
-template <Factor kFactor>
+template <Format kFactor>
 void contract(const Job<kFactor>& job, Product product, Context& context) {
-  if constexpr (kFactor == Factor::kTF32x3) {
+  if constexpr (kFactor == Format::kTF32x3) {
     const DeviceInfo& info = context.device().info();
     if (product == Product::kOwn && info.compute_capability == 90) return contract_split(job, info.units);
   }
   contract_by_cublaslt(job, context);
 }
 
-template <Factor kFactor>
+template <Format kFactor>
 void run_factor(const Tensors& t, Product product, const Run& run) {
   using T = Stored<kFactor>;
   const auto stream = static_cast<cudaStream_t>(run.stream);
@@ -119,7 +119,7 @@ void run_factor(const Tensors& t, Product product, const Run& run) {
   Workspace& workspace = run.context.workspace();
   Workspace::Lease sides;
   const bool has_mask = t.mask.shape[3] == 1;
-  if (kFactor == Factor::kF16 && has_mask) {
+  if (kFactor == Format::kF16 && has_mask) {
     sides = workspace.lease(batches * int64_t{sizeof(SideScales)}, run.stream);
     scale_sides(t.mask, weights.scales, sides.as<SideScales>(), stream);
   }
@@ -139,7 +139,7 @@ void run_factor(const Tensors& t, Product product, const Run& run) {
         .planes = planes,
         .first = first,
         .count = std::min(together, batches - first),
-        .sides = kFactor != Factor::kF16 ? nullptr
+        .sides = kFactor != Format::kF16 ? nullptr
                  : has_mask              ? sides.as<SideScales>()
                                          : &weights.scales->sides,
         .sides_step = has_mask ? 1 : 0,
@@ -160,27 +160,27 @@ void run_factor(const Tensors& t, Product product, const Run& run) {
 
 }  // namespace
 
-void run_cuda(const Tensors& t, Factor factor, Product product, const Run& run) {
+void run_cuda(const Tensors& t, Format factor, Product product, const Run& run) {
   require_valid(t);
   const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
   if (const auto why = unsupported_on_cuda(channels, hidden)) throw unsupported_error("{}", *why);
   if (t.out.size() == 0) return;
   const int capability = run.context.device().info().compute_capability;
-  if ((factor == Factor::kF16 || factor == Factor::kBF16) && capability != 90) {
+  if ((factor == Format::kF16 || factor == Format::kBF16) && capability != 90) {
     throw unsupported_error("products of {} need compute capability 9.0, not {}.{}", name_of(factor),
                             capability / 10, capability % 10);
   }
   switch (factor) {
-    case Factor::kF16:
-      return run_factor<Factor::kF16>(t, product, run);
-    case Factor::kBF16:
-      return run_factor<Factor::kBF16>(t, product, run);
-    case Factor::kTF32:
-      return run_factor<Factor::kTF32>(t, product, run);
-    case Factor::kTF32x3:
-      return run_factor<Factor::kTF32x3>(t, product, run);
-    case Factor::kStored:
-    case Factor::kBF16x3:
+    case Format::kF16:
+      return run_factor<Format::kF16>(t, product, run);
+    case Format::kBF16:
+      return run_factor<Format::kBF16>(t, product, run);
+    case Format::kTF32:
+      return run_factor<Format::kTF32>(t, product, run);
+    case Format::kTF32x3:
+      return run_factor<Format::kTF32x3>(t, product, run);
+    case Format::kStored:
+    case Format::kBF16x3:
       break;
   }
   throw Error("trimul has no path with factors of {}", name_of(factor));

@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(kThreads, Plan::kBlocks)
 }
 
 template <class Plan>
-void launch(const Job<Factor::kTF32x3>& job, int multiprocessors) {
+void launch(const Job<Format::kTF32x3>& job, int multiprocessors) {
   const Planes& p = job.planes;
   const int64_t planes = job.count * p.hidden;
   const auto matrices = [&](float* data, int64_t columns, int64_t count) {
@@ -341,7 +341,7 @@ void launch(const Job<Factor::kTF32x3>& job, int multiprocessors) {
 
 }  // namespace
 
-void contract_split(const Job<Factor::kTF32x3>& job, int multiprocessors) {
+void contract_split(const Job<Format::kTF32x3>& job, int multiprocessors) {
   // Tiles of 256 columns read less. Tiles of 128 columns waste less at the end of a row.
   const int64_t nodes = job.planes.nodes, wasted = (nodes + 255) / 256 * 256 - (nodes + 127) / 128 * 128;
   if (8 * wasted > nodes) {

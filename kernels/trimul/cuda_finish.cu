@@ -15,12 +15,12 @@
 namespace assay::trimul {
 namespace {
 
-template <Factor kFactor_, int kBlocks_, int kGroups_>
+template <Format kFactor_, int kBlocks_, int kGroups_>
 struct Plan {
-  static constexpr Factor kFactor = kFactor_;
+  static constexpr Format kFactor = kFactor_;
   static constexpr int kBlocks = kBlocks_;  // of 128 hidden channels
   static constexpr int kGroups = kGroups_;  // of 64 edges
-  static constexpr bool kIsScaled = kFactor == Factor::kF16;
+  static constexpr bool kIsScaled = kFactor == Format::kF16;
   static constexpr int kThreads = kGroups * kGroupThreads;
   // On a multiprocessor.
   static constexpr int kMinBlocks = TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 / kGroups : 1;
@@ -191,7 +191,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
         const float deviation = hidden[block][c][e] - first[e] - mean[e];
         // 0 beyond the last channel, where weight and bias are 0
         z[c] = (deviation * factor[e] * weight[c] + bias[c]) * gate[block][c][e];
-        if constexpr (Plan::kFactor == Factor::kTF32) z[c] = round_to_tf32(z[c]);
+        if constexpr (Plan::kFactor == Format::kTF32) z[c] = round_to_tf32(z[c]);
       }
       uint8_t* const to = rows + Plan::Tile::offset(row_of(vector, e), base);
       if constexpr (sizeof(T) == 2) {
@@ -302,7 +302,7 @@ void launch(const Job<Plan::kFactor>& job, Arguments a) {
 
 }  // namespace
 
-template <Factor kFactor>
+template <Format kFactor>
 void finish(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
@@ -342,9 +342,9 @@ void finish(const Job<kFactor>& job) {
   launch<Plan<kFactor, 1, 1>>(job, a);
 }
 
-template void finish(const Job<Factor::kF16>&);
-template void finish(const Job<Factor::kBF16>&);
-template void finish(const Job<Factor::kTF32>&);
-template void finish(const Job<Factor::kTF32x3>&);
+template void finish(const Job<Format::kF16>&);
+template void finish(const Job<Format::kBF16>&);
+template void finish(const Job<Format::kTF32>&);
+template void finish(const Job<Format::kTF32x3>&);
 
 }  // namespace assay::trimul

@@ -12,9 +12,9 @@ namespace assay::trimul {
 
 // The type that a path stores between its kernels. As factors of the contraction, those of 32 bits
 // are rounded to tf32. For kTF32x3 they take two tensors: the rests follow all first parts.
-template <Factor kFactor>
-using Stored = std::conditional_t<kFactor == Factor::kF16, f16,
-                                  std::conditional_t<kFactor == Factor::kBF16, bf16, float>>;
+template <Format kFactor>
+using Stored = std::conditional_t<kFactor == Format::kF16, f16,
+                                  std::conditional_t<kFactor == Format::kBF16, bf16, float>>;
 
 // The most channels for which norms are packed, and for which a tile of 64 edges and a slot of
 // weights fit into shared memory.

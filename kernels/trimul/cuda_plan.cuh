@@ -94,11 +94,11 @@ struct PackedWeights {
   const Scales* scales;  // null except for f16
 };
 
-template <Factor kFactor>
+template <Format kFactor>
 PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Held& memory);
 
 // The input of the steps, for batches first .. first + count - 1 of the tensors.
-template <Factor kFactor>
+template <Format kFactor>
 struct Job {
   using T = Stored<kFactor>;
   const Tensors& tensors;
@@ -117,7 +117,7 @@ struct Job {
 
 // Computes left, right and the gate of the output: layer_norm(x), the five projections, gates and
 // mask.
-template <Factor kFactor>
+template <Format kFactor>
 void project(const Job<kFactor>& job);
 // A tensor core sums the products of first parts over terms_at_once() terms, a multiple of
 // kTermsStep. f32 then adds up these sums. A tensor core truncates each addition, so a sum loses
@@ -129,9 +129,9 @@ constexpr int64_t terms_at_once(int64_t nodes) {
   return (nodes + parts * kTermsStep - 1) / (parts * kTermsStep) * kTermsStep;
 }
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel. For compute capability 9.0.
-void contract_split(const Job<Factor::kTF32x3>& job, int multiprocessors);
+void contract_split(const Job<Format::kTF32x3>& job, int multiprocessors);
 // layer_norm(hidden), the gate, and the projection to out.
-template <Factor kFactor>
+template <Format kFactor>
 void finish(const Job<kFactor>& job);
 
 // 2^kExponent times the sigmoids of 32 values g in f32, from g * `exponent` = -g / ln 2. The

@@ -16,9 +16,9 @@
 namespace assay::trimul {
 namespace {
 
-template <Factor kFactor_, int kGroups_, int kVectors_>
+template <Format kFactor_, int kGroups_, int kVectors_>
 struct Plan {
-  static constexpr Factor kFactor = kFactor_;
+  static constexpr Format kFactor = kFactor_;
   static constexpr int kGroups = kGroups_;  // of 64 edges
   // Vectors of four channels in each lane of the warp that normalises an edge.
   static constexpr int kVectors = kVectors_;
@@ -26,7 +26,7 @@ struct Plan {
   static constexpr int kAtOnce = kVectors < 8 ? 8 / kVectors : 1;
   // Edges that a warp loads before.
   static constexpr int kLoaded = kVectors == 1 ? 16 : 2 * kAtOnce;
-  static constexpr bool kIsScaled = kFactor == Factor::kF16;
+  static constexpr bool kIsScaled = kFactor == Format::kF16;
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kThreads = kGroups * kGroupThreads;
   // On a multiprocessor.
@@ -77,7 +77,7 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
       if (channel < a.tile_depth) *reinterpret_cast<uint2*>(to) = packed;
     } else {
 #pragma unroll
-      for (float& value : xn) value = Plan::kFactor == Factor::kTF32 ? round_to_tf32(value) : value;
+      for (float& value : xn) value = Plan::kFactor == Format::kTF32 ? round_to_tf32(value) : value;
       if (channel < a.tile_depth) *reinterpret_cast<float4*>(to) = {xn[0], xn[1], xn[2], xn[3]};
     }
   }
@@ -289,7 +289,7 @@ void launch(const Job<Plan::kFactor>& job, Arguments a, int most_shared) {
 
 }  // namespace
 
-template <Factor kFactor>
+template <Format kFactor>
 void project(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
@@ -346,9 +346,9 @@ void project(const Job<kFactor>& job) {
   with_vectors(std::integral_constant<int, 6>{});
 }
 
-template void project(const Job<Factor::kF16>&);
-template void project(const Job<Factor::kBF16>&);
-template void project(const Job<Factor::kTF32>&);
-template void project(const Job<Factor::kTF32x3>&);
+template void project(const Job<Format::kF16>&);
+template void project(const Job<Format::kBF16>&);
+template void project(const Job<Format::kTF32>&);
+template void project(const Job<Format::kTF32x3>&);
 
 }  // namespace assay::trimul

@@ -87,7 +87,7 @@ struct StagedLane {
 // Writes the staged rows to memory. `to` is the place of the lane's first vector; it moves on to
 // the next kStagedColumns channels. The first `channels` channels exist. `step` is the distance
 // [elements] from a channel of the lane to its next. Factors of 32 bits are rounded on the way.
-template <Factor kFactor, bool kIsFactor>
+template <Format kFactor, bool kIsFactor>
 __device__ void unstage(const uint8_t* staged, const StagedLane<Stored<kFactor>>& lane, Stored<kFactor>*& to,
                         int64_t step, int64_t rest, int channels, int64_t edges) {
   using T = Stored<kFactor>;
@@ -110,7 +110,7 @@ __device__ void unstage(const uint8_t* staged, const StagedLane<Stored<kFactor>>
         values[e] = rounded;
       }
       if (is_there) *reinterpret_cast<float4*>(to) = {values[0], values[1], values[2], values[3]};
-      if constexpr (kFactor == Factor::kTF32x3) {
+      if constexpr (kFactor == Format::kTF32x3) {
         if (is_there) *reinterpret_cast<float4*>(to + rest) = {rests[0], rests[1], rests[2], rests[3]};
       }
     } else {

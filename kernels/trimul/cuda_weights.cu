@@ -125,7 +125,7 @@ __device__ int out_channel(int column) {
 }
 
 // There is a thread for each element of the slots.
-template <Factor kFactor>
+template <Format kFactor>
 __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   using Traits = TileFactor<kFactor>;
   constexpr int kElements = kSlotColumns * Traits::kSlotDepth;
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   if (place.row < (is_out ? a.channels : a.hidden) && at < (is_out ? a.hidden : a.channels)) {
     const Matrix& w = a.weights[place.weight];
     value = w.data[place.row * w.row + at * w.column];
-    if constexpr (kFactor == Factor::kF16) value = Power(a.scales->weights[place.weight])(value);
+    if constexpr (kFactor == Format::kF16) value = Power(a.scales->weights[place.weight])(value);
   }
   uint8_t* const to = (is_out ? a.to_out : a.projections) + int64_t{inner} * kSlotBytes +
                       Traits::offset(column, k, Traits::kSlotNext);
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
 
 }  // namespace
 
-template <Factor kFactor>
+template <Format kFactor>
 PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Held& memory) {
   const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
   const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
@@ -208,7 +208,7 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
                       .norms = reinterpret_cast<PackedNorms*>(bytes + kScales),
                       .scales = reinterpret_cast<Scales*>(bytes)};
     const auto stream = static_cast<cudaStream_t>(run.stream);
-    if constexpr (kFactor == Factor::kF16) {
+    if constexpr (kFactor == Format::kF16) {
       scales_kernel<<<6, kThreads, 0, stream>>>(a);
       cuda_check_launch("scales_kernel");
     }
@@ -227,12 +227,12 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
   return {.projections = bytes + kHeader,
           .to_out = bytes + kHeader + projection_slots * kSlotBytes,
           .norms = reinterpret_cast<const PackedNorms*>(bytes + kScales),
-          .scales = kFactor == Factor::kF16 ? reinterpret_cast<const Scales*>(bytes) : nullptr};
+          .scales = kFactor == Format::kF16 ? reinterpret_cast<const Scales*>(bytes) : nullptr};
 }
 
-template PackedWeights pack_weights<Factor::kF16>(const Tensors&, const Run&, DerivedTensors::Held&);
-template PackedWeights pack_weights<Factor::kBF16>(const Tensors&, const Run&, DerivedTensors::Held&);
-template PackedWeights pack_weights<Factor::kTF32>(const Tensors&, const Run&, DerivedTensors::Held&);
-template PackedWeights pack_weights<Factor::kTF32x3>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Format::kF16>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Format::kBF16>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Format::kTF32>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Format::kTF32x3>(const Tensors&, const Run&, DerivedTensors::Held&);
 
 }  // namespace assay::trimul

@@ -40,17 +40,14 @@ Cost cost(const Dims& dims, DType storage) {
           .flops = positions * (12 * c * h + 2 * n * h)};
 }
 
-template <Factor kFactor, Product kProduct = Product::kOwn>
+template <Format kFactor, Product kProduct = Product::kOwn>
 void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
   op.paths.push_back(
       {.name = name,
        .device = DeviceKind::kCuda,
        .dtypes = {DType::kF32},
        .deterministic = true,
-       .recipe =
-           [](const Dims&, DType storage) {
-             return Recipe{storage, DType::kF32, DType::kF32, kFactor, dtype_of<Stored<kFactor>>()};
-           },
+       .recipe = [](const Dims&, DType) { return recipe_of(kFactor); },
        .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); },
        .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, kProduct, run_of(call)); },
        .summary = summary});
@@ -91,23 +88,23 @@ Op trimul_op() {
                       .device = DeviceKind::kCpu,
                       .dtypes = {DType::kF32},
                       .deterministic = true,
-                      .recipe = f32_recipe,
+                      .recipe = [](const Dims&, DType) { return recipe_of(Format::kStored); },
                       .unsupported = {},
                       .run = [](const Call& call) { run_cpu(tensors_of(call), run_of(call)); },
                       .summary = "SIMD, all products in panels of edges, threads over panels",
                       .tunables = {&cpu_tunable()}});
   if constexpr (kHasCuda) {
-    add_cuda_path<Factor::kF16>(
+    add_cuda_path<Format::kF16>(
         op, "cuda.f16",
         "three kernels, the product by cuBLASLt; factors and tensors between them in f16, "
         "scaled by powers of two");
-    add_cuda_path<Factor::kBF16>(
+    add_cuda_path<Format::kBF16>(
         op, "cuda.bf16", "three kernels, the product by cuBLASLt; factors and tensors between them in bf16");
-    add_cuda_path<Factor::kTF32>(op, "cuda.tf32", "three kernels, the product by cuBLASLt; factors in tf32");
-    add_cuda_path<Factor::kTF32x3>(
+    add_cuda_path<Format::kTF32>(op, "cuda.tf32", "three kernels, the product by cuBLASLt; factors in tf32");
+    add_cuda_path<Format::kTF32x3>(
         op, "cuda.f32",
         "three kernels; factors in two parts of tf32, three products, whose sums stay together");
-    add_cuda_path<Factor::kTF32x3, Product::kCublasLt>(
+    add_cuda_path<Format::kTF32x3, Product::kCublasLt>(
         op, "cuda.f32_cublaslt",
         "as cuda.f32, with the products by cuBLASLt one after the other, to compare with");
   }
@@ -115,6 +112,29 @@ Op trimul_op() {
 }
 
 }  // namespace
+
+Recipe recipe_of(Format factors) {
+  const bool is_short = factors == Format::kF16 || factors == Format::kBF16;
+  Recipe recipe{.storage = DType::kF32};
+  const auto round = [&](Site site) {
+    recipe.roundings.push_back(
+        {.site = site,
+         .format = factors,
+         .mode = factors == Format::kTF32 ? Rounding::Mode::kNearest : Rounding::Mode::kNearestEven,
+         .is_scaled = factors == Format::kF16});
+  };
+  for (Site site : {site::kXn, site::kWeights, site::kSides, site::kZ}) round(site);
+  if (is_short) {
+    for (Site site : {site::kHidden, site::kGate}) round(site);
+  }
+  for (Site site : {site::kProjections, site::kContraction, site::kUpdate}) {
+    recipe.sums.push_back({.site = site,
+                           .factors = factors,
+                           .order = Sum::Order::kContiguous,
+                           .truncates = factors != Format::kStored});
+  }
+  return recipe;
+}
 
 std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden) {
   if (channels > kMostChannels) return fmt::format("c={} is more than {}", channels, kMostChannels);

@@ -83,6 +83,21 @@ inline constexpr Input kToOutNormWeight{9, "to_out_norm.weight"}, kToOutNormBias
 inline constexpr Input kToOut{11, "to_out.weight"};
 inline constexpr Output kOut{0, "out"};
 
+// Sites of the recipes.
+namespace site {
+inline constexpr Site kXn{0, "xn"}, kWeights{1, "weights"};
+inline constexpr Site kProjections{2, "projections"};  // all sums over c
+inline constexpr Site kSides{3, "left, right"};
+inline constexpr Site kContraction{4, "contraction"};  // the sum over k
+inline constexpr Site kHidden{5, "hidden"};
+inline constexpr Site kGate{6, "gate of the output"}, kZ{7, "z"};
+inline constexpr Site kUpdate{8, "to_out z"};  // the sum over h
+}  // namespace site
+
+// Of a path with these factors in all its products. hidden and the gate of the output are kept in
+// the same format if that has 16 bits.
+Recipe recipe_of(Format factors);
+
 // The weights of one projection and of its gate.
 struct Gated {
   ConstTensorView proj;  // (H, C)
@@ -126,7 +141,7 @@ enum class Product : uint8_t { kOwn, kCublasLt };
 // `factor` is the format of the factors of products. With kF16 or kBF16 the tensors between the
 // steps are stored in it, too (compute capability 9.0). With kTF32 or kTF32x3 they are f32 (8.0 and
 // later).
-void run_cuda(const Tensors& tensors, Factor factor, Product product, const Run& run);
+void run_cuda(const Tensors& tensors, Format factor, Product product, const Run& run);
 
 // The reason why the CUDA paths do not serve these sizes, if there is one.
 std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden);

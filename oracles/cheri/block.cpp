@@ -8,30 +8,6 @@ namespace {
 
 enum OwnFault : int { kNoGelu = kOwnFaults, kScaleTwice, kNoScale };
 
-// The places where a recipe rounds between the steps.
-class Sites {
- public:
-  Sites(const Recipe& recipe, const Arithmetic& arithmetic)
-      : is_folded(recipe.factor != Factor::kStored), a(arithmetic), intermediate_(recipe.intermediate) {
-    const bool is_split = recipe.factor == Factor::kBF16x3 || recipe.factor == Factor::kTF32x3;
-    (is_split ? sum.parts : factor_) = factor_format(recipe.factor);
-    if (is_folded || intermediate_ != DType::kF32) sum.unit = 0x1p-23;  // tensor cores truncate
-  }
-
-  Ball stored(Ball value) const {
-    return intermediate_ == DType::kF32 ? value : a.round(intermediate_, value);
-  }
-  Ball factor(Ball value) const { return factor_ ? a.round(*factor_, value) : value; }
-
-  Sum sum;         // of products
-  bool is_folded;  // w2 is multiplied by the scale
-
- private:
-  const Arithmetic& a;
-  DType intermediate_;
-  const FloatFormat* factor_ = nullptr;
-};
-
 // out = x + scale * w2 gelu(w1 y)
 class Block {
  public:
@@ -39,16 +15,15 @@ class Block {
       : a(arithmetic),
         of_(question, kX, kW, arithmetic, fault, kEpsilon / 4),
         x_(question.inputs[kX]),
-        storage_(question.recipe.storage),
-        at_(question.recipe, arithmetic),
+        recipe_(question.recipe),
         hidden_(static_cast<size_t>(question.dims[kHidden])),
         has_no_gelu_(fault == kNoGelu),
         scale_(a.constant(std::pow(kScale, fault == kNoScale      ? 0
                                            : fault == kScaleTwice ? 2
                                                                   : 1))) {
-    for (double w : Reader(question.inputs[kW1]).all()) w1_.push_back(at_.factor({w}));
+    for (double w : Reader(question.inputs[kW1]).all()) w1_.push_back(a.round(to_w1_, {w}));
     for (double w : Reader(question.inputs[kW2]).all())
-      w2_.push_back(at_.is_folded ? at_.factor(a.multiply({w}, scale_)) : Ball{w});
+      w2_.push_back(is_folded_ ? a.round(to_w2_, a.multiply({w}, scale_)) : Ball{w});
   }
 
   const Convolution& of() const { return of_; }
@@ -61,8 +36,9 @@ class Block {
       if (elements[i] / of_.channels != row) hide(n, l, g);
       row = elements[i] / of_.channels;
       const Row w2 = w2_.row(static_cast<size_t>(c) * hidden_, hidden_);
-      const Ball sum = at_.stored(a.dot(g.row(), w2, at_.sum));
-      values[i] = a.round(storage_, a.add({x_({n, l, c})}, at_.is_folded ? sum : a.multiply(sum, scale_)));
+      const Ball sum = a.round(to_update_, a.dot(g.row(), w2, contraction_));
+      const Ball update = is_folded_ ? sum : a.multiply(sum, scale_);
+      values[i] = a.round(recipe_.storage, a.add({x_({n, l, c})}, update));
     }
   }
 
@@ -71,20 +47,24 @@ class Block {
   void hide(int64_t n, int64_t l, Balls& g) const {
     const auto channels = static_cast<size_t>(of_.channels);
     Balls y;
-    for (int64_t c = 0; c < of_.channels; ++c) y.push_back(at_.factor(at_.stored(of_.y(n, l, c))));
+    for (int64_t c = 0; c < of_.channels; ++c) y.push_back(a.round(to_y_, of_.y(n, l, c)));
     g.clear();
     for (size_t h = 0; h < hidden_; ++h) {
-      const Ball z = at_.stored(a.dot(y.row(), w1_.row(h * channels, channels), at_.sum));
+      const Ball z = a.round(to_z_, a.dot(y.row(), w1_.row(h * channels, channels), expansion_));
       const bool passes = has_no_gelu_ && z.mid < 0;
-      g.push_back(at_.factor(at_.stored(passes ? z : a.gelu(z))));
+      g.push_back(a.round(to_gelu_, passes ? z : a.gelu(z)));
     }
   }
 
   const Arithmetic& a;
   Convolution of_;
   Reader x_;
-  DType storage_;
-  Sites at_;
+  const Recipe& recipe_;
+  const Rounding to_y_ = recipe_.rounding(site::kY), to_z_ = recipe_.rounding(site::kZ),
+                 to_gelu_ = recipe_.rounding(site::kGelu), to_update_ = recipe_.rounding(site::kUpdate),
+                 to_w1_ = recipe_.rounding(site::kW1), to_w2_ = recipe_.rounding(site::kW2);
+  const Sum expansion_ = recipe_.sum(site::kExpansion), contraction_ = recipe_.sum(site::kContraction);
+  const bool is_folded_ = to_w2_.format != Format::kStored;
   size_t hidden_;
   bool has_no_gelu_;
   Ball scale_;

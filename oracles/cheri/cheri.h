@@ -7,17 +7,8 @@
 //   dw          at most kSumGroup products in f32, such groups in f64
 //   outputs     rounded to the storage dtype
 //
-// Between the steps of cheri_block, a recipe rounds more. "stored" means to Recipe::intermediate,
-// if that has 16 bits; "as a factor" means to the format of Recipe::factor:
-//
-//   y           stored, and as a factor
-//   w1          as a factor
-//   z = w1 y    summed in f32, by tensor cores where factors or stored values have 16 bits; stored
-//   gelu(z)     stored, and as a factor
-//   w2          multiplied by the scale and made a factor, if factors have a format of their own
-//   w2 g        summed as z is; stored, and multiplied by the scale if w2 is not
-//
-// Factors in two parts are not rounded. Their products lack what Sum::parts says.
+// cheri_block also rounds at the other sites of the recipe. Where w2 has a format, it is multiplied by
+// the scale before it is rounded. Tensor cores add up truncating.
 #pragma once
 
 #include <vector>

@@ -16,6 +16,8 @@ class Gradient {
         dy_(question.inputs[grad::kDy]),
         x_(question.inputs[grad::kX]),
         keeps_mean_(fault == kMeanKept),
+        to_dx_(question.recipe.sum(site::kDx)),
+        to_dw_(question.recipe.sum(site::kDw)),
         examples_(of_.examples, [this](int64_t n) { return example_of(dy_.all({n}), of_.conv(n)); }) {}
 
   const Convolution& of() const { return of_; }
@@ -91,7 +93,7 @@ class Gradient {
       radii[count] = gradient.radius;
       taps[count++] = of_.weight(k, c);
     }
-    return a.dot({mids.data(), radii.data(), count}, {taps.data(), nullptr, count}, {});
+    return a.dot({mids.data(), radii.data(), count}, {taps.data(), nullptr, count}, to_dx_);
   }
 
   // The terms of an example.
@@ -112,7 +114,7 @@ class Gradient {
         const size_t first = c * length + static_cast<size_t>(std::max<int64_t>(-distance, 0));
         const Row inputs_at = x.row(first + static_cast<size_t>(distance), static_cast<size_t>(left));
         sums[static_cast<size_t>(k) * channels + c] =
-            a.dot(gradients.row(first, inputs_at.size), inputs_at, {.group = kSumGroup});
+            a.dot(gradients.row(first, inputs_at.size), inputs_at, to_dw_);
       }
     }
     return sums;
@@ -122,6 +124,7 @@ class Gradient {
   Convolution of_;
   Reader dy_, x_;
   bool keeps_mean_;
+  Sum to_dx_, to_dw_;
   PerExample<Example> examples_;
 };
 

@@ -14,6 +14,7 @@ Convolution::Convolution(const Question& question, Input x, Input w, const Arith
       weights_(Reader(question.inputs[w]).all()),
       has_no_epsilon_(fault == kNoEpsilon),
       least_variance_(least_variance),
+      to_conv_(question.recipe.sum(site::kConv)),
       moments_(examples, [this](int64_t n) { return moments_of(conv(n)); }) {
   const int64_t right = dilation;
   if (fault == kDilationTooLarge) ++dilation;

@@ -53,13 +53,14 @@ class Convolution {
       inputs[terms] = x(source);
       taps[terms++] = weight(k, c);
     }
-    return a.dot({inputs.data(), nullptr, terms}, {taps.data(), nullptr, terms}, {});
+    return a.dot({inputs.data(), nullptr, terms}, {taps.data(), nullptr, terms}, to_conv_);
   }
 
   Reader x_;
   std::vector<double> weights_;
   bool has_no_epsilon_;
   double least_variance_;
+  Sum to_conv_;
   PerExample<assay::Moments> moments_;
   bool is_unchanged_ = false;
 };

@@ -221,24 +221,45 @@ Ball Arithmetic::f32(double value, double inherited) const {
   return in_range(value, radius, std::abs(value));
 }
 
-Ball Arithmetic::round(const FloatFormat& format, Ball value) const {
-  if (mode_ == Mode::kExact || mode_ == Mode::kCarried) return value;
-  const Ball result = rounded(format, value);
+Ball Arithmetic::counted(Ball result) const {
   if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
   return result;
 }
 
-Ball Arithmetic::round_scaled(const FloatFormat& format, double lost, Ball value) const {
-  if (mode_ == Mode::kExact || mode_ == Mode::kCarried || !value.is_finite()) return value;
-  FloatFormat scaled{.precision = format.precision, .min_exponent = -900, .max_exponent = 900};
-  if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
-    scaled.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
-  Ball result = rounded(scaled, value);
-  if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
-  if (mode_ == Mode::kSampled || lost == 0) return result;
-  // What is at least 2^(p-1) smallest numbers is normal for each scale.
-  const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
-  if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += lost;
+Ball Arithmetic::round(DType storage, Ball value) const {
+  if (!performs()) return value;
+  const bool is_planted = has(Plant::Kind::kTruncated, Plant::kOutputs);
+  return counted(rounded(format_of(storage), value,
+                         is_planted ? Rounding::Mode::kTowardZero : Rounding::Mode::kNearestEven));
+}
+
+Ball Arithmetic::round(const Rounding& rounding, Ball value, double lost) const {
+  if (!performs() || rounding.format == Format::kStored || is_split(rounding.format)) return value;
+  const Rounding::Mode mode =
+      has(Plant::Kind::kTruncated, rounding.site) ? Rounding::Mode::kTowardZero : rounding.mode;
+  if (rounding.is_optional && mode_ == Mode::kSampled && chance(rounding.site.place) > 0) return value;
+  Ball from = value;
+  if (mode == Rounding::Mode::kNearest && value.is_finite()) {  // ties either way
+    if (mode_ == Mode::kSampled)
+      from.mid *= 1 + static_cast<double>(seed_ % 2) * 0x1p-50;
+    else
+      from.radius += 0x1p-40 * std::abs(value.mid);
+  }
+  FloatFormat format = *float_format(rounding.format);
+  if (rounding.is_scaled && value.is_finite()) {
+    format.min_exponent = -900, format.max_exponent = 900;
+    if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
+      format.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
+  }
+  Ball result = counted(rounded(format, from, mode));
+  if (mode_ == Mode::kSampled || !result.is_finite()) return result;
+  if (rounding.is_scaled && lost > 0) {
+    // What is at least 2^(p-1) smallest numbers is normal for each scale.
+    const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
+    if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += lost;
+  }
+  if (rounding.is_optional)
+    result.radius = std::max(result.radius, std::abs(result.mid - value.mid) + value.radius);
   return result;
 }
 
@@ -265,28 +286,29 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
     return std::isfinite(value) ? Ball{value, 0} : add_up_special(a, b);
   }
   const Sums sums = add_up(a, b);
+  const FloatFormat* const parts = is_split(sum.factors) ? float_format(sum.factors) : nullptr;
   if (!std::isfinite(sums.magnitude) || !std::isfinite(sums.inherited)) {
     const Ball special = add_up_special(a, b);
     // The rest of an infinity may be 0 or a NaN.
-    return std::isinf(special.mid) && sum.parts != nullptr && is_doubtful() ? Ball::open() : special;
+    return std::isinf(special.mid) && is_split(sum.factors) && is_doubtful() ? Ball::open() : special;
   }
   if (mode_ == Mode::kCarried) return {sums.value, sums.inherited};
   if (sums.magnitude == 0 && sums.inherited == 0) return {sums.value, 0};
-  if (sums.inherited == 0 && sum.parts == nullptr && is_exact(a, b, sums.magnitude))
+  if (sums.inherited == 0 && parts == nullptr && is_exact(a, b, sums.magnitude))
     return in_range(sums.value, 0, sums.magnitude);
-  if (sums.inherited == 0 && a.size == 1 && sum.unit == kUnit && sum.group == 0)  // rounded once
+  if (sums.inherited == 0 && a.size == 1 && !sum.truncates && sum.group == 0)  // rounded once
     return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
   const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : a.size);
-  const double n = additions * (sum.parts == nullptr ? 1 : 3);
+  const double n = additions * (parts == nullptr ? 1 : 3);
   // The products of parts add up to a little more than those of the factors.
-  const double excess = sum.parts == nullptr ? 1 : 1 + std::ldexp(4, -sum.parts->precision);
+  const double excess = parts == nullptr ? 1 : 1 + std::ldexp(4, -parts->precision);
   const double magnitude = (sums.magnitude + sums.inherited) * excess;
-  double ordering = gamma(n, sum.unit) * magnitude;
+  double ordering = gamma(n, sum.unit()) * magnitude;
   if (sum.order == Sum::Order::kContiguous) {
     const double partial = sums.most - sums.least + sums.step + sums.inherited;
-    ordering = std::min(ordering, gamma(n, sum.unit) * partial);
+    ordering = std::min(ordering, gamma(n, sum.unit()) * partial);
   }
-  const double left_out = sum.parts == nullptr ? 0 : left_out_of(a, b, magnitude, *sum.parts);
+  const double left_out = parts == nullptr ? 0 : left_out_of(a, b, magnitude, *parts);
   const double own = static_cast<double>(a.size) * 0x1p-53 * sums.magnitude;
   const double underflows = 2 * std::max(n, static_cast<double>(a.size)) * kUnderflow;
   const double radius = (sums.inherited + ordering + left_out + own) * kMargin + underflows;
@@ -306,8 +328,10 @@ Ball Arithmetic::sigmoid(Ball z) const {
   const double high = r < 1 ? 1 / (1 + power * (1 - r)) : sigmoid_of(z.mid + r);
   const double distance = std::abs(z.mid) + z.radius;
   const double granted = (4 + (8 + 2 * distance) * (1 - low)) * high;
-  if (mode_ == Mode::kSampled)
-    return {static_cast<float>(value + chance(z.mid) * (granted - value) * kUnit), 0};
+  if (mode_ == Mode::kSampled) {
+    const double off = has(Plant::Kind::kSigmoidOff) ? 5e-4 : (granted - value) * kUnit;
+    return {static_cast<float>(value + chance(z.mid) * off), 0};
+  }
   return {value, (std::max(high - value, value - low) + granted * unit()) * kMargin + 0x1p-126};
 }
 
@@ -318,8 +342,11 @@ Ball Arithmetic::gelu(Ball z) const {
   if (mode_ == Mode::kExact || std::isinf(z.mid) || (z.mid == 0 && z.radius == 0)) return {value, 0};
   const double reached = reach(gelu_of, z, -0.75246, -0.170041);
   const double granted = 8 * (std::abs(value) + reached) + 4 * (std::abs(z.mid) + z.radius);
-  if (mode_ == Mode::kSampled)
-    return {static_cast<float>(value + chance(z.mid) * (granted - std::abs(value)) * kUnit), 0};
+  if (mode_ == Mode::kSampled) {
+    const double off =
+        has(Plant::Kind::kGeluOff) ? 2.5e-4 * std::abs(z.mid) : (granted - std::abs(value)) * kUnit;
+    return {static_cast<float>(value + chance(z.mid) * off), 0};
+  }
   return {value, (reached + granted * unit()) * kMargin + 2 * kUnderflow};
 }
 

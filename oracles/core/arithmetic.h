@@ -25,25 +25,24 @@
 
 namespace assay {
 
-// How a sum of products runs.
-struct Sum {
-  enum class Order : uint8_t {
-    kAny,         // any tree over the products
-    kContiguous,  // any tree in which each node adds up neighbours: ascending, in chunks, split;
-                  // within steps of kStep products any tree
+// A fault in place of the right thing, for specimens: what kernels get wrong, in terms of recipes.
+struct Plant {
+  enum class Kind : uint8_t {
+    kNone,
+    kTruncated,  // rounding toward zero at the site; kOutputs: of the outputs
+    kSumInBF16,  // the site's sum is kept in bf16
+    kSumInF16,
+    kLastTermDropped,      // of an eighth of the site's sums
+    kCrossProductMissing,  // lo*hi of factors in two parts
+    kSigmoidOff,           // by up to 5e-4
+    kGeluOff,              // by up to 5e-4 of its tanh
+    kEpsilonTimes10,
+    kEpsilonOver10,
   };
-  static constexpr size_t kStep = 32;
+  static constexpr Site kOutputs{1 << 20, "outputs"};
 
-  double unit = 0x1p-24;  // the error of one addition, relative to its result; 2^-23 if it truncates
-  Order order = Order::kAny;
-  // Where factors are split into two numbers of this format, a = hi + lo + rest: hi*hi, hi*lo and
-  // lo*hi are added up. lo*lo and both rests are left out: 3 * 2^-2p of |a*b| for precision p,
-  // and a rest may underflow, which loses at most the format's smallest number.
-  const FloatFormat* parts = nullptr;
-  // If not 0, at most so many products are added up in f32, and such groups in f64. The sum may be
-  // a part of a longer one: it stays in f64, and a group may reach beyond it. So each product goes
-  // through `group` roundings, and one more u is that of 2^29 additions in f64.
-  size_t group = 0;
+  Kind kind = Kind::kNone;
+  Site site = {};
 };
 
 // What normalises the values of one example.
@@ -59,6 +58,8 @@ class Arithmetic {
   explicit Arithmetic(Mode mode, uint64_t seed = 0) : mode_(mode), seed_(seed) {}
   // In kBall; counts the declared roundings whose results stay in doubt.
   explicit Arithmetic(std::atomic<int64_t>* doubts) : mode_(Mode::kBall), seed_(0), doubts_(doubts) {}
+  // In kSampled, with a fault.
+  Arithmetic(const Plant& plant, uint64_t seed) : mode_(Mode::kSampled), seed_(seed), plant_(plant) {}
   // Rounds in stage number `only` alone.
   static Arithmetic of_stage(Mode mode, int only, uint64_t seed = 0);
 
@@ -66,14 +67,12 @@ class Arithmetic {
   // What a stage of the formula is evaluated in.
   const Arithmetic& at(int stage) const { return others_ == nullptr || stage == only_ ? *this : *others_; }
 
-  // A declared rounding. Not performed in kExact.
-  Ball round(const FloatFormat& format, Ball value) const;
-  Ball round(DType dtype, Ball value) const {
-    return mode_ == Mode::kExact ? value : round(format_of(dtype), value);
-  }
-  // The same for a format that a path scales by a power of two of its choice, so that nothing
-  // overflows: what underflows loses at most `lost`.
-  Ball round_scaled(const FloatFormat& format, double lost, Ball value) const;
+  // What the recipe does at a site. A path that scales chooses a power of two, so that nothing
+  // overflows; what underflows then loses at most `lost`. Values in two parts are not rounded: their
+  // products lack something (dot).
+  Ball round(const Rounding& rounding, Ball value, double lost = 0) const;
+  // The rounding of an output.
+  Ball round(DType storage, Ball value) const;
 
   // One operation in f32: u of the result, and 2^-150 where it underflows. A fused path leaves some
   // of these roundings out, so none is performed in kBall.
@@ -81,7 +80,7 @@ class Arithmetic {
   Ball subtract(Ball a, Ball b) const;
   Ball multiply(Ball a, Ball b) const;
 
-  // sum_i a_i * b_i, of equally many a and b. With n products that are added up in S = sum |a_i
+  // sum_i a_i * b_i, of equally many a and b, which are factors already. With n products that are added up in S = sum |a_i
   // b_i|, each goes through at most n roundings, so that the sum is wrong by gamma_n * S, gamma_n =
   // n * unit / (1 - n * unit) [Higham 2002, 3.1]. In contiguous order each addition gives the
   // difference of two prefix sums, at most P = their range, but for one step of products; so n *
@@ -89,6 +88,10 @@ class Arithmetic {
   // is exact, in any order, where the factors are certain, 2^k divides all products and S <= 2^(k +
   // 24). What is not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b). Infinities
   // and NaNs follow IEEE 754. Open where a partial sum may overflow but need not.
+  //
+  // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
+  // rest that underflows loses at most the format's smallest number. In groups, each product goes
+  // through `group` roundings, and one more u is that of 2^29 additions in f64.
   Ball dot(const Row& a, const Row& b, const Sum& sum) const;
 
   // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
@@ -153,10 +156,17 @@ class Arithmetic {
 
   bool is_doubtful() const { return mode_ == Mode::kBall || mode_ == Mode::kCarried; }
   double unit() const { return mode_ == Mode::kBall ? 0x1p-24 : 0; }
+  bool performs() const { return mode_ == Mode::kBall || mode_ == Mode::kSampled; }
+  bool has(Plant::Kind kind) const { return plant_.kind == kind; }
+  bool has(Plant::Kind kind, const Site& site) const { return has(kind) && plant_.site == site; }
+  Ball counted(Ball result) const;
+  // The epsilon that a path uses.
+  double planted(double epsilon) const;
 
   Mode mode_;
   uint64_t seed_;
   std::atomic<int64_t>* doubts_ = nullptr;
+  Plant plant_ = {};
   int only_ = 0;
   std::shared_ptr<const Arithmetic> others_ = {};  // in all other stages
 };

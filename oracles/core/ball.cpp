@@ -8,21 +8,21 @@
 
 namespace assay {
 
-const FloatFormat* factor_format(Factor factor) {
+const FloatFormat* float_format(Format format) {
   static const FloatFormat f16 = format_of(DType::kF16), bf16 = format_of(DType::kBF16);
-  switch (factor) {
-    case Factor::kStored:
+  switch (format) {
+    case Format::kStored:
       return nullptr;
-    case Factor::kF16:
+    case Format::kF16:
       return &f16;
-    case Factor::kBF16:
-    case Factor::kBF16x3:
+    case Format::kBF16:
+    case Format::kBF16x3:
       return &bf16;
-    case Factor::kTF32:
-    case Factor::kTF32x3:
+    case Format::kTF32:
+    case Format::kTF32x3:
       return &kTF32Format;
   }
-  throw Error("Factor({}) has no format", static_cast<int>(factor));
+  throw Error("Format({}) is not a format", static_cast<int>(format));
 }
 
 double overflow_threshold(const FloatFormat& format) {
@@ -34,7 +34,9 @@ double ulp_at(const FloatFormat& format, double value) {
   return std::ldexp(1, exponent - format.precision + 1);
 }
 
-double rounded(const FloatFormat& format, double value) {
+namespace {
+
+double nearest(const FloatFormat& format, double value) {
   const auto bits = std::bit_cast<uint64_t>(value);
   const int exponent = static_cast<int>(bits >> 52 & 0x7FF) - 1023;
   if (exponent == 1024) return value;
@@ -51,12 +53,22 @@ double rounded(const FloatFormat& format, double value) {
   return result_exponent <= format.max_exponent ? result : std::copysign(HUGE_VAL, value);
 }
 
-Ball rounded(const FloatFormat& format, Ball ball) {
+}  // namespace
+
+double rounded(const FloatFormat& format, double value, Rounding::Mode mode) {
+  const double result = nearest(format, value);
+  if (mode != Rounding::Mode::kTowardZero || !(std::abs(result) > std::abs(value))) return result;
+  if (std::isinf(result))
+    return std::copysign(std::ldexp(2 - std::ldexp(1, 1 - format.precision), format.max_exponent), value);
+  return result - std::copysign(ulp_at(format, value), value);
+}
+
+Ball rounded(const FloatFormat& format, Ball ball, Rounding::Mode mode) {
   if (!std::isfinite(ball.mid) || ball.is_open()) return ball;
-  const double mid = rounded(format, ball.mid);
+  const double mid = rounded(format, ball.mid, mode);
   if (ball.radius == 0) return {mid, 0};
-  const double low = rounded(format, ball.mid - ball.radius);
-  const double high = rounded(format, ball.mid + ball.radius);
+  const double low = rounded(format, ball.mid - ball.radius, mode);
+  const double high = rounded(format, ball.mid + ball.radius, mode);
   if (low == high) return {mid, 0};
   return std::isfinite(low) && std::isfinite(high) ? Ball{mid, std::max(high - mid, mid - low)}
                                                    : Ball::open();

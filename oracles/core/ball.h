@@ -72,11 +72,12 @@ class Balls {
 // The format of tensor cores with 11 bits of significand and the range of f32.
 inline constexpr FloatFormat kTF32Format{.precision = 11, .min_exponent = -126, .max_exponent = 127};
 
-// The format that factors, or each of their two parts, are rounded to; null if they are not.
-const FloatFormat* factor_format(Factor factor);
+// The format that values, or each of their two parts, are rounded to; null if they are not.
+const FloatFormat* float_format(Format format);
 
 // The nearest number of the format, ties to even; an infinity from half a unit above the largest.
-double rounded(const FloatFormat& format, double value);
+// In kTowardZero, the nearest one that is not farther from 0.
+double rounded(const FloatFormat& format, double value, Rounding::Mode mode = Rounding::Mode::kNearestEven);
 // The smallest real that `rounded` makes an infinity.
 double overflow_threshold(const FloatFormat& format);
 // The spacing of the format's numbers at |value|.
@@ -84,6 +85,6 @@ double ulp_at(const FloatFormat& format, double value);
 
 // What rounding makes of a ball: rounding is monotone, so it is the hull of what becomes of both
 // ends. Where they meet, the radius is zero again. Open if only one of the ends overflows.
-Ball rounded(const FloatFormat& format, Ball ball);
+Ball rounded(const FloatFormat& format, Ball ball, Rounding::Mode mode = Rounding::Mode::kNearestEven);
 
 }  // namespace assay

@@ -14,9 +14,6 @@ inline double gamma(double n, double unit) {
   return n * unit < 1 ? n * unit / (1 - n * unit) : HUGE_VAL;
 }
 
-// The unit roundoff of sums in tensor cores, which truncate.
-inline constexpr double kTensorCoreUnit = 0x1p-23;
-
 // The exponent of the largest power of two that divides a finite, non-zero value.
 constexpr int lowest_exponent(double value) {
   const auto bits = std::bit_cast<uint64_t>(value);

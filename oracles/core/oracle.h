@@ -39,6 +39,9 @@ struct Oracle {
   // Plausible mistakes in the formula: "the first tap is dropped". On every case the judge asks
   // whether the comparison would have rejected them.
   std::vector<std::string_view> faults = {};
+  // The sums of the formula, and what a specimen can get wrong of its functions: see Plant.
+  std::vector<Site> sums = {};
+  std::vector<Plant::Kind> plants = {};
   // In the order of the formula; their numbers are those of Arithmetic::at(). Empty if the formula
   // is one stage.
   std::vector<std::string_view> stages = {};

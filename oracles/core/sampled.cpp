@@ -30,7 +30,7 @@ struct Habit {
   explicit Habit(uint64_t seed, const Sum& sum) {
     if (seed < 2) {
       is_fused = seed == 0;
-      if (sum.unit > 0x1p-24) block = 4;
+      if (sum.truncates) block = 4;
       return;
     }
     uint64_t bits = mix(seed + 0x9E3779B97F4A7C15u);
@@ -44,12 +44,13 @@ struct Habit {
     is_descending = choose(2) == 1;
     is_fused = choose(2) == 1;
     is_pairwise = choose(2) == 1;
-    if (sum.unit > 0x1p-24 && choose(4) > 0) block = size_t{4} << choose(3);
+    if (sum.truncates && choose(4) > 0) block = size_t{4} << choose(3);
   }
 
   size_t parts = 1;  // that are summed apart
   bool is_strided = false, is_descending = false, is_fused = false, is_pairwise = false;
   size_t block = 0;  // products that a tensor core adds to the sum at once, truncating; 0: none does
+  const FloatFormat* kept_in = nullptr;  // a fault: the format of the sum, if not f32
 };
 
 class Adder {
@@ -57,13 +58,15 @@ class Adder {
   explicit Adder(const Habit& habit) : habit_(habit) {}
 
   void add(double a, double b) {
-    if (habit_.block == 0) {
+    if (habit_.kept_in != nullptr) {
+      sum_ = static_cast<float>(rounded(*habit_.kept_in, a * b + sum_));
+    } else if (habit_.block == 0) {
       sum_ = habit_.is_fused ? static_cast<float>(a * b + sum_)
                              : static_cast<float>(static_cast<float>(a * b)) + sum_;
-      return;
+    } else {
+      pending_ += a * b;
+      if (++count_ == habit_.block) flush();
     }
-    pending_ += a * b;
-    if (++count_ == habit_.block) flush();
   }
   float total() {
     if (count_ > 0) flush();
@@ -112,28 +115,40 @@ float add_up(const Habit& habit, size_t count, const Visit& visit) {
 
 }  // namespace
 
+double Arithmetic::planted(double epsilon) const {
+  return has(Plant::Kind::kEpsilonTimes10)  ? epsilon * 10
+         : has(Plant::Kind::kEpsilonOver10) ? epsilon / 10
+                                            : epsilon;
+}
+
 double Arithmetic::chance(double value) const {
   const uint64_t bits = mix(seed_ ^ mix(std::bit_cast<uint64_t>(value)));
   return static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63;
 }
 
 Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
-  const Habit habit(seed_, sum);
+  Habit habit(seed_, sum);
+  if (has(Plant::Kind::kSumInBF16, sum.site)) habit.kept_in = float_format(Format::kBF16);
+  if (has(Plant::Kind::kSumInF16, sum.site)) habit.kept_in = float_format(Format::kF16);
+  size_t size = a.size;
+  if (has(Plant::Kind::kLastTermDropped, sum.site) && size > 0 && chance(a.mid[0]) > 0.75) --size;
   if (sum.group > 0) {
     double groups = 0;
     const size_t length = 1 + seed_ % sum.group;
-    for (size_t begin = 0; begin < a.size; begin += length) {
-      groups += add_up(habit, std::min(length, a.size - begin),
+    for (size_t begin = 0; begin < size; begin += length) {
+      groups += add_up(habit, std::min(length, size - begin),
                        [&](Adder& adder, size_t i) { adder.add(a.mid[begin + i], b.mid[begin + i]); });
     }
     return {groups, 0};
   }
-  const float total = add_up(habit, a.size, [&](Adder& adder, size_t i) {
-    if (sum.parts == nullptr || !std::isfinite(a.mid[i]) || !std::isfinite(b.mid[i]))
+  const FloatFormat* const parts = is_split(sum.factors) ? float_format(sum.factors) : nullptr;
+  const bool lacks_one = has(Plant::Kind::kCrossProductMissing, sum.site);
+  const float total = add_up(habit, size, [&](Adder& adder, size_t i) {
+    if (parts == nullptr || !std::isfinite(a.mid[i]) || !std::isfinite(b.mid[i]))
       return adder.add(a.mid[i], b.mid[i]);
-    const double a_high = rounded(*sum.parts, a.mid[i]), b_high = rounded(*sum.parts, b.mid[i]);
-    adder.add(rounded(*sum.parts, a.mid[i] - a_high), b_high);
-    adder.add(a_high, rounded(*sum.parts, b.mid[i] - b_high));
+    const double a_high = rounded(*parts, a.mid[i]), b_high = rounded(*parts, b.mid[i]);
+    if (!lacks_one) adder.add(rounded(*parts, a.mid[i] - a_high), b_high);
+    adder.add(a_high, rounded(*parts, b.mid[i] - b_high));
     adder.add(a_high, b_high);
   });
   return {total, 0};
@@ -159,7 +174,7 @@ void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& 
   const float scale = std::isfinite(largest) ? std::ldexp(1.0f, -std::ilogb(largest)) : 1;
   for (float& value : d) value = (value - mean) * scale;
   const float squares = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], d[i]); });
-  const float rstd = 1 / std::sqrt(squares / n + static_cast<float>(epsilon) * scale * scale);
+  const float rstd = 1 / std::sqrt(squares / n + static_cast<float>(planted(epsilon)) * scale * scale);
   for (size_t i = 0; i < v.size; ++i) {
     const float y = d[i] * rstd;
     const auto w = static_cast<float>(weight.mid[i]), shift = static_cast<float>(bias.mid[i]);
@@ -193,7 +208,7 @@ Moments Arithmetic::sampled_moments(const Row& values, double epsilon) const {
     squares += d * d;
   }
   const Ball variance{std::max(0.0, (squares - sum * (sum / n)) / n), 0};
-  return {.mean = {mean}, .variance = variance, .rstd = rsqrt(variance, epsilon)};
+  return {.mean = {mean}, .variance = variance, .rstd = rsqrt(variance, planted(epsilon))};
 }
 
 }  // namespace assay

@@ -39,7 +39,8 @@ Evaluate forward(const Question& question, int, const Arithmetic& a, int fault) 
         weights.push_back({k({b, t, d, taps.at(w)})});
         inputs.push_back({x({b, source, d})});
       }
-      values[i] = a.round(question.recipe.storage, a.dot(weights.row(), inputs.row(), {}));
+      values[i] = a.round(question.recipe.storage,
+                          a.dot(weights.row(), inputs.row(), question.recipe.sum(site::kOut)));
     }
   };
 }
@@ -59,7 +60,8 @@ Evaluate input_gradient(const Question& question, const Arithmetic& a, int fault
         weights.push_back({k({b, source, d, taps.at(w)})});
         gradients.push_back({dout({b, source, d})});
       }
-      values[i] = a.round(question.recipe.storage, a.dot(weights.row(), gradients.row(), {}));
+      values[i] = a.round(question.recipe.storage,
+                          a.dot(weights.row(), gradients.row(), question.recipe.sum(site::kDx)));
     }
   };
 }
@@ -88,8 +90,13 @@ Evaluate backward(const Question& question, int output, const Arithmetic& a, int
 }  // namespace
 
 std::vector<Oracle> oracles() {
-  return {{.op = "dynamic_conv", .formula = forward, .faults = kFaults, .block_axes = {3}},
-          {.op = "dynamic_conv_grad", .formula = backward, .faults = kFaults, .block_axes = {3, 3}}};
+  return {
+      {.op = "dynamic_conv", .formula = forward, .faults = kFaults, .sums = {site::kOut}, .block_axes = {3}},
+      {.op = "dynamic_conv_grad",
+       .formula = backward,
+       .faults = kFaults,
+       .sums = {site::kDx},
+       .block_axes = {3, 3}}};
 }
 
 }  // namespace assay::dynamic_conv

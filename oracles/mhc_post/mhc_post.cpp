@@ -26,7 +26,8 @@ Evaluate formula(const Question& question, int, const Arithmetic& a, int fault) 
         mixes.push_back({fault == kCombTransposed ? comb({n, i, j}) : comb({n, j, i})});
         inputs.push_back({residual({n, j, h})});
       }
-      values[k] = a.round(question.recipe.storage, a.dot(mixes.row(), inputs.row(), {}));
+      values[k] =
+          a.round(question.recipe.storage, a.dot(mixes.row(), inputs.row(), question.recipe.sum(site::kOut)));
     }
   };
 }
@@ -37,6 +38,7 @@ std::vector<Oracle> oracles() {
   return {{.op = "mhc_post",
            .formula = formula,
            .faults = {"comb is transposed", "post weighs the residual", "the last stream is dropped"},
+           .sums = {site::kOut},
            .block_axes = {3}}};
 }
 

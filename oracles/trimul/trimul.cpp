@@ -19,43 +19,6 @@ enum Stage : int { kNormIn, kProject, kGate, kContract, kStoreHidden, kNormOut, 
 const std::vector<std::string_view> kStages{"norm_in",        "projections", "gates",    "contraction",
                                             "hidden_storage", "norm_out",    "out_gate", "out_projection"};
 
-// What a recipe makes of factors and of tensors between the steps.
-class Sites {
- public:
-  Sites(const Arithmetic& a, const Recipe& recipe)
-      : a_(a), factor_(recipe.factor), between_(recipe.intermediate) {
-    sum_.order = Sum::Order::kContiguous;
-    if (factor_ != Factor::kStored) sum_.unit = kTensorCoreUnit;
-    const bool is_split = factor_ == Factor::kBF16x3 || factor_ == Factor::kTF32x3;
-    (is_split ? sum_.parts : format_) = factor_format(factor_);
-  }
-
-  const Sum& sum() const { return sum_; }
-
-  // `largest` is A of the contract.
-  Ball factor(Stage stage, Ball value, double largest) const {
-    const Arithmetic& a = a_.at(stage);
-    if (format_ == nullptr) return value;
-    if (factor_ == Factor::kF16) return a.round_scaled(*format_, std::ldexp(largest, -38), value);
-    if (factor_ == Factor::kTF32 && a.mode() == Arithmetic::Mode::kBall && value.is_finite())
-      value.radius += 0x1p-40 * std::abs(value.mid);  // ties either way
-    return a.round(*format_, value);
-  }
-  Ball between(Stage stage, Ball value, double lost) const {
-    const Arithmetic& a = a_.at(stage);
-    if (between_ == DType::kF32) return value;
-    return between_ == DType::kF16 ? a.round_scaled(format_of(between_), lost, value)
-                                   : a.round(between_, value);
-  }
-
- private:
-  const Arithmetic& a_;
-  Factor factor_;
-  const FloatFormat* format_ = nullptr;  // that factors are rounded to, if any
-  DType between_;
-  Sum sum_;
-};
-
 double largest_of(const std::vector<double>& values) {
   double largest = 0;
   for (double value : values) {
@@ -66,12 +29,12 @@ double largest_of(const std::vector<double>& values) {
 
 // The weights of a product as factors, (rows, columns).
 struct Matrix {
-  Matrix(const ConstTensorView& view, const Sites& sites, Stage stage)
+  Matrix(const ConstTensorView& view, const Arithmetic& a, const Rounding& to_weights)
       : columns(static_cast<size_t>(view.shape[1])) {
     const std::vector<double> stored = Reader(view).all();
     const double largest = largest_of(stored);
     for (double w : stored) {
-      const Ball factor = sites.factor(stage, {w}, largest);
+      const Ball factor = a.round(to_weights, {w}, std::ldexp(largest, -38));
       // A finite weight that is infinite as a factor makes an infinity or a NaN of out.
       values.push_back(std::isfinite(w) && !std::isfinite(factor.mid) ? Ball::open() : factor);
     }
@@ -111,16 +74,15 @@ class Formula {
       : q_(q),
         a_(a),
         fault_(fault),
-        sites_(a, q.recipe),
         nodes_(static_cast<size_t>(q.dims[kN])),
         channels_(static_cast<size_t>(q.dims[kC])),
         hidden_(static_cast<size_t>(q.dims[kH])),
         norm_(q.inputs[kNormWeight], q.inputs[kNormBias]),
         to_norm_(q.inputs[kToOutNormWeight], q.inputs[kToOutNormBias]),
-        projections_{{q.inputs[kLeftProj], sites_, kProject}, {q.inputs[kRightProj], sites_, kProject}},
-        gates_{{q.inputs[kLeftGate], sites_, kProject}, {q.inputs[kRightGate], sites_, kProject}},
-        out_gate_(q.inputs[kOutGate], sites_, kGateOut),
-        to_out_(q.inputs[kToOut], sites_, kProjectOut),
+        projections_{matrix(kLeftProj, kProject), matrix(kRightProj, kProject)},
+        gates_{matrix(kLeftGate, kProject), matrix(kRightGate, kProject)},
+        out_gate_(matrix(kOutGate, kGateOut)),
+        to_out_(matrix(kToOut, kProjectOut)),
         sides_{std::vector<Side>(count_of_nodes()), std::vector<Side>(count_of_nodes())} {
     if (fault == kProjectionsAndGatesSwapped) std::swap(projections_, gates_);
     const double largest_mask = q.dims[kM] == 0 ? 1 : largest_of(Reader(q.inputs[kMask]).all());
@@ -138,7 +100,7 @@ class Formula {
         finish(edge / nodes_ / nodes_, edge / nodes_ % nodes_, edge % nodes_, z);
       }
       values[e] = project_out.round(q_.recipe.storage,
-                                    project_out.dot(to_out_.row(at % channels_), z.row(), sites_.sum()));
+                                    project_out.dot(to_out_.row(at % channels_), z.row(), update_));
     }
   }
 
@@ -148,6 +110,10 @@ class Formula {
     std::once_flag once;
     Balls values;
   };
+
+  Matrix matrix(Input input, Stage stage) const {
+    return {q_.inputs[input], a_.at(stage), q_.recipe.rounding(site::kWeights)};
+  }
 
   size_t count_of_nodes() const { return static_cast<size_t>(q_.dims[kB]) * nodes_; }
 
@@ -160,7 +126,8 @@ class Formula {
   void normalise(size_t b, size_t i, size_t k, Balls& xn) const {
     const Balls x(Reader(q_.inputs[kX]).all({int64_t(b), int64_t(i), int64_t(k)}));
     a_.at(kNormIn).layer_norm(x.row(), norm_.weight.row(), norm_.bias.row(), kEpsilon, false, xn);
-    for (size_t c = 0; c < channels_; ++c) xn.set(c, sites_.factor(kProject, xn[c], norm_.largest));
+    const double lost = std::ldexp(norm_.largest, -38);
+    for (size_t c = 0; c < channels_; ++c) xn.set(c, a_.at(kProject).round(to_xn_, xn[c], lost));
   }
 
   // left[b,i,k,h] for all k and h, or right
@@ -170,6 +137,7 @@ class Formula {
       const bool is_transposed = which == 1 && fault_ == kRightTransposed;
       const Matrix &projection = projections_[which], &gate = gates_[which];
       const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
+      const double lost = std::ldexp(largest_side_[which], -38);
       side.values = Balls(hidden_ * nodes_);
       Balls xn(channels_);
       for (size_t k = 0; k < nodes_; ++k) {
@@ -177,10 +145,10 @@ class Formula {
         normalise(b, first, second, xn);
         const Ball m = mask(b, first, second);
         for (size_t h = 0; h < hidden_; ++h) {
-          const Ball p = project.dot(projection.row(h), xn.row(), sites_.sum());
-          const Ball g = gating.sigmoid(project.dot(gate.row(h), xn.row(), sites_.sum()));
+          const Ball p = project.dot(projection.row(h), xn.row(), projecting_);
+          const Ball g = gating.sigmoid(project.dot(gate.row(h), xn.row(), projecting_));
           const Ball value = gating.multiply(m, gating.multiply(p, g));
-          side.values.set(h * nodes_ + k, sites_.factor(kContract, value, largest_side_[which]));
+          side.values.set(h * nodes_ + k, a_.at(kContract).round(to_sides_, value, lost));
         }
       }
     });
@@ -194,24 +162,28 @@ class Formula {
     Balls hidden(hidden_), xn(channels_);
     for (size_t h = 0; h < hidden_; ++h) {
       const Ball sum = a_.at(kContract).dot(left.values.row(h * nodes_, nodes_),
-                                            right.values.row(h * nodes_, nodes_), sites_.sum());
-      hidden.set(h, sites_.between(kStoreHidden, sum, std::ldexp(largest_hidden, -37)));
+                                            right.values.row(h * nodes_, nodes_), contraction_);
+      hidden.set(h, a_.at(kStoreHidden).round(to_hidden_, sum, std::ldexp(largest_hidden, -37)));
     }
     a_.at(kNormOut).layer_norm(hidden.row(), to_norm_.weight.row(), to_norm_.bias.row(), kEpsilon,
-                               q_.recipe.intermediate != DType::kF32, z);
+                               to_hidden_.format != Format::kStored, z);
     normalise(b, i, j, xn);
     const Arithmetic& gating = a_.at(kGateOut);
     for (size_t h = 0; h < hidden_; ++h) {
-      const Ball gate = gating.sigmoid(gating.dot(out_gate_.row(h), xn.row(), sites_.sum()));
-      const Ball gated = gating.multiply(z[h], sites_.between(kGateOut, gate, 0x1p-38));
-      z.set(h, sites_.factor(kProjectOut, gated, to_norm_.largest));
+      const Ball gate = gating.sigmoid(gating.dot(out_gate_.row(h), xn.row(), projecting_));
+      const Ball gated = gating.multiply(z[h], gating.round(to_gate_, gate, 0x1p-38));
+      z.set(h, a_.at(kProjectOut).round(to_z_, gated, std::ldexp(to_norm_.largest, -38)));
     }
   }
 
   const Question& q_;
   const Arithmetic& a_;
   int fault_;
-  Sites sites_;
+  const Rounding to_xn_ = q_.recipe.rounding(site::kXn), to_sides_ = q_.recipe.rounding(site::kSides),
+                 to_hidden_ = q_.recipe.rounding(site::kHidden), to_gate_ = q_.recipe.rounding(site::kGate),
+                 to_z_ = q_.recipe.rounding(site::kZ);
+  const Sum projecting_ = q_.recipe.sum(site::kProjections), contraction_ = q_.recipe.sum(site::kContraction),
+            update_ = q_.recipe.sum(site::kUpdate);
   size_t nodes_, channels_, hidden_;
   Norm norm_, to_norm_;
   Matrix projections_[2], gates_[2], out_gate_, to_out_;
@@ -232,6 +204,8 @@ std::vector<Oracle> oracles() {
   return {{.op = "trimul",
            .formula = formula,
            .faults = {"the mask is ignored", "right is read transposed", "projections and gates are swapped"},
+           .sums = {site::kProjections, site::kContraction, site::kUpdate},
+           .plants = {Plant::Kind::kSigmoidOff, Plant::Kind::kEpsilonTimes10, Plant::Kind::kEpsilonOver10},
            .stages = kStages,
            .block_axes = {2},
            .shares_rows = true}};

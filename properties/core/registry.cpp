@@ -6,6 +6,7 @@
 
 #include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
+#include "properties/core/recipe_specimens.h"
 
 namespace assay {
 
@@ -23,6 +24,7 @@ void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std:
       throw Error("the op '{}' has no oracle", op.name);
     }
     ops_.push_back(&op);
+    std::ranges::move(recipe_specimens(op, oracle(op.name)), std::back_inserter(specimens_));
   }
 }
 

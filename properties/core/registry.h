@@ -3,6 +3,7 @@
 // build.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -32,7 +33,7 @@ class Registry {
 
  private:
   std::vector<const Op*> ops_;
-  std::vector<Oracle> oracles_;
+  std::deque<Oracle> oracles_;  // specimens point to them
   std::vector<Specimen> specimens_;
   std::vector<Law> laws_;
 };

@@ -66,7 +66,7 @@ TEST(Dot, AddsUpInAnyOrder) {
 TEST(Dot, Truncates) {
   std::vector<double> terms(33, 0x1p-23 - 0x1p-40);
   terms[0] = 1;
-  expect_reached(dot(terms, std::vector<double>(33, 1), {.unit = kTensorCoreUnit}), 1);
+  expect_reached(dot(terms, std::vector<double>(33, 1), {.truncates = true}), 1);
 }
 
 TEST(Dot, OfNeighboursIsOffByTheRangeOfPrefixSums) {
@@ -115,8 +115,9 @@ TEST(Dot, LeavesOutWhatSplittingLosesOfFactors) {
   const FloatFormat bf16 = format_of(DType::kBF16);
   const double a = 1 + 0x1p-8 - 0x1p-17 - 0x1p-23;
   const double high = rounded(bf16, a), low = rounded(bf16, a - high);
-  expect_reached(dot({a}, {a}, {.unit = kTensorCoreUnit, .parts = &bf16}), high * high + 2 * high * low);
-  EXPECT_TRUE(dot({HUGE_VAL}, {1}, {.parts = &bf16}).is_open());
+  expect_reached(dot({a}, {a}, {.factors = Format::kBF16x3, .truncates = true}),
+                 high * high + 2 * high * low);
+  EXPECT_TRUE(dot({HUGE_VAL}, {1}, {.factors = Format::kBF16x3}).is_open());
 }
 
 TEST(Dot, FollowsIeeeWhereItIsCertain) {

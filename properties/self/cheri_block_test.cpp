@@ -14,11 +14,10 @@ namespace assay::cheri {
 namespace {
 
 Recipe train_recipe(DType storage) {
-  return {storage, DType::kF32, DType::kF32, Factor::kStored, storage};
+  return block_recipe(storage, Format::kStored);
 }
 Recipe fused_recipe(DType storage) {
-  return {storage, DType::kF32, DType::kF32, storage == DType::kF16 ? Factor::kF16 : Factor::kBF16,
-          DType::kF32};
+  return block_recipe(storage, storage == DType::kF16 ? Format::kF16 : Format::kBF16);
 }
 
 struct RecipeOfPath {
@@ -84,17 +83,20 @@ std::vector<double> block_by_loop(const Question& question, double scale) {
       return to_double(static_cast<const T*>(view.data)[offset]);
     });
   };
-  const auto between = [&](double value) { return through(recipe.intermediate, value); };
+  const Format factors = recipe.rounding(site::kW1).format;
+  const auto between = [&](double value) {
+    return factors == Format::kStored ? through(recipe.storage, value) : value;
+  };
   const auto factor = [&](double value) {
-    switch (recipe.factor) {
-      case Factor::kF16:
+    switch (factors) {
+      case Format::kF16:
         return through(DType::kF16, value);
-      case Factor::kBF16:
+      case Format::kBF16:
         return through(DType::kBF16, value);
-      case Factor::kStored:
-      case Factor::kBF16x3:
-      case Factor::kTF32:
-      case Factor::kTF32x3:
+      case Format::kStored:
+      case Format::kBF16x3:
+      case Format::kTF32:
+      case Format::kTF32x3:
         return value;
     }
     throw Error("no such factor");
@@ -132,7 +134,7 @@ std::vector<double> block_by_loop(const Question& question, double scale) {
         g.push_back(factor(between(z / (1 + std::exp(-1.5957691216057308 * (z + 0.044715 * z * z * z))))));
       }
       for (int64_t i = 0; i < c; ++i) {
-        const bool is_folded = recipe.factor != Factor::kStored;
+        const bool is_folded = factors != Format::kStored;
         const double sum = dot(hidden, false, [&](int64_t h) {
           return factor((is_folded ? scale : 1) * element(kW2, {i, h})) * g[static_cast<size_t>(h)];
         });

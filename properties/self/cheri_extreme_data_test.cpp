@@ -24,9 +24,7 @@ struct Inputs {
 
   std::vector<Expected> expected(int output) const {
     const Op& table = registry().op(op);
-    Question question{.dims = dims,
-                      .recipe = {.storage = DType::kF32, .product = DType::kF32, .accumulate = DType::kF32},
-                      .inputs = {}};
+    Question question{.dims = dims, .recipe = table.paths.front().recipe(dims, DType::kF32), .inputs = {}};
     for (size_t i = 0; i < tensors.size(); ++i) {
       const Extents shape = shape_of(table.inputs[i], dims);
       question.inputs.push_back({tensors[i].data(), DType::kF32, shape, dense_strides(shape)});

@@ -18,7 +18,7 @@ namespace assay {
 namespace {
 
 Recipe recipe_of(DType storage) {
-  return {.storage = storage, .product = DType::kF32, .accumulate = DType::kF32};
+  return cheri::grad_recipe({}, storage);
 }
 
 // The balls of output number `output`. `change` may alter the drawn inputs.
@@ -92,31 +92,31 @@ TEST(BallOfCheri, OfExactConvolutionsDoesNotGrowWithTheMean) {
 TEST(BallOfCheri, OfTheBlockFollowsTheRecipe) {
   const std::string_view line = "cheri_block/cpu/f32/n=2/l=16/c=64/dilation=3/hidden=64";
   const auto f32 = balls_of_case(line, recipe_of(DType::kF32));
-  const auto moved_by = [&](Factor factor, DType between) {
-    Recipe recipe = recipe_of(DType::kF32);
-    recipe.factor = factor;
-    recipe.intermediate = between;
+  const auto moved_by = [&](Format factor, bool rounds_between = false) {
+    Recipe recipe = cheri::block_recipe(DType::kF32, factor);
+    for (Site site : {cheri::site::kZ, cheri::site::kUpdate}) {
+      if (rounds_between) std::ranges::find(recipe.roundings, site, &Rounding::site)->format = factor;
+    }
     const auto balls = balls_of_case(line, recipe);
     double squares = 0;
     for (size_t i = 0; i < balls.size(); ++i) squares += std::pow(balls[i].mid - f32[i].mid, 2);
     const double rms = std::sqrt(squares / static_cast<double>(balls.size()));
-    if (factor != Factor::kBF16x3) {  // whose parts are not rounded
+    if (factor != Format::kBF16x3) {  // whose parts are not rounded
       EXPECT_LT(mean_radius(balls), rms) << name_of(factor);
     }
     return rms;
   };
-  const double f16 = moved_by(Factor::kF16, DType::kF32), bf16 = moved_by(Factor::kBF16, DType::kF32);
-  EXPECT_LT(100 * moved_by(Factor::kBF16x3, DType::kF32), f16);
+  const double f16 = moved_by(Format::kF16), bf16 = moved_by(Format::kBF16);
+  EXPECT_LT(100 * moved_by(Format::kBF16x3), f16);
   EXPECT_LT(4 * f16, bf16);
   EXPECT_LT(4 * mean_radius(f32), bf16);
-  EXPECT_LT(1.1 * bf16, moved_by(Factor::kBF16, DType::kBF16));
+  EXPECT_LT(1.1 * bf16, moved_by(Format::kBF16, true));
 }
 
 TEST(BallOfCheri, IsZeroWhereNothingIsAdded) {
   for (Input zeroed : {cheri::kW1, cheri::kW2}) {
-    for (Factor factor : {Factor::kStored, Factor::kF16, Factor::kBF16, Factor::kBF16x3}) {
-      Recipe recipe = recipe_of(DType::kF32);
-      recipe.factor = factor;
+    for (Format factor : {Format::kStored, Format::kF16, Format::kBF16, Format::kBF16x3}) {
+      const Recipe recipe = cheri::block_recipe(DType::kF32, factor);
       TensorBytes drawn;
       const auto expected = balls_of_case("cheri_block/cpu/f32/n=2/l=5/c=7/dilation=2/hidden=16", recipe, 0,
                                           [&](TensorBytes& inputs) {

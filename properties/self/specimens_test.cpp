@@ -5,6 +5,7 @@
 
 #include "properties/core/fuzz.h"
 #include "properties/core/planted.h"
+#include "properties/core/recipe_specimens.h"
 #include "properties/self/gpu.h"
 #include "properties/self/support.h"
 
@@ -50,6 +51,24 @@ TEST_P(EverySpecimen, IsCaught) {
     if (seed != 0) continue;
     std::cout << caught->which.to_string() << "\n    " << specimen.fault << "; case " << judged << ": "
               << caught->verdict.reason << "\n";
+  }
+}
+
+// The specimens of recipes are caught for their faults: without one, the formula passes.
+TEST(FormulaAsAPath, IsRightUnderEveryRecipe) {
+  for (const Op* op : registry().ops()) {
+    const Oracle& oracle = registry().oracle(op->name);
+    for (const Path& path : op->paths) {
+      const Path formula = formula_path(*op, path, oracle);
+      FuzzOptions options;
+      options.cases = 40;
+      options.max_elements = 4096;
+      fuzz({op, &formula, &oracle}, test::cpu(), options, [&](const Judged& judged) {
+        EXPECT_FALSE(is_failure(judged.verdict.kind))
+            << path.name << ": " << judged.which.to_string() << ": " << judged.verdict.reason;
+        return !HasFailure();
+      });
+    }
   }
 }
 

@@ -159,12 +159,12 @@ TEST(StatisticsArithmetic, AnExampleThatIsConstantOrAloneIsCertain) {
 }
 
 TEST(FactorFormat, IsThatOfEachPart) {
-  EXPECT_EQ(factor_format(Factor::kStored), nullptr);
-  EXPECT_EQ(factor_format(Factor::kF16)->precision, 11);
-  EXPECT_EQ(factor_format(Factor::kBF16x3), factor_format(Factor::kBF16));
-  EXPECT_EQ(factor_format(Factor::kTF32x3)->max_exponent, 127);
-  const auto none = [] { factor_format(static_cast<Factor>(99)); };
-  EXPECT_EQ(test::error_of(none, Error::Kind::kInternal), "Factor(99) has no format");
+  EXPECT_EQ(float_format(Format::kStored), nullptr);
+  EXPECT_EQ(float_format(Format::kF16)->precision, 11);
+  EXPECT_EQ(float_format(Format::kBF16x3), float_format(Format::kBF16));
+  EXPECT_EQ(float_format(Format::kTF32x3)->max_exponent, 127);
+  const auto none = [] { float_format(static_cast<Format>(99)); };
+  EXPECT_EQ(test::error_of(none, Error::Kind::kInternal), "Format(99) has no format");
 }
 
 TEST(StatisticsArithmetic, SpecialValues) {

@@ -45,7 +45,8 @@ struct PathErrors {
   int64_t absent = 0;  // judged before, and not among the later cases
   int64_t cases = 0;   // passed by both, with an output whose errors are compared
   int64_t outputs = 0;
-  double squares_before = 0, squares_after = 0;
+  double squares_before = 0, squares_after = 0;  // of rms/allowed
+  double errors_before = 0, errors_after = 0;    // squares of errors against the exact values
   double worst_before = 0, worst_after = 0;
   double growth = 0;
   const CaseRecord* grown = nullptr;
@@ -72,6 +73,10 @@ void PathErrors::add(const CaseRecord& then, const CaseRecord& now, Changes& cha
     const double was = before.conformity->rms / allowed, is = after->conformity->rms / allowed;
     counts = true;
     ++outputs;
+    const double error_before = before.comparison.rms(), error_after = after->comparison.rms();
+    const double scale = std::max(error_before, allowed);
+    errors_before += std::pow(error_before / scale, 2);
+    errors_after += std::pow(error_after / scale, 2);
     squares_before += was * was;
     squares_after += is * is;
     const double more = std::isnan(is) ? std::numeric_limits<double>::infinity() : is - was;
@@ -94,6 +99,7 @@ ErrorChange PathErrors::change(const Limits& limits) const {
                      .before = was,
                      .after = is,
                      .ratio = is == was ? 1 : is / was,
+                     .accuracy = errors_after == errors_before ? 1 : std::sqrt(errors_after / errors_before),
                      .growth = growth,
                      .grown = {},
                      .worst_before = worst_before,
@@ -102,7 +108,8 @@ ErrorChange PathErrors::change(const Limits& limits) const {
   if (grown != nullptr) change.grown = grown->which;
   const double most = 1 + limits.more_wrong;
   if (change.ratio < 1 / most) change.change = Change::kBetter;
-  if (!(change.ratio <= most) || !(growth <= limits.more_wrong)) change.change = Change::kWorse;
+  if (!(change.ratio <= most) || !(change.accuracy <= most) || !(growth <= limits.more_wrong))
+    change.change = Change::kWorse;
   return change;
 }
 

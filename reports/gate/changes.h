@@ -48,6 +48,10 @@ struct TimeChange {
 // The errors of a path, over outputs of at least 64 elements in the cases that both sides passed.
 // An output's share is the rms of its distance from what the recipe computes, divided by the rms
 // that was allowed before (Conformity::allowed). So wider limits hide nothing.
+//
+// A path that changes its recipe may still compute what that says. So its accuracy counts, too: the
+// rms of an output's errors against the exact values, divided by that of before, or by the rms that
+// was allowed before if that is larger, since another order of a sum is no loss.
 struct ErrorChange {
   std::string op, path;
   DType dtype;
@@ -55,11 +59,12 @@ struct ErrorChange {
   int64_t cases;
   double before, after;              // [1] root mean square of the shares
   double ratio;                      // after / before; 1 if both are 0
+  double accuracy;                   // [1] root mean square of the errors' growth, after / before
   double growth;                     // [1] the largest growth of one output's share
   std::optional<Case> grown;         // the case with this growth, if any
   double worst_before, worst_after;  // [1] largest error by its bound
-  // Worse if ratio > 1 + more_wrong, or if growth > more_wrong, since one case of many hardly moves
-  // the ratio. Better if ratio < 1 / (1 + more_wrong). Never unclear: the same case has the same
+  // Worse if ratio or accuracy > 1 + more_wrong, or if growth > more_wrong, since one case of many
+  // hardly moves the ratio. Better if ratio < 1 / (1 + more_wrong). Never unclear: the same case has the same
   // errors each time.
   Change change;
 };

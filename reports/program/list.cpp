@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -48,6 +50,34 @@ Json op_json(const Op& op) {
           {"paths", Json::array()}};
 }
 
+// The recipes of a path by storage dtype. A recipe that depends on the size is that of the smallest
+// problem and that of one with 128 of everything.
+std::vector<std::pair<std::string, Recipe>> recipes_of(const Op& op, const Path& path) {
+  std::vector<std::pair<std::string, Recipe>> recipes;
+  for (DType dtype : path.dtypes) {
+    std::optional<std::string> first;
+    for (int64_t size : {1, 128}) {
+      Dims dims;
+      for (const DimInfo& dim : op.dims) dims.set(dim.key, std::clamp(size, dim.min, dim.max));
+      const Recipe recipe = path.recipe(dims, dtype);
+      if (first == recipe.to_string()) continue;
+      recipes.emplace_back(first ? fmt::format("{}, dimensions of {}", name_of(dtype), size) : name_of(dtype),
+                           recipe);
+      first = recipe.to_string();
+    }
+  }
+  return recipes;
+}
+
+// {"f32": {"xn": "f16, scaled", ..., "outputs": "f32"}}
+Json recipes_json(const Op& op, const Path& path, const std::vector<Site>& sums) {
+  Json recipes = Json::object();
+  for (const auto& [dtype, recipe] : recipes_of(op, path)) {
+    for (const auto& [site, what] : recipe.sites(sums)) recipes[dtype][std::string(site)] = what;
+  }
+  return recipes;
+}
+
 std::string signature(const std::vector<TensorInfo>& tensors) {
   std::vector<std::string> names;
   for (const TensorInfo& tensor : tensors) {
@@ -67,6 +97,7 @@ int run_list(const Registry& registry, const Options& options) {
   for (const SelectedPath& selected : select_paths(registry, options, devices)) {
     const Op& op = *selected.subject.op;
     const Path& path = *selected.subject.path;
+    const std::vector<Site>& sums = selected.subject.oracle->sums;
     if (options.dtype && std::ranges::count(path.dtypes, *options.dtype) == 0) continue;
     const std::string where = selected.device != nullptr ? selected.device->info().name() : "no device here";
     if (&op != previous) {
@@ -83,12 +114,20 @@ int run_list(const Registry& registry, const Options& options) {
                                    {"dtypes", dtype_names(path)},
                                    {"deterministic", path.deterministic},
                                    {"summary", path.summary},
+                                   {"recipes", recipes_json(op, path, sums)},
                                    {"tunables", tunables_json(path)}});
     if (!options.json) {
       const std::string dtypes = fmt::format("{}", fmt::join(dtype_names(path), " "));
       const std::string line =
           fmt::format("  {:<15} {:<12}  {:<14}  {}", path.name, dtypes, where, path.summary);
       fmt::print("{}\n", wrapped(line, width, 6));
+      if (options.recipes) {
+        for (const auto& [dtype, recipe] : recipes_of(op, path)) {
+          fmt::print("    in {}\n", dtype);
+          for (const auto& [site, what] : recipe.sites(sums)) fmt::print("      {:<20} {}\n", site, what);
+        }
+        continue;
+      }
       for (const Tunable* tunable : path.tunables) {
         std::vector<std::string> configs;
         for (const Config& config : tunable->configs) configs.push_back(config.to_string());

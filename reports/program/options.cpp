@@ -56,6 +56,7 @@ class CommandLine {
     auto& list = add(Command::kList, "list", "Print the ops, their paths and what they need");
     add_selection(list);
     add_json(list);
+    list.add_flag("--recipes", options_.recipes, "Also print where each path rounds, and how its sums run");
 
     auto& doctor = add(Command::kDoctor, "doctor",
                        "Print what this machine can run, how fast it copies, and what disturbs timing");

@@ -52,6 +52,7 @@ struct Options {
   bool specimens = false;
   bool shares = false;
   bool json = false;
+  bool recipes = false;
   bool strict_env = false;
   bool quiet = false;
   bool all = false;      // also print what did not change

@@ -20,7 +20,7 @@ constexpr std::array kVerdicts{
 constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
 constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
 // The factors with a rate of products.
-constexpr std::array kFactors{Factor::kStored, Factor::kF16, Factor::kBF16, Factor::kTF32};
+constexpr std::array kFactors{Format::kStored, Format::kF16, Format::kBF16, Format::kTF32};
 
 // ---- devices, machine, tool
 

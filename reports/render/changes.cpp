@@ -65,7 +65,7 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
   Column device{"device", false, 1, {}, {}}, cases{"cases", true, 4, {}, {}};
   Column before{"rms/allowed", true, 5, {}, {}}, after{"after", true, 6, {}, {}},
       ratio{"ratio", true, 10, {}, {}};
-  Column growth{"most grown", true, 7, {}, {}};
+  Column accuracy{"exact", true, 8, {}, {}}, growth{"most grown", true, 7, {}, {}};
   Column worst_before{"error/bound", true, 2, {}, {}}, worst_after{"after", true, 3, {}, {}};
   for (const ErrorChange& error : errors) {
     if (!all && error.change == Change::kSame) continue;
@@ -80,13 +80,14 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
     before.cells.push_back(format_number(error.before));
     after.cells.push_back(format_number(error.after));
     ratio.cells.push_back(format_change(error.ratio));
+    accuracy.cells.push_back(format_change(error.accuracy));
     growth.cells.push_back(format_number(error.growth));
     worst_before.cells.push_back(format_ratio(error.worst_before));
     worst_after.cells.push_back(format_ratio(error.worst_after));
   }
   return align_columns(
-      {change, name, dtype, device, cases, before, after, ratio, growth, worst_before, worst_after}, colour,
-      width);
+      {change, name, dtype, device, cases, before, after, ratio, accuracy, growth, worst_before, worst_after},
+      colour, width);
 }
 
 // A line for each of the first items, and one for the number of others.
@@ -206,6 +207,7 @@ std::string changes_json(const Changes& changes) {
     put_number(one, "before", error.before);
     put_number(one, "after", error.after);
     put_number(one, "ratio", error.ratio);
+    put_number(one, "accuracy", error.accuracy);
     put_number(one, "growth", error.growth);
     put_number(one, "error_over_bound_before", error.worst_before);
     put_number(one, "error_over_bound_after", error.worst_after);

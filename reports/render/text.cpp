@@ -126,7 +126,7 @@ std::string format_products(const std::optional<Ceilings>& ceilings) {
   std::string text;
   for (const auto& [factor, rate] : ceilings.value_or(Ceilings{}).product_flops_per_s) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_flops(rate),
-                        factor == Factor::kStored ? "f32" : name_of(factor));
+                        factor == Format::kStored ? "f32" : name_of(factor));
   }
   return text.empty() ? "not measured" : text;
 }

@@ -160,6 +160,22 @@ TEST(Changes, FindsErrorsThatGrew) {
   EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 0.5); }).errors, Change::kBetter), 1);
 }
 
+// A path that computes what a coarser recipe says conforms as before.
+TEST(Changes, FindsErrorsAgainstTheExactValuesThatGrew) {
+  const auto coarser = [](double factor) {
+    return changes_of([=](Record& after) {
+      for (CaseRecord* item : cases_of(after, "dynamic_conv", "cpu", DType::kF32)) {
+        for (OutputNumerics& output : item->verdict.outputs)
+          output.comparison.sum_square_error *= factor * factor;
+      }
+    });
+  };
+  ASSERT_EQ(count(coarser(64).errors, Change::kWorse), 1);
+  EXPECT_EQ(coarser(64).errors.front().ratio, 1);
+  EXPECT_GT(coarser(64).errors.front().accuracy, 1.25);
+  EXPECT_EQ(count(coarser(1.1).errors, Change::kWorse), 0);
+}
+
 // One case of many hardly moves the mean.
 TEST(Changes, FindsTheOneCaseWhoseErrorsGrew) {
   const auto one = [](double share) {

@@ -39,12 +39,12 @@ MachineRecord example_machine() {
       .devices = {
           {.info = cpu,
            .ceilings =
-               Ceilings{41.2e9, "streaming stores, 16 threads, 1 GiB", 45e9, {{Factor::kStored, 1.6e12}}}},
+               Ceilings{41.2e9, "streaming stores, 16 threads, 1 GiB", 45e9, {{Format::kStored, 1.6e12}}}},
           {.info = gpu,
            .ceilings = Ceilings{4.25e12,
                                 "cudaMemcpyAsync, 4 GiB",
                                 4.4e12,
-                                {{Factor::kStored, 51.2e12}, {Factor::kF16, 704e12}}}}}};
+                                {{Format::kStored, 51.2e12}, {Format::kF16, 704e12}}}}}};
 }
 
 OutputNumerics numerics(std::string name, double error_over_bound, double ulp, int64_t elements) {
@@ -89,7 +89,7 @@ CaseRecord passing(std::string_view op, std::string_view path, std::string_view 
                 .state = parse_state(seed % 3 == 0 ? "second_call" : "first_call"),
                 .seed = random.bits(0)};
   item.device = device;
-  item.recipe = Recipe{.storage = dtype, .product = DType::kF32, .accumulate = DType::kF32}.to_string();
+  item.recipe = Recipe{.storage = dtype}.to_string();
   const double ratio = item.which.data == Regime::kIntegers ? 0 : std::sqrt(random.uniform(1));
   const int64_t elements = item.which.dims[dynamic_conv::kB] * item.which.dims[dynamic_conv::kT] *
                            item.which.dims[dynamic_conv::kD];

@@ -81,7 +81,7 @@ static auto fields(const DeviceRecord& device) {
   return std::tuple(kind, index, model, driver, memory, cache, units, capability, no_ceilings,
                     ceilings.has_value(), ceilings ? bits(ceilings->copy_bytes_per_s) : 0,
                     ceilings ? ceilings->copy_method : "", ceilings ? bits(ceilings->read_bytes_per_s) : 0,
-                    ceilings ? ceilings->product_flops_per_s : std::map<Factor, double>{});
+                    ceilings ? ceilings->product_flops_per_s : std::map<Format, double>{});
 }
 
 static auto fields(const NotRun& path) {

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(256) pack_kernel(const PackArguments<typename 
 }
 
 template <class Plan>
-DerivedTensors::Held packed_weights(const BlockTensors& t, Factor factor, const Run& run,
+DerivedTensors::Held packed_weights(const BlockTensors& t, Format factor, const Run& run,
                                     int64_t weight_bytes) {
   using T = typename Plan::T;
   const int64_t hidden = t.w1.shape[0], channels = t.w1.shape[1];
@@ -146,7 +146,7 @@ void enqueue(const BlockArguments<typename Plan::T>& a, const Run& run) {
 }
 
 template <class Plan>
-void run_plan(const BlockTensors& t, Factor factor, const Run& run) {
+void run_plan(const BlockTensors& t, Format factor, const Run& run) {
   using T = typename Plan::T;
   const int64_t hidden = round_up(t.w1.shape[0], kHiddenStep);
   const int64_t weight_bytes = hidden * Plan::kColumns * 2;
@@ -207,7 +207,7 @@ void run_plan(const BlockTensors& t, Factor factor, const Run& run) {
 }
 
 template <class T, class F, bool kSplit>
-void choose_columns(const BlockTensors& t, Factor factor, const Run& run) {
+void choose_columns(const BlockTensors& t, Format factor, const Run& run) {
   const int64_t channels = t.x.shape[2];
   if (channels <= 32) return run_plan<BlockPlan<T, F, kSplit, 32>>(t, factor, run);
   if (channels <= 64) return run_plan<BlockPlan<T, F, kSplit, 64>>(t, factor, run);
@@ -224,7 +224,7 @@ std::optional<std::string> block_fused_unsupported(int64_t channels, int64_t hid
   return std::nullopt;
 }
 
-void block_fused(const BlockTensors& t, Factor factor, const Run& run) {
+void block_fused(const BlockTensors& t, Format factor, const Run& run) {
   require_valid(t, run.dilation);
   if (const auto reason = block_fused_unsupported(t.x.shape[2], t.w1.shape[0])) {
     throw unsupported_error("{}", *reason);
@@ -232,14 +232,14 @@ void block_fused(const BlockTensors& t, Factor factor, const Run& run) {
   if (t.out.size() == 0) return;
   switch (t.x.dtype) {
     case DType::kF32:
-      if (factor == Factor::kBF16) return choose_columns<float, bf16, false>(t, factor, run);
-      if (factor == Factor::kBF16x3) return choose_columns<float, bf16, true>(t, factor, run);
+      if (factor == Format::kBF16) return choose_columns<float, bf16, false>(t, factor, run);
+      if (factor == Format::kBF16x3) return choose_columns<float, bf16, true>(t, factor, run);
       break;
     case DType::kF16:
-      if (factor == Factor::kF16) return choose_columns<f16, f16, false>(t, factor, run);
+      if (factor == Format::kF16) return choose_columns<f16, f16, false>(t, factor, run);
       break;
     case DType::kBF16:
-      if (factor == Factor::kBF16) return choose_columns<bf16, bf16, false>(t, factor, run);
+      if (factor == Format::kBF16) return choose_columns<bf16, bf16, false>(t, factor, run);
       break;
     case DType::kF64:
       break;
@@ -250,7 +250,7 @@ void block_fused(const BlockTensors& t, Factor factor, const Run& run) {
 void block_auto(const BlockTensors& t, bool gradients_wanted, const Run& run) {
   require_valid(t, run.dilation);
   if (gradients_wanted || block_fused_unsupported(t.x.shape[2], t.w1.shape[0])) return block_train(t, run);
-  block_fused(t, t.x.dtype == DType::kF16 ? Factor::kF16 : Factor::kBF16, run);
+  block_fused(t, t.x.dtype == DType::kF16 ? Format::kF16 : Format::kBF16, run);
 }
 
 }  // namespace assay::cheri

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/recipe_specimens.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+
+namespace assay {
+namespace {
+
+using Kind = Plant::Kind;
+
+// A name that lives as long as the program: tables hold views.
+std::string_view kept(std::string text) {
+  static std::set<std::string> all;
+  return *all.insert(std::move(text)).first;
+}
+
+std::string snake_case(std::string_view text) {
+  std::string name;
+  for (char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      name += static_cast<char>(std::tolower(c));
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
+  }
+  while (name.ends_with('_')) name.pop_back();
+  return name;
+}
+
+struct Words {
+  std::string_view name, sentence;
+};
+
+Words words_of(Kind kind) {
+  switch (kind) {
+    case Kind::kNone:
+      break;
+    case Kind::kTruncated:
+      return {"truncated", "rounded toward zero"};
+    case Kind::kSumInBF16:
+      return {"summed_in_bf16", "summed in bf16"};
+    case Kind::kSumInF16:
+      return {"summed_in_f16", "summed in f16"};
+    case Kind::kLastTermDropped:
+      return {"lacks_last_term", "summed without the last term, in an eighth of the sums"};
+    case Kind::kCrossProductMissing:
+      return {"lacks_cross_product", "summed without lo*hi"};
+    case Kind::kSigmoidOff:
+      return {"sigmoid_off", "sigmoids are off by up to 5e-4"};
+    case Kind::kGeluOff:
+      return {"gelu_off", "the tanh of a GELU is off by up to 5e-4"};
+    case Kind::kEpsilonTimes10:
+      return {"eps_times_10", "eps is ten times as large"};
+    case Kind::kEpsilonOver10:
+      return {"eps_over_10", "eps is a tenth"};
+  }
+  throw Error("Plant::Kind({}) is no fault", static_cast<int>(kind));
+}
+
+std::vector<Plant> plants_of(const Recipe& recipe, const Oracle& oracle) {
+  std::vector<Plant> all;
+  for (const Rounding& rounding : recipe.roundings) {
+    if (rounding.format != Format::kStored && !is_split(rounding.format))
+      all.push_back({Kind::kTruncated, rounding.site});
+  }
+  if (recipe.storage != DType::kF32) all.push_back({Kind::kTruncated, Plant::kOutputs});
+  for (const Site& site : oracle.sums) {
+    for (Kind kind : {Kind::kSumInBF16, Kind::kSumInF16, Kind::kLastTermDropped}) all.push_back({kind, site});
+    if (is_split(recipe.sum(site).factors)) all.push_back({Kind::kCrossProductMissing, site});
+  }
+  for (Kind kind : oracle.plants) all.push_back({.kind = kind});
+  return all;
+}
+
+// The smallest problem of an op, to ask for its recipe.
+Dims smallest(const Op& op) {
+  Dims dims;
+  for (const DimInfo& dim : op.dims)
+    dims.set(dim.key, std::max<int64_t>(dim.min, std::min<int64_t>(dim.max, 1)));
+  return dims;
+}
+
+void run(const Path& path, const Oracle& oracle, const Plant& plant, const Call& call) {
+  const Question question{
+      .dims = call.dims, .recipe = path.recipe(call.dims, call.dtype), .inputs = call.inputs};
+  const Arithmetic arithmetic(plant, 0);
+  for (size_t output = 0; output < call.outputs.size(); ++output) {
+    const TensorView& view = call.outputs[output];
+    if (view.size() == 0) continue;
+    std::vector<int64_t> elements(static_cast<size_t>(view.size()));
+    std::iota(elements.begin(), elements.end(), int64_t{0});
+    std::vector<Ball> values(elements.size());
+    oracle.formula(question, static_cast<int>(output), arithmetic, 0)(elements, values);
+    visit(view.dtype, [&]<class T>(std::type_identity<T>) {
+      for (int64_t i : elements) {
+        static_cast<T*>(view.data)[offset_of(index_of(i, view.shape), view.strides)] =
+            from_double<T>(values[static_cast<size_t>(i)].mid);
+      }
+    });
+  }
+}
+
+// "hidden_truncated", "hidden: rounded toward zero"
+std::pair<std::string, std::string> words_of(const Plant& plant) {
+  const auto [name, what] = words_of(plant.kind);
+  if (plant.site.name.empty()) return {std::string(name), std::string(what)};
+  return {fmt::format("{}_{}", snake_case(plant.site.name), name),
+          fmt::format("{}: {}", plant.site.name, what)};
+}
+
+}  // namespace
+
+Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Plant& plant) {
+  return {.name = "formula",
+          .device = DeviceKind::kCpu,
+          .dtypes = path.dtypes,
+          .deterministic = true,
+          .recipe = path.recipe,
+          .unsupported = {},
+          .run = [&path, &oracle, plant](const Call& call) { run(path, oracle, plant, call); },
+          .summary = op.formula};
+}
+
+std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle) {
+  std::vector<Specimen> all;
+  std::set<std::string> known;  // recipes
+  for (const Path& path : op.paths) {
+    std::map<std::string, Specimen> of_path;
+    for (DType dtype : path.dtypes) {
+      const Recipe recipe = path.recipe(smallest(op), dtype);
+      if (!known.insert(recipe.to_string()).second) continue;
+      for (const Plant& plant : plants_of(recipe, oracle)) {
+        const auto [name, sentence] = words_of(plant);
+        const auto [found, is_new] = of_path.try_emplace(name);
+        Specimen& specimen = found->second;
+        if (is_new) {
+          specimen = {.op = op.name,
+                      .fault = kept(fmt::format("{}: {}", path.name, sentence)),
+                      .path = formula_path(op, path, oracle, plant)};
+          specimen.path.name = kept(fmt::format("specimen.{}.{}", snake_case(path.name), name));
+          specimen.path.summary = specimen.fault;
+          specimen.path.dtypes.clear();
+        }
+        specimen.path.dtypes.push_back(dtype);
+      }
+    }
+    for (auto& [name, specimen] : of_path) all.push_back(std::move(specimen));
+  }
+  return all;
+}
+
+}  // namespace assay

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Known-bad implementations of every recipe of an op: its formula, evaluated as a right path would,
+// with one fault in the arithmetic (oracles/core/arithmetic.h, Plant). No op writes them.
+#pragma once
+
+#include <vector>
+
+#include "oracles/core/oracle.h"
+#include "properties/core/specimen.h"
+
+namespace assay {
+
+// The formula as a path with the recipe of `path`, on the CPU: right, or with a fault.
+Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Plant& plant = {});
+
+// "specimen.cuda_f16.hidden_truncated". One for each place of each recipe where a fault changes
+// something. Paths with equal recipes have the same ones, named after the first.
+std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle);
+
+}  // namespace assay
