@@ -79,7 +79,8 @@ TEST_P(BallsOf, HoldEverySampledPath) {
   const Oracle& oracle = registry().oracle(op.name);
   Reach reach;
   const char* const nightly = std::getenv("ASSAY_NIGHTLY");
-  const int cases = std::getenv("ASSAY_QUICK") != nullptr ? 60 : nightly == nullptr ? 300 : 20000;
+  const bool is_quick = kIsSanitized || std::getenv("ASSAY_QUICK") != nullptr;
+  const int cases = is_quick ? 60 : nightly == nullptr ? 300 : 20000;
   for (int seed = 0; seed < cases && !HasFailure(); ++seed) {
     const auto gen = arbitrary_case(op, op.paths.front(), op.name == "trimul" ? 2048 : 4096);
     const Case which = gen(rc::Random(static_cast<uint64_t>(seed)), 100).value();

@@ -48,8 +48,8 @@ struct Inputs {
 
 // The inputs of the gradient: dy, x, w with C channels. `x` and `dy` are functions of the element's
 // number.
-using Element = std::function<double(int64_t)>;
-Inputs gradient_inputs(const Dims& dims, const Element& dy, const Element& x, const Floats& w) {
+using ValueAt = std::function<double(int64_t)>;
+Inputs gradient_inputs(const Dims& dims, const ValueAt& dy, const ValueAt& x, const Floats& w) {
   Inputs inputs{.op = "cheri_conv_norm_grad", .dims = dims, .tensors = {{}, {}, w}};
   for (int64_t i = 0; i < dims[kN] * dims[kL] * dims[kC]; ++i) {
     inputs.tensors[grad::kDy].push_back(static_cast<float>(dy(i)));

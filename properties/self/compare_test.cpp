@@ -138,16 +138,16 @@ TEST(Comparison, RatioIsAboveOneExactlyForWrongElements) {
   EXPECT_EQ(off.max_error_over_bound, kInfinity);
 }
 
-struct Element {
+struct ComparedElement {
   Expected expected;
   double got;
   int64_t element;
 };
 
-std::vector<Element> any_elements() {
-  std::vector<Element> elements(*rc::gen::inRange<size_t>(1, 60));
+std::vector<ComparedElement> any_elements() {
+  std::vector<ComparedElement> elements(*rc::gen::inRange<size_t>(1, 60));
   int64_t position = 0;
-  for (Element& e : elements) {
+  for (ComparedElement& e : elements) {
     // Few different values, so that ratios tie.
     e.expected = value(*rc::gen::inRange(-3, 4), *rc::gen::element(0.0, 0.5, 1.0));
     e.got =
@@ -157,7 +157,7 @@ std::vector<Element> any_elements() {
   return elements;
 }
 
-void add(Comparison& c, const Element& e) {
+void add(Comparison& c, const ComparedElement& e) {
   c.add(e.expected, e.got, e.element, kF32);
 }
 
@@ -194,7 +194,7 @@ TEST(Comparison, OrderOfElementsDoesNotMatter) {
       [] {
         const auto elements = any_elements();
         Comparison forward, backward;
-        for (const Element& e : elements) add(forward, e);
+        for (const ComparedElement& e : elements) add(forward, e);
         for (size_t i = elements.size(); i > 0; --i) add(backward, elements[i - 1]);
         RC_ASSERT(same(forward, backward));
       },

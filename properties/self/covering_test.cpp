@@ -19,13 +19,13 @@ class CoveringEveryOp : public testing::TestWithParam<const Op*> {};
 INSTANTIATE_TEST_SUITE_P(Ops, CoveringEveryOp, testing::ValuesIn(registry().ops()),
                          [](const auto& test) { return std::string(test.param->name); });
 
-constexpr int64_t kElements = 1 << 13;
+constexpr int64_t kMostElements = 1 << 13;
 
 // Counted without covering.h: the sizes of two dimensions whose product fits where all others are
 // 1.
 TEST_P(CoveringEveryOp, EveryPairOfSizesMeets) {
   const Op& op = *GetParam();
-  const auto cases = Edges(op, op.path("cpu"), kElements).pairs();
+  const auto cases = Edges(op, op.path("cpu"), kMostElements).pairs();
   for (const DimInfo& a : op.dims) {
     for (const DimInfo& b : op.dims) {
       if (&a == &b) continue;
@@ -37,7 +37,7 @@ TEST_P(CoveringEveryOp, EveryPairOfSizesMeets) {
           for (const DimInfo& dim : op.dims) dims.set(dim.key, std::max<int64_t>(dim.min, 1));
           dims.set(a.key, size_a);
           dims.set(b.key, size_b);
-          if (size_a == 0 || size_b == 0 || largest_tensor(op, dims) > kElements) continue;
+          if (size_a == 0 || size_b == 0 || largest_tensor(op, dims) > kMostElements) continue;
           EXPECT_TRUE(met.contains({size_a, size_b}))
               << a.key << "=" << size_a << " " << b.key << "=" << size_b;
         }
@@ -49,7 +49,7 @@ TEST_P(CoveringEveryOp, EveryPairOfSizesMeets) {
 TEST_P(CoveringEveryOp, EverySizeMeetsEveryDtypeAndDenseLayoutsOfEveryKind) {
   const Op& op = *GetParam();
   const Path& path = op.path("cpu");
-  const auto cases = Edges(op, path, kElements).pairs();
+  const auto cases = Edges(op, path, kMostElements).pairs();
   for (const DimInfo& dim : op.dims) {
     std::set<std::tuple<int64_t, DType>> dtypes;
     std::set<std::tuple<int64_t, Layout>> layouts;
@@ -69,7 +69,7 @@ TEST_P(CoveringEveryOp, EverySizeMeetsEveryDtypeAndDenseLayoutsOfEveryKind) {
 
 TEST_P(CoveringEveryOp, EmptyDimensionsAreAmongTheCases) {
   const Op& op = *GetParam();
-  const auto cases = Edges(op, op.path("cpu"), kElements).pairs();
+  const auto cases = Edges(op, op.path("cpu"), kMostElements).pairs();
   for (const DimInfo& dim : op.dims) {
     if (dim.min > 0) continue;
     EXPECT_TRUE(std::ranges::any_of(cases, [&](const auto& edge) { return edge.dims.at(dim.key) == 0; }))

@@ -14,8 +14,8 @@ namespace {
 
 using test::error_of;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kDoubleInfinity = std::numeric_limits<double>::infinity();
+constexpr double kDoubleNan = std::numeric_limits<double>::quiet_NaN();
 
 template <class T>
 struct Format;
@@ -102,8 +102,8 @@ TYPED_TEST(ShortFloat, RoundsToNearestTiesToEven) {
     const auto above = static_cast<uint16_t>(pattern + 1);  // infinity after the last
     const uint16_t even = pattern % 2 == 0 ? below : above;
     const std::pair<double, uint16_t> expected[] = {
-        {low, below},   {std::nextafter(low, kInfinity), below},    {std::nextafter(middle, 0), below},
-        {middle, even}, {std::nextafter(middle, kInfinity), above}, {std::nextafter(high, 0), above}};
+        {low, below},   {std::nextafter(low, kDoubleInfinity), below},    {std::nextafter(middle, 0), below},
+        {middle, even}, {std::nextafter(middle, kDoubleInfinity), above}, {std::nextafter(high, 0), above}};
     for (const auto& [value, bits] : expected) {
       ASSERT_EQ(bits_of<TypeParam>(value), bits) << value;
       ASSERT_EQ(bits_of<TypeParam>(-value), bits | 0x8000) << -value;
@@ -119,10 +119,10 @@ TYPED_TEST(ShortFloat, TakesTheEndsOfDouble) {
   EXPECT_EQ(bits_of<TypeParam>(-std::numeric_limits<double>::denorm_min()), 0x8000);
   EXPECT_EQ(bits_of<TypeParam>(std::numeric_limits<double>::max()), infinity);
   EXPECT_EQ(bits_of<TypeParam>(std::numeric_limits<double>::lowest()), infinity | 0x8000);
-  EXPECT_EQ(bits_of<TypeParam>(kInfinity), infinity);
-  EXPECT_EQ(bits_of<TypeParam>(-kInfinity), infinity | 0x8000);
-  EXPECT_GT(bits_of<TypeParam>(kNan), infinity);
-  EXPECT_GT(bits_of<TypeParam>(std::copysign(kNan, -1)), infinity | 0x8000);
+  EXPECT_EQ(bits_of<TypeParam>(kDoubleInfinity), infinity);
+  EXPECT_EQ(bits_of<TypeParam>(-kDoubleInfinity), infinity | 0x8000);
+  EXPECT_GT(bits_of<TypeParam>(kDoubleNan), infinity);
+  EXPECT_GT(bits_of<TypeParam>(std::copysign(kDoubleNan, -1)), infinity | 0x8000);
 }
 
 TYPED_TEST(ShortFloat, KnowsItsLimits) {

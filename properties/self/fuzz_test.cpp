@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks: threads
 #include "properties/core/fuzz.h"
 
 #include <set>
@@ -31,65 +30,6 @@ std::vector<std::string> lines(const std::vector<Judged>& all) {
 
 Subject production() {
   return registry().subject("dynamic_conv", "cpu");
-}
-
-class FuzzEveryOp : public testing::TestWithParam<const Op*> {};
-INSTANTIATE_TEST_SUITE_P(Ops, FuzzEveryOp, testing::ValuesIn(registry().ops()),
-                         [](const auto& test) { return std::string(test.param->name); });
-
-TEST_P(FuzzEveryOp, ProductionPathsPass) {
-  const Op& op = *GetParam();
-  FuzzOptions options;
-  if (test::kIsSanitized) options.cases = 60;
-  for (const Path& path : op.paths) {
-    if (path.device != DeviceKind::kCpu) continue;
-    const auto all = fuzz_all(registry().subject(op.name, path.name), options);
-    EXPECT_EQ(all.size(), static_cast<size_t>(options.cases));
-    int passed = 0;
-    for (const Judged& judged : all) {
-      // Infinities may meet what has no sign on this data, everywhere.
-      const bool may_be_open = judged.which.data == Regime::kNonfinite;
-      const std::string_view reason = judged.verdict.reason;
-      const bool is_idle = judged.verdict.kind == VerdictKind::kSkipped &&
-                           (reason.starts_with("empty") || (may_be_open && reason.starts_with("open")));
-      EXPECT_TRUE(is_idle || judged.verdict.kind == VerdictKind::kPass ||
-                  judged.verdict.kind == VerdictKind::kUninformative ||
-                  judged.verdict.kind == VerdictKind::kUnsupported)
-          << judged.which.to_string() << ": " << judged.verdict.reason;
-      if (judged.verdict.kind == VerdictKind::kPass) ++passed;
-    }
-    // a path that refuses its cases shows nothing.
-    EXPECT_GT(passed, options.cases / 2) << path.name;
-  }
-}
-
-// The bounds of recipes of paths that cannot run here. The CPU path, which is at least as precise,
-// stands in for them. It may be wrong where a less precise path overflows. But no bound may be too
-// loose to mean anything.
-TEST_P(FuzzEveryOp, BoundsOfEveryRecipeMeanSomething) {
-  SLOW;
-  const Op& op = *GetParam();
-  const auto precise = std::ranges::find(op.paths, DeviceKind::kCpu, &Path::device);
-  ASSERT_NE(precise, op.paths.end());
-  const Dims dims = test::small_dims(op, 3);
-  FuzzOptions options;
-  options.max_shrinks = 0;
-  std::set<std::string> seen;  // the oracle knows a path by its recipes alone
-  for (const Path& path : op.paths) {
-    if (path.device == DeviceKind::kCpu) continue;
-    std::string recipes;
-    for (DType dtype : path.dtypes) recipes += path.recipe(dims, dtype).to_string() + "; ";
-    if (!seen.insert(recipes).second) continue;
-    Path stand_in = path;
-    stand_in.device = DeviceKind::kCpu;
-    stand_in.run = test::untuned(precise->run);
-    stand_in.tunables = {};
-    for (const Judged& judged :
-         fuzz_all({.op = &op, .path = &stand_in, .oracle = &registry().oracle(op.name)}, options)) {
-      EXPECT_NE(judged.verdict.kind, VerdictKind::kMistrusted)
-          << judged.which.to_string() << ": " << judged.verdict.reason;
-    }
-  }
 }
 
 TEST(Fuzz, MostlyDrawsWhatThePathServes) {

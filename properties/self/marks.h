@@ -30,10 +30,6 @@ inline constexpr bool kIsSanitized = kHasThreadSanitizer;
 #define NIGHTLY(why) \
   if (std::getenv("ASSAY_NIGHTLY") == nullptr) GTEST_SKIP() << "nightly: " << (why)
 
-// At the beginning of a test: it takes seconds. scripts/test runs it, with --quick it does not.
-#define SLOW \
-  if (std::getenv("ASSAY_QUICK") != nullptr) GTEST_SKIP() << "slow"
-
 // At the beginning of a test: sanitizers have seen its code in another test. They look at code; the
 // optimised build looks at the numbers.
 #define NOT_SANITIZED(why) \

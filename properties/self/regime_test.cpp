@@ -14,7 +14,7 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kElements = 20000;
+constexpr int64_t kDrawn = 20000;
 constexpr DType kDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
 double stored(DType dtype, double value) {
@@ -22,19 +22,19 @@ double stored(DType dtype, double value) {
 }
 
 std::vector<double> draw(Regime regime, uint64_t seed = 1, int tensor = 0, int tensors = 1,
-                         DType dtype = DType::kF32, int64_t elements = kElements) {
+                         DType dtype = DType::kF32, int64_t elements = kDrawn) {
   const Drawing drawing(regime, seed, tensor, tensors, dtype, format_of(dtype), elements);
   std::vector<double> values;
   for (int64_t i = 0; i < elements; ++i) values.push_back(stored(dtype, drawing(i)));
   return values;
 }
 
-struct Moments {
+struct SampleMoments {
   double mean = 0, variance = 0, largest = 0, smallest = INFINITY;  // the last two of |x|
 };
 
-Moments moments_of(const std::vector<double>& values) {
-  Moments m;
+SampleMoments moments_of(const std::vector<double>& values) {
+  SampleMoments m;
   const auto count = static_cast<double>(values.size());
   for (double x : values) m.mean += x / count;
   for (double x : values) {
@@ -52,18 +52,18 @@ bool is_mean(double mean, double expected, double deviation, double count) {
 }
 
 TEST(Regime, ContinuousOnesHaveTheirMoments) {
-  const Moments normal = moments_of(draw(Regime::kNormal));
-  EXPECT_TRUE(is_mean(normal.mean, 0, 1, kElements)) << normal.mean;
-  EXPECT_TRUE(is_mean(normal.variance, 1, std::sqrt(2), kElements)) << normal.variance;
+  const SampleMoments normal = moments_of(draw(Regime::kNormal));
+  EXPECT_TRUE(is_mean(normal.mean, 0, 1, kDrawn)) << normal.mean;
+  EXPECT_TRUE(is_mean(normal.variance, 1, std::sqrt(2), kDrawn)) << normal.variance;
   EXPECT_LT(normal.largest, 6);
   EXPECT_GT(normal.largest, 3);
-  const Moments uniform = moments_of(draw(Regime::kUniform));
-  EXPECT_TRUE(is_mean(uniform.mean, 0, std::sqrt(1.0 / 3), kElements)) << uniform.mean;
-  EXPECT_TRUE(is_mean(uniform.variance, 1.0 / 3, std::sqrt(4.0 / 45), kElements)) << uniform.variance;
+  const SampleMoments uniform = moments_of(draw(Regime::kUniform));
+  EXPECT_TRUE(is_mean(uniform.mean, 0, std::sqrt(1.0 / 3), kDrawn)) << uniform.mean;
+  EXPECT_TRUE(is_mean(uniform.variance, 1.0 / 3, std::sqrt(4.0 / 45), kDrawn)) << uniform.variance;
   EXPECT_LE(uniform.largest, 1);
-  const Moments positive = moments_of(draw(Regime::kPositive));
-  EXPECT_TRUE(is_mean(positive.mean, 1, std::sqrt(1.0 / 12), kElements)) << positive.mean;
-  EXPECT_TRUE(is_mean(positive.variance, 1.0 / 12, std::sqrt(1.0 / 180), kElements)) << positive.variance;
+  const SampleMoments positive = moments_of(draw(Regime::kPositive));
+  EXPECT_TRUE(is_mean(positive.mean, 1, std::sqrt(1.0 / 12), kDrawn)) << positive.mean;
+  EXPECT_TRUE(is_mean(positive.variance, 1.0 / 12, std::sqrt(1.0 / 180), kDrawn)) << positive.variance;
   EXPECT_GE(positive.smallest, 0.5);
   EXPECT_LE(positive.largest, 1.5);
 }
@@ -71,7 +71,7 @@ TEST(Regime, ContinuousOnesHaveTheirMoments) {
 TEST(Regime, NormalHasFullSignificands) {
   int odd = 0;
   for (double x : draw(Regime::kNormal)) odd += std::bit_cast<uint32_t>(static_cast<float>(x)) & 1;
-  EXPECT_TRUE(is_mean(odd / double{kElements}, 0.5, 0.5, kElements)) << odd;
+  EXPECT_TRUE(is_mean(odd / double{kDrawn}, 0.5, 0.5, kDrawn)) << odd;
 }
 
 TEST(Regime, IntegersAreSmallAndNeverZero) {
@@ -91,7 +91,7 @@ TEST(Regime, OffsetIsAPowerOfTenThatTheDtypeResolves) {
   for (DType dtype : kDTypes) {
     std::set<double> ratios;
     for (uint64_t seed = 0; seed < 60; ++seed) {
-      const Moments m = moments_of(draw(Regime::kOffset, seed, 0, 2, dtype, 4000));
+      const SampleMoments m = moments_of(draw(Regime::kOffset, seed, 0, 2, dtype, 4000));
       // Rounding to a dtype that resolves an eighth of the deviation adds little to its square.
       EXPECT_GT(m.variance, 0.8) << name_of(dtype) << " mean " << m.mean;
       EXPECT_LT(m.variance, 1.2) << name_of(dtype) << " mean " << m.mean;
@@ -109,7 +109,7 @@ TEST(Regime, OffsetIsAPowerOfTenThatTheDtypeResolves) {
 
 TEST(Regime, HeavyTailReachesFar) {
   std::vector<double> values = draw(Regime::kHeavyTail);
-  const Moments m = moments_of(values);
+  const SampleMoments m = moments_of(values);
   EXPECT_LE(m.largest, 0x1p12);
   EXPECT_GT(m.largest, 0x1p9);
   for (double& x : values) x = std::abs(x);
@@ -145,9 +145,9 @@ TEST(Regime, HalfOfOneInputIsSubnormal) {
     for (int tensor = 0; tensor < 3; ++tensor) {
       const auto values = draw(Regime::kSubnormal, 5, tensor, 3, dtype);
       const auto below = std::ranges::count_if(values, [&](double x) { return std::abs(x) < normal; });
-      if (below < kElements / 10) continue;
+      if (below < kDrawn / 10) continue;
       ++chosen;
-      EXPECT_TRUE(is_mean(static_cast<double>(below) / kElements, 0.5, 0.5, kElements)) << below;
+      EXPECT_TRUE(is_mean(static_cast<double>(below) / kDrawn, 0.5, 0.5, kDrawn)) << below;
       EXPECT_LE(moments_of(values).largest, 4 * normal);
     }
     EXPECT_EQ(chosen, 1);

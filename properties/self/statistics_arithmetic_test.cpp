@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-const Arithmetic kBall(Arithmetic::Mode::kBall);
+const Arithmetic kInBalls(Arithmetic::Mode::kBall);
 
 // How far right paths came from the middle of their balls, in units of the radius.
 class Reach {
@@ -54,29 +54,29 @@ TEST(StatisticsArithmetic, SumsInGroups) {
   std::vector<double> terms(32, 0x1p-24);
   terms[0] = 1;
   Reach reach;
-  reach.hold(kBall.dot(ones.row(), Balls(terms).row(), {.group = 32}), 1);
+  reach.hold(kInBalls.dot(ones.row(), Balls(terms).row(), {.group = 32}), 1);
   // A longer sum has the errors of its groups, not of all its additions.
   std::vector<double> many(3200, 1.0 / 3), other(3200, 1.1);
-  EXPECT_LT(kBall.dot(Balls(many).row(), Balls(other).row(), {.group = 32}).radius,
-            kBall.dot(Balls(many).row(), Balls(other).row(), {}).radius / 90);
+  EXPECT_LT(kInBalls.dot(Balls(many).row(), Balls(other).row(), {.group = 32}).radius,
+            kInBalls.dot(Balls(many).row(), Balls(other).row(), {}).radius / 90);
 }
 
 TEST(StatisticsArithmetic, Constants) {
   Reach reach;
-  for (int i = 1; i < 100; ++i) reach.hold(kBall.constant(i / 100.0), static_cast<float>(i / 100.0));
+  for (int i = 1; i < 100; ++i) reach.hold(kInBalls.constant(i / 100.0), static_cast<float>(i / 100.0));
 }
 
 TEST(StatisticsArithmetic, Means) {
   Reach inherited;
   const Balls values = values_around(3, 1e-6);
-  inherited.hold(kBall.mean(values.row()), sum_of(moved(values, [](double) { return 1; })) / 50);
+  inherited.hold(kInBalls.mean(values.row()), sum_of(moved(values, [](double) { return 1; })) / 50);
   // Two additions and a division in f64, against long double.
   const CounterRandom random(1, 0);
   for (uint64_t i = 0; i < 3000; i += 3) {
     const double a = 0.5 + random.uniform(i), b = 1 + random.uniform(i + 1), c = 2 + random.uniform(i + 2);
     const Balls row(std::vector<double>{a, b, c});
     const double error = static_cast<double>((static_cast<long double>(a) + b + c) / 3 - (a + b + c) / 3);
-    const Ball ball = kBall.mean(row.row());
+    const Ball ball = kInBalls.mean(row.row());
     ASSERT_LE(std::abs(error), ball.radius);
   }
 }
@@ -86,10 +86,10 @@ TEST(StatisticsArithmetic, MeansOfProducts) {
   const Balls a = values_around(0, 0), b = values_around(2, 1e-6);
   double worst = 0;
   for (size_t i = 0; i < a.size(); ++i) worst += a[i].mid * b[i].mid + std::abs(a[i].mid) * b[i].radius;
-  inherited.hold(kBall.mean(a.row(), b.row()), worst / 50);
+  inherited.hold(kInBalls.mean(a.row(), b.row()), worst / 50);
   for (int i = 1; i < 100; ++i) {
     const double x = i / 100.0;
-    rounded.hold(kBall.mean(Balls(std::vector{x}).row(), Balls(std::vector{1.0}).row()),
+    rounded.hold(kInBalls.mean(Balls(std::vector{x}).row(), Balls(std::vector{1.0}).row()),
                  static_cast<float>(x));
   }
 }
@@ -97,9 +97,9 @@ TEST(StatisticsArithmetic, MeansOfProducts) {
 TEST(StatisticsArithmetic, Totals) {
   Reach inherited, rounded;
   const Balls values = values_around(2, 1e-6);
-  inherited.hold(kBall.total(values.row()), sum_of(moved(values, [](double) { return 1; })));
+  inherited.hold(kInBalls.total(values.row()), sum_of(moved(values, [](double) { return 1; })));
   for (int i = 1; i < 100; ++i)
-    rounded.hold(kBall.total(Balls(std::vector{i / 100.0}).row()), static_cast<float>(i / 100.0));
+    rounded.hold(kInBalls.total(Balls(std::vector{i / 100.0}).row()), static_cast<float>(i / 100.0));
 }
 
 TEST(StatisticsArithmetic, DifferencesFromAMeanInTwoParts) {
@@ -109,18 +109,18 @@ TEST(StatisticsArithmetic, DifferencesFromAMeanInTwoParts) {
     const double mean = -1 - 0x1p-10 * random.uniform(2 * i);
     const auto value = static_cast<float>(0x1p-10 * random.uniform(2 * i + 1));
     const auto high = static_cast<float>(mean), low = static_cast<float>(mean - high);
-    reach.hold(kBall.deviation({value}, {mean}), (value - high) - low);
-    reach.hold(kBall.deviation({value}, {mean}), static_cast<float>(value - mean));
+    reach.hold(kInBalls.deviation({value}, {mean}), (value - high) - low);
+    reach.hold(kInBalls.deviation({value}, {mean}), static_cast<float>(value - mean));
   }
-  EXPECT_EQ(kBall.deviation({3}, {1}).radius, 0);
-  EXPECT_FALSE(kBall.deviation({3e38}, {-3e38}).is_open());  // a path scales
+  EXPECT_EQ(kInBalls.deviation({3}, {1}).radius, 0);
+  EXPECT_FALSE(kInBalls.deviation({3e38}, {-3e38}).is_open());  // a path scales
 }
 
 TEST(StatisticsArithmetic, MeanAndVarianceOfAnExample) {
   Reach mean, variance, rstd;
   for (double about : {0.0, 1000.0}) {
     const Balls values = values_around(about, 1e-5);
-    const Moments ball = kBall.moments(values.row(), 1e-3);
+    const Moments ball = kInBalls.moments(values.row(), 1e-3);
     mean.hold(ball.mean, sum_of(moved(values, [](double) { return -1; })) / 50);
     for (double sign : {1.0, -1.0}) {
       const Balls worst = moved(values, [&](double v) { return v > ball.mean.mid ? sign : -sign; });
@@ -136,8 +136,8 @@ TEST(StatisticsArithmetic, MeanAndVarianceOfAnExample) {
 TEST(StatisticsArithmetic, NormalisedValues) {
   Reach reach;
   Balls values = values_around(0, 1e-5);
-  values.set(0, {kBall.mean(values.row()).mid, 1e-5});
-  const Ball ball = kBall.normalise(values[0], kBall.moments(values.row(), 1e-3));
+  values.set(0, {kInBalls.mean(values.row()).mid, 1e-5});
+  const Ball ball = kInBalls.normalise(values[0], kInBalls.moments(values.row(), 1e-3));
   // All others are further to one side than they seem.
   Balls worst = moved(values, [](double) { return -1; });
   worst.set(0, {values[0].mid + 1e-5});
@@ -147,15 +147,15 @@ TEST(StatisticsArithmetic, NormalisedValues) {
 
 TEST(StatisticsArithmetic, AnExampleThatIsConstantOrAloneIsCertain) {
   const Balls constant(std::vector<double>(7, 0x1p100)), alone = values_around(1e30, 1e20, 1);
-  EXPECT_EQ(kBall.normalise(constant[0], kBall.moments(constant.row(), 1e-3)).radius, 0);
-  EXPECT_EQ(kBall.normalise(alone[0], kBall.moments(alone.row(), 1e-3)).radius, 0);
+  EXPECT_EQ(kInBalls.normalise(constant[0], kInBalls.moments(constant.row(), 1e-3)).radius, 0);
+  EXPECT_EQ(kInBalls.normalise(alone[0], kInBalls.moments(alone.row(), 1e-3)).radius, 0);
   // Two values that may differ by their errors have a variance of up to 1.
   const Balls alike(std::vector<double>(2, 1e7));
   Balls doubtful;
   for (int i = 0; i < 2; ++i) doubtful.push_back({1e7, 1});
-  const Ball rstd = kBall.moments(doubtful.row(), 1e-3).rstd;
+  const Ball rstd = kInBalls.moments(doubtful.row(), 1e-3).rstd;
   EXPECT_LE(rstd.mid - rstd.radius, 1 / std::sqrt(1 + 1e-3));
-  EXPECT_EQ(kBall.moments(alike.row(), 1e-3).rstd.mid, rstd.mid);
+  EXPECT_EQ(kInBalls.moments(alike.row(), 1e-3).rstd.mid, rstd.mid);
 }
 
 TEST(FactorFormat, IsThatOfEachPart) {
@@ -171,15 +171,15 @@ TEST(StatisticsArithmetic, SpecialValues) {
   const auto moments = [](Ball special) {
     Balls values = values_around(0, 0);
     values.set(3, special);
-    return kBall.moments(values.row(), 1e-3);
+    return kInBalls.moments(values.row(), 1e-3);
   };
   for (double value : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
     EXPECT_TRUE(std::isnan(moments({value}).mean.mid));
-    EXPECT_TRUE(std::isnan(kBall.normalise({1}, moments({value})).mid));
-    EXPECT_TRUE(std::isnan(kBall.mean(Balls(std::vector{1, value}).row()).mid));
+    EXPECT_TRUE(std::isnan(kInBalls.normalise({1}, moments({value})).mid));
+    EXPECT_TRUE(std::isnan(kInBalls.mean(Balls(std::vector{1, value}).row()).mid));
   }
   EXPECT_TRUE(moments(Ball::open()).rstd.is_open());
-  EXPECT_TRUE(kBall.normalise({1}, moments(Ball::open())).is_open());
+  EXPECT_TRUE(kInBalls.normalise({1}, moments(Ball::open())).is_open());
 }
 
 // rstd = 1 / 6.7e38 has 20 bits in f32.
@@ -187,7 +187,7 @@ TEST(StatisticsArithmetic, ASubnormalRstdLosesBits) {
   Reach reach;
   for (int i = 0; i < 100; ++i) {
     const double deviation = 6.7e38 * (1 - i / 1000.0);
-    reach.hold(kBall.rsqrt({deviation * deviation}, 1e-3), static_cast<float>(1 / deviation));
+    reach.hold(kInBalls.rsqrt({deviation * deviation}, 1e-3), static_cast<float>(1 / deviation));
   }
 }
 
@@ -199,7 +199,7 @@ TEST(StatisticsArithmetic, HoldsSampledPaths) {
       const CounterRandom random(11, 0);
       for (uint64_t i = 0; i < 200; ++i)
         values.push_back({static_cast<float>(size * (mean + random.normal(i)))});
-      const Moments balls = kBall.moments(values.row(), 1e-3);
+      const Moments balls = kInBalls.moments(values.row(), 1e-3);
       for (uint64_t seed = 0; seed < 200; ++seed) {
         const Arithmetic path(Arithmetic::Mode::kSampled, seed);
         const Moments got = path.moments(values.row(), 1e-3);
@@ -209,14 +209,14 @@ TEST(StatisticsArithmetic, HoldsSampledPaths) {
         EXPECT_TRUE(holds(balls.mean, got.mean));
         EXPECT_TRUE(holds(balls.variance, got.variance));
         EXPECT_TRUE(holds(balls.rstd, got.rstd));
-        EXPECT_TRUE(holds(kBall.mean(values.row()), path.mean(values.row())));
+        EXPECT_TRUE(holds(kInBalls.mean(values.row()), path.mean(values.row())));
         Balls y(values.size()), y_of_path(values.size());
         for (size_t i = 0; i < values.size(); ++i) {
-          y.set(i, kBall.normalise(values[i], balls));
+          y.set(i, kInBalls.normalise(values[i], balls));
           y_of_path.set(i, path.normalise(values[i], got));
           EXPECT_TRUE(holds(y[i], y_of_path[i]));
         }
-        EXPECT_TRUE(holds(kBall.mean(values.row(), y.row()), path.mean(values.row(), y_of_path.row())));
+        EXPECT_TRUE(holds(kInBalls.mean(values.row(), y.row()), path.mean(values.row(), y_of_path.row())));
       }
     }
   }

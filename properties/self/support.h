@@ -131,7 +131,7 @@ inline Dims large_dims(const Op& op, DType dtype, int64_t row, int64_t short_siz
     return element_count(shape_of(tensor, dims)) * size < bytes;
   };
   const int64_t most = rows_of == nullptr ? 0 : std::min<int64_t>(rows_of->max, 10'000);
-  for (int64_t size = 100; size <= most && std::ranges::all_of(op.outputs, is_small); size += 100) {
+  for (int64_t size = 50; size <= most && std::ranges::all_of(op.outputs, is_small); size += 50) {
     dims.set(std::string(rows_of->key), size);
   }
   return dims;

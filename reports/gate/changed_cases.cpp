@@ -21,7 +21,7 @@ bool is_judged(VerdictKind kind) {
 enum class Side : uint8_t { kBefore, kAfter };
 using CaseKey = std::tuple<std::string, std::string>;
 
-std::map<CaseKey, const CaseRecord*> cases_of(Runs runs, Side side) {
+std::map<CaseKey, const CaseRecord*> cases_of(Records runs, Side side) {
   const auto rank = [&](const CaseRecord& item) {
     const VerdictKind kind = item.verdict.kind;
     if (side == Side::kBefore) return kind == VerdictKind::kPass ? 2 : is_failure(kind) ? 1 : 0;
@@ -136,7 +136,7 @@ void compare_case(const CaseRecord& now, const CaseRecord* then, PathErrors& pat
 
 }  // namespace
 
-void compare_cases(Runs before, Runs after, const Limits& limits, Changes& changes) {
+void compare_cases(Records before, Records after, const Limits& limits, Changes& changes) {
   const auto then = cases_of(before, Side::kBefore), now = cases_of(after, Side::kAfter);
   std::map<std::string, PathErrors> paths;
   const auto path_of = [&](const CaseRecord& item) -> PathErrors& {

@@ -33,7 +33,7 @@ std::string problem_of(const CaseRecord& item) {
   return problem.to_string();
 }
 
-std::map<TimeKey, Times> times_of(Runs runs) {
+std::map<TimeKey, Times> times_of(Records runs) {
   std::map<TimeKey, Times> times;
   for (const Record& run : runs) {
     for (const CaseRecord& item : run.cases) {
@@ -56,7 +56,7 @@ std::map<TimeKey, Times> times_of(Runs runs) {
 }
 
 // The models that a device has in the runs: "NVIDIA H200 with 132 units".
-std::string models_of(Runs runs, const std::string& name) {
+std::string models_of(Records runs, const std::string& name) {
   std::set<std::string> models;
   for (const Record& run : runs) {
     for (const DeviceRecord& device : run.machine.devices) {
@@ -94,7 +94,7 @@ TimeChange time_change(const Times& earlier, const Times& later, const std::stri
 }
 
 // Why the later side lacks a time.
-std::string reason_untimed(Runs after, const CaseRecord& item) {
+std::string reason_untimed(Records after, const CaseRecord& item) {
   for (const Record& run : after) {
     for (const CaseRecord& one : run.cases) {
       if (one.device == item.device && problem_of(one) == problem_of(item) && !one.no_perf.empty())
@@ -106,7 +106,7 @@ std::string reason_untimed(Runs after, const CaseRecord& item) {
 
 }  // namespace
 
-void compare_times(Runs before, Runs after, const Limits& limits, Changes& changes) {
+void compare_times(Records before, Records after, const Limits& limits, Changes& changes) {
   const auto then = times_of(before), now = times_of(after);
   std::set<std::string> others;  // devices that are not the same model
   // Problems by times and reason.

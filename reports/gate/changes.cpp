@@ -11,13 +11,13 @@
 namespace assay {
 namespace {
 
-std::string values_of(Runs runs, const auto& value) {
+std::string values_of(Records runs, const auto& value) {
   std::set<std::string> values;
   for (const Record& run : runs) values.insert(value(run));
   return join_some(values);
 }
 
-std::vector<std::string> differences_of(Runs before, Runs after) {
+std::vector<std::string> differences_of(Records before, Records after) {
   std::vector<std::string> differences;
   const auto add = [&](std::string_view what, const auto& value) {
     const std::string then = values_of(before, value), now = values_of(after, value);

@@ -9,12 +9,12 @@
 
 namespace assay {
 
-using Runs = std::span<const Record>;
+using Records = std::span<const Record>;
 
 std::string path_text(const CaseRecord& item);  // "dynamic_conv/cpu f32 on cpu"
-std::string reason_not_run(Runs runs, const CaseRecord& item);
+std::string reason_not_run(Records runs, const CaseRecord& item);
 
-void compare_times(Runs before, Runs after, const Limits& limits, Changes& changes);
-void compare_cases(Runs before, Runs after, const Limits& limits, Changes& changes);
+void compare_times(Records before, Records after, const Limits& limits, Changes& changes);
+void compare_cases(Records before, Records after, const Limits& limits, Changes& changes);
 
 }  // namespace assay

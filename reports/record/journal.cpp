@@ -6,7 +6,7 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kSchema = "assay.journal/1";
+constexpr std::string_view kJournalSchema = "assay.journal/1";
 
 std::string line_at(double at, std::string_view key, Json value) {
   return one_line(Json{{"at", at}, {key, std::move(value)}}) + "\n";
@@ -32,8 +32,9 @@ class Fold {
 
   void head(const Json& line) {
     const JsonFields fields(line, source_);
-    if (!line.is_object() || !fields.has("schema") || fields.text("schema") != kSchema) {
-      throw usage_error("{}: not a journal of assay: its first line has no schema {}", source_, kSchema);
+    if (!line.is_object() || !fields.has("schema") || fields.text("schema") != kJournalSchema) {
+      throw usage_error("{}: not a journal of assay: its first line has no schema {}", source_,
+                        kJournalSchema);
     }
     fields.object("record");
     journal_.begun = line["record"];
@@ -90,7 +91,7 @@ class Fold {
 
 std::string head_line(const Record& begun, const std::map<std::string, std::string>& options,
                       const Writer& writer) {
-  return one_line(Json{{"schema", kSchema},
+  return one_line(Json{{"schema", kJournalSchema},
                        {"writer", to_json(writer)},
                        {"options", Json(options)},
                        {"record", to_json(begun)}}) +

@@ -12,12 +12,12 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kSchemaName = "assay.run/";
-constexpr std::string_view kSchema = "assay.run/1";
+constexpr std::string_view kRunSchema = "assay.run/1";
 
 constexpr std::array kVerdicts{
     VerdictKind::kPass,        VerdictKind::kFail,    VerdictKind::kMistrusted, VerdictKind::kUninformative,
     VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,    VerdictKind::kSkipped};
-constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
+constexpr std::array kKnownCaches{Cache::kCold, Cache::kWarm};
 constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
 // The factors with a rate of products.
 constexpr std::array kFactors{Format::kStored, Format::kF16, Format::kBF16, Format::kTF32};
@@ -221,7 +221,7 @@ Json to_json(const Perf& perf) {
 
 Perf read_perf(const JsonFields& fields) {
   Perf perf;
-  perf.cache = fields.one_of("cache", kCaches);
+  perf.cache = fields.one_of("cache", kKnownCaches);
   perf.timer = fields.text("timer");
   perf.samples_ns = fields.numbers("samples_ns");
   perf.median_ns = fields.number("median_ns");
@@ -303,7 +303,7 @@ NotRun read_not_run(const JsonFields& fields) {
 }
 
 Json to_json(const Record& record) {
-  Json json{{"schema", kSchema},
+  Json json{{"schema", kRunSchema},
             {"complete", record.complete},
             {"started", record.started},
             {"command", record.command},
@@ -334,9 +334,9 @@ Record record_from_json(const Json& json, std::string_view source) {
     throw usage_error("{}: not a record of assay: it has no field 'schema'", excerpt(source));
   }
   const std::string schema = fields.text("schema");
-  if (schema != kSchema) {
+  if (schema != kRunSchema) {
     throw usage_error("{}: the schema is '{}'{}; this program reads {}", excerpt(source), excerpt(schema),
-                      schema.starts_with(kSchemaName) ? ", of another version of assay" : "", kSchema);
+                      schema.starts_with(kSchemaName) ? ", of another version of assay" : "", kRunSchema);
   }
   Record record;
   record.complete = fields.flag("complete");

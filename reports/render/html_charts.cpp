@@ -98,12 +98,12 @@ std::string axis(const Scale& x) {
 
 constexpr int kBins = 20;
 constexpr double kBinWidth = 11;
-constexpr double kGap = 6;  // before and after the bins of (0, 1]
+constexpr double kEdgeGap = 6;  // before and after the bins of (0, 1]
 constexpr double kHistogramBottom = 56;
 constexpr double kHistogramHeight = 50;
 
 double bin_left(int bin) {  // 0 is "exact", kBins + 1 is "beyond"
-  return 2 + kBinWidth * bin + (bin > 0 ? kGap : 0) + (bin > kBins ? kGap : 0);
+  return 2 + kBinWidth * bin + (bin > 0 ? kEdgeGap : 0) + (bin > kBins ? kEdgeGap : 0);
 }
 
 int bin_of(double ratio) {

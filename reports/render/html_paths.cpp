@@ -13,7 +13,7 @@
 namespace assay {
 namespace {
 
-constexpr std::string_view kDash = "–";
+constexpr std::string_view kEmptyCell = "–";
 
 const std::string& anchor_in(const std::vector<std::string>& anchors, const Record& record,
                              const CaseRecord& item) {
@@ -125,7 +125,7 @@ std::string_view sign_of(VerdictKind kind) {
     case VerdictKind::kUninformative:
     case VerdictKind::kUnsupported:
     case VerdictKind::kSkipped:
-      return kDash;
+      return kEmptyCell;
   }
   throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
 }
@@ -151,7 +151,7 @@ std::string matrix_section(const std::vector<PathSummary>& paths, const std::vec
     for (DType dtype : dtypes) {
       const auto cell = cells.find({line, dtype});
       text += cell != cells.end() ? matrix_cell(*cell->second, blocks)
-                                  : fmt::format("<td class=\"muted\">{}", kDash);
+                                  : fmt::format("<td class=\"muted\">{}", kEmptyCell);
     }
     text += "\n";
   }

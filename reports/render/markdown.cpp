@@ -64,7 +64,7 @@ std::string run_lines(const Record& record) {
                      command.empty() ? "" : code(command));
 }
 
-std::string machine_section(const MachineRecord& machine) {
+std::string machine_in_markdown(const MachineRecord& machine) {
   std::string text = fmt::format("## Machine\n\n{}, {} memory\n\n", escape(machine.host_os),
                                  format_bytes(machine.memory_bytes));
   text +=
@@ -196,7 +196,7 @@ std::string times_section(const Record& record) {
          "limit.\n\n";
 }
 
-std::string not_run_section(const Record& record) {
+std::string not_run_in_markdown(const Record& record) {
   std::vector<std::string> rows;
   for (const NotRun& path : record.not_run) {
     rows.push_back(fmt::format("- {}: {}\n", code(path.op + "/" + path.path), escape(path.reason)));
@@ -212,8 +212,8 @@ std::string render_markdown(const Record& record) {
                                  ? paths_section(record, blocks) + failures_section(record, blocks)
                                  : specimens_section(record);
   return "# Assay\n\n**" + escape(render_headline(record)) + "**\n\n" + run_lines(record) +
-         machine_section(record.machine) + judged + stages_section(record) + times_section(record) +
-         not_run_section(record);
+         machine_in_markdown(record.machine) + judged + stages_section(record) + times_section(record) +
+         not_run_in_markdown(record);
 }
 
 }  // namespace assay

@@ -13,7 +13,7 @@
 namespace assay {
 namespace {
 
-std::vector<Column> fill(const std::vector<PathSummary>& paths) {
+std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
   Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
       device{"device", false, 1, {}, {}};
   Column cases{"cases", true, 7, {}, {}}, pass{"pass", true, 7, {}, {}}, failed{"failed", true, 9, {}, {}};
@@ -46,7 +46,7 @@ std::vector<Column> fill(const std::vector<PathSummary>& paths) {
   return {name, dtype, device, cases, pass, failed, blind, other, error, ulp, problem, median, rate, floor};
 }
 
-std::vector<Column> fill(const std::vector<SpecimenSummary>& specimens) {
+std::vector<Column> columns_of(const std::vector<SpecimenSummary>& specimens) {
   Column name{"specimen", false, 4, {}, {}}, cases{"cases", true, 3, {}, {}},
       outcome{"outcome", false, 2, {}, {}}, fault{"fault", false, 1, {}, {}};
   for (const auto& [specimen, needed, caught, seconds] : specimens) {
@@ -62,7 +62,7 @@ std::vector<Column> fill(const std::vector<SpecimenSummary>& specimens) {
 // The faults stand in a column, or below their specimens if there is no room.
 std::string specimens_table(const Record& record, bool colour, int width) {
   constexpr int kIndent = 4;
-  std::vector<Column> columns = fill(summarize_specimens(record));
+  std::vector<Column> columns = columns_of(summarize_specimens(record));
   if (width_of(columns) <= static_cast<size_t>(std::max(width, 0)))
     return align_columns(columns, colour, width);
   const std::vector<std::string> faults = columns.back().cells;
@@ -108,7 +108,7 @@ std::string render_failures(const Record& record, const std::string& folder, int
 }
 
 std::string render_table(const Record& record, bool colour, int width) {
-  std::string text = record.specimens.empty() ? align_columns(fill(summarize(record)), colour, width)
+  std::string text = record.specimens.empty() ? align_columns(columns_of(summarize(record)), colour, width)
                                               : specimens_table(record, colour, width);
   for (const std::string& line : render_not_run(record.not_run)) text += line + "\n";
   return text;

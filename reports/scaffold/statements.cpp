@@ -21,9 +21,9 @@ std::string literal(float number) {
 }
 
 // Writes the statements of a formula in the words of one file.
-class Writer {
+class StatementWriter {
  public:
-  Writer(const Formula& formula, const Faults& faults) : formula_(formula), faults_(faults) {}
+  StatementWriter(const Formula& formula, const Faults& faults) : formula_(formula), faults_(faults) {}
 
   std::string cpu_loop() const {
     return over(formula_.output.indices, "size", 1, [&](int depth) {
@@ -160,13 +160,13 @@ std::string without_last_newline(std::string text) {
 }  // namespace
 
 std::string cpu_loop(const Formula& formula, const Faults& faults) {
-  return without_last_newline(Writer(formula, faults).cpu_loop());
+  return without_last_newline(StatementWriter(formula, faults).cpu_loop());
 }
 std::string oracle_terms(const Formula& formula, const Faults& faults) {
-  return without_last_newline(Writer(formula, faults).oracle_terms());
+  return without_last_newline(StatementWriter(formula, faults).oracle_terms());
 }
 std::string specimen_loop(const Formula& formula, const Faults& faults) {
-  return without_last_newline(Writer(formula, faults).specimen_loop());
+  return without_last_newline(StatementWriter(formula, faults).specimen_loop());
 }
 
 }  // namespace assay

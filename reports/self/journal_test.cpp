@@ -42,7 +42,7 @@ std::string text_of(const std::vector<std::string>& lines) {
   return text_of(lines, lines.size());
 }
 
-std::string error_of(const std::string& text) {
+std::string error_of_journal(const std::string& text) {
   try {
     read_journal(text, "j");
   } catch (const Error& error) {
@@ -109,16 +109,18 @@ TEST(Journal, KnowsHowLongEachPathTook) {
 
 TEST(Journal, RefusesWhatIsNone) {
   const std::string head = lines_of(example_record(1)).front();
-  EXPECT_EQ(error_of(""), "j: the run ended before it began");
-  EXPECT_EQ(error_of(head.substr(0, 40)), "j: the run ended before it began");
-  EXPECT_EQ(error_of("[]\n"), "j: not a journal of assay: its first line has no schema assay.journal/1");
-  EXPECT_EQ(error_of("{\"schema\": \"assay.run/1\"}\n"),
+  EXPECT_EQ(error_of_journal(""), "j: the run ended before it began");
+  EXPECT_EQ(error_of_journal(head.substr(0, 40)), "j: the run ended before it began");
+  EXPECT_EQ(error_of_journal("[]\n"),
             "j: not a journal of assay: its first line has no schema assay.journal/1");
-  EXPECT_THAT(error_of(head + "x\n{}\n"), testing::StartsWith("j: line 2: not JSON"));
-  EXPECT_EQ(error_of(head + "7\n"), "j: a line is a number, expected an object");
-  EXPECT_EQ(error_of(head + "{}\n"), "j: at is missing");
-  EXPECT_EQ(error_of(head + "{\"at\": 1}\n"), "j: a line has none of the fields that this program knows");
-  EXPECT_EQ(error_of(head + "{\"at\": 1, \"case\": {}}\n"),
+  EXPECT_EQ(error_of_journal("{\"schema\": \"assay.run/1\"}\n"),
+            "j: not a journal of assay: its first line has no schema assay.journal/1");
+  EXPECT_THAT(error_of_journal(head + "x\n{}\n"), testing::StartsWith("j: line 2: not JSON"));
+  EXPECT_EQ(error_of_journal(head + "7\n"), "j: a line is a number, expected an object");
+  EXPECT_EQ(error_of_journal(head + "{}\n"), "j: at is missing");
+  EXPECT_EQ(error_of_journal(head + "{\"at\": 1}\n"),
+            "j: a line has none of the fields that this program knows");
+  EXPECT_EQ(error_of_journal(head + "{\"at\": 1, \"case\": {}}\n"),
             "j: case.id is not a case: j: case.id is missing");
 }
 

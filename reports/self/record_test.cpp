@@ -116,7 +116,7 @@ Record through_text(const Record& record) {
   return parse_record(record_text(record), "run.json");
 }
 
-std::string error_of(const std::string& text) {
+std::string error_of_record(const std::string& text) {
   try {
     parse_record(text, "run.json");
   } catch (const Error& error) {
@@ -207,10 +207,10 @@ TEST(Record, HoldsNoTimeOfAWrongPath) {
 
 TEST(Record, NamesWhatIsWrong) {
   const auto expect = [](const std::string& text, const std::string& message) {
-    const std::string error = error_of(text);
+    const std::string error = error_of_record(text);
     EXPECT_NE(error.find(message), std::string::npos) << error;
   };
-  EXPECT_EQ(error_of(record_text(example_record(1))), "no error");
+  EXPECT_EQ(error_of_record(record_text(example_record(1))), "no error");
   expect("", "run.json: not JSON, or cut short");
   const std::string whole = record_text(example_record(1));
   expect(whole.substr(0, whole.size() / 2), "run.json: not JSON, or cut short");

@@ -7,6 +7,7 @@
 #include "reports/scaffold/faults.h"
 #include "reports/scaffold/project.h"
 #include "reports/scaffold/templates.h"
+#include "reports/self/error_of.h"
 
 namespace assay {
 namespace {
@@ -14,16 +15,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-template <class Run>
-std::string error_of(const Run& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::string text_of(const std::vector<ProjectFile>& files, std::string_view path) {
   for (const ProjectFile& file : files) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "kernels/core/read_file.h"
+#include "reports/self/error_of.h"
 #include "reports/store/files.h"
 #include "reports/store/locked_file.h"
 #include "reports/store/safetensors.h"
@@ -32,16 +33,6 @@ class Store : public testing::Test {
 
   fs::path directory_;
 };
-
-template <class Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 void expect_error(const std::string& error, const std::string& message) {
   EXPECT_NE(error.find(message), std::string::npos) << error;

@@ -12,6 +12,12 @@ if(TARGET assay_properties_test)
   target_precompile_headers(assay_properties_test PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <gmock/gmock.h>
                                                           <rapidcheck.h>)
 endif()
+# What is mostly templates of libraries is compiled several files at a time: they are instantiated once.
+foreach(target assay_reports assay_reports_test assay_properties_test)
+  if(TARGET ${target})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endforeach()
 if(ASSAY_SANITIZE)
   target_precompile_headers(assay_core PRIVATE ${library_headers})
 endif()
