@@ -219,9 +219,13 @@ double mapped_data() {
 }
 
 void limit_data(double bytes) {
-  rlimit limit{};
-  getrlimit(RLIMIT_DATA, &limit);
-  limit.rlim_cur = bytes < static_cast<double>(limit.rlim_max) ? static_cast<rlim_t>(bytes) : limit.rlim_max;
+  static const rlim_t most = [] {
+    rlimit limit{};
+    getrlimit(RLIMIT_DATA, &limit);
+    return limit.rlim_max;
+  }();
+  const rlimit limit{.rlim_cur = bytes < static_cast<double>(most) ? static_cast<rlim_t>(bytes) : most,
+                     .rlim_max = most};
   setrlimit(RLIMIT_DATA, &limit);
 }
 
