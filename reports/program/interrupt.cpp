@@ -18,8 +18,7 @@
 namespace assay {
 namespace {
 
-// Who forwards a signal of the terminal, or sends it to a process and to its group, as timeout does,
-// sends it twice.
+// timeout signals a process and then its group, and make passes on what the terminal has sent.
 constexpr int64_t kEcho = 50;  // [ms]
 
 std::atomic<int64_t> interrupted_at = 0;  // [ms] on the steady clock; 0 if not yet

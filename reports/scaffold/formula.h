@@ -50,7 +50,7 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
 // "row_sum" -> "RowSum", for names of constants.
 std::string camel_case(std::string_view name);
 
-// Throws Error (usage) unless the name is snake_case, has at most 64 characters, and is free to be a
+// Throws Error (usage) unless the name is snake_case, has at most 64 characters, and is free for a
 // namespace.
 void require_op_name(std::string_view name);
 
