@@ -127,7 +127,7 @@ Case parse_case(std::string_view line) {
     } else if (key == "seed") {
       result.seed = parse_integer<uint64_t>(key, value);
     } else {
-      result.dims.set(key, parse_integer<int64_t>(key, value));
+      result.dims.set(key, parse_integer<int64_t>(fmt::format("the dimension {}", key), value));
     }
   }
   return result;

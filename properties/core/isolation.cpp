@@ -11,6 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kMostHeld = int64_t{16} << 20;  // [bytes] of tensors between cases
 constexpr std::array kVerdictsOfWorkers{VerdictKind::kFail, VerdictKind::kUnsupported, VerdictKind::kCrashed,
                                         VerdictKind::kSkipped};
 constexpr std::array kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
@@ -161,21 +162,20 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
   if (auto refused = precheck(subject_, which)) return refused;
   Message request{.fields = {{"case", which.to_string()}, {"keep", keep}}, .tensors = {}};
   if (options.inputs != nullptr) request.tensors = *options.inputs;
-  std::optional<Problem> problem;
   std::string no_memory;
   const auto prepare = [&] {
     try {
-      problem.emplace(*subject_.op, *subject_.path, which, *cpu_);
+      held_.emplace(*subject_.op, *subject_.path, which, *cpu_);
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kDevice) throw;
       no_memory = error.what();
       return;
     }
-    problem->only_hold_inputs();
+    held_->only_hold_inputs();
     if (options.inputs != nullptr) {
-      problem->set_inputs(*options.inputs);
+      held_->set_inputs(*options.inputs);
     } else {
-      problem->draw_inputs(which.seed);
+      held_->draw_inputs(which.seed);
     }
   };
   const bool is_alone = worker().answers() == 0;
@@ -188,8 +188,9 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
     if (!has_died(*runs)) runs = alone;  // the path had kept the memory, or spoiled the device
   }
   if (!runs) return std::nullopt;
-  if (!problem) return Verdict{.kind = VerdictKind::kSkipped, .reason = std::move(no_memory), .outputs = {}};
-  Verdict verdict = judge_runs(subject_, *problem, *std::move(runs), options.shares);
+  if (!held_) return Verdict{.kind = VerdictKind::kSkipped, .reason = std::move(no_memory), .outputs = {}};
+  Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options.shares);
+  if (tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
   if (verdict.kind != VerdictKind::kCrashed && verdict.kind != VerdictKind::kTimeout) return verdict;
   verdict.set_fails_alone(is_alone || (alone && has_died(*alone)));
   return verdict;

@@ -52,6 +52,9 @@ class Isolation {
   IsolationOptions options_;
   std::unique_ptr<Device> cpu_ = open_cpu();
   std::unique_ptr<Worker> worker_;
+  // The inputs of the last case. Small ones go when the worker is busy with the next case:
+  // unmapping them takes as long as waking it.
+  std::optional<Problem> held_;
 };
 
 // The worker's side of judge(). `kept` holds the problem afterwards, if that is asked for.

@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kSocket = 3, kMemory = 4;  // descriptors of a worker
 constexpr Seconds kStart{60};            // for a worker to become ready
+constexpr int kMostStarts = 3;           // of a worker that dies before it is ready
 constexpr Seconds kEnd{5};               // for a process to end that has closed its end of the channel
 constexpr Seconds kKilled{5};            // for the system to end a killed process
 
@@ -119,6 +120,20 @@ std::string how_it_ended(int status) {
 Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_up)
     : gives_up_(std::move(gives_up)) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no status is kept
+  arguments.push_back(std::to_string(getpid()));
+  Answer ready;
+  int starts = 0;
+  do {
+    start(arguments);
+    ready = receive(kStart);
+  } while (++starts < kMostStarts && ready.death && ready.death->kind == VerdictKind::kCrashed);
+  answers_ = 0;
+  if (ready.death) throw Error("a worker did not start: {}", ready.death->reason);
+  if (ready.message && ready.message->fields.contains("error"))
+    throw device_error("{}", ready.message->fields["error"].get<std::string>());
+}
+
+void Worker::start(const std::vector<std::string>& arguments) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error("a worker needs a socket: {}", std::strerror(errno));
@@ -131,14 +146,7 @@ Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_u
   const Descriptor high_memory(moved_up(memory.get()), "shared memory");
   channel_ = std::make_unique<Channel>(own.release(), memory.release());
   channel_->set_step("the start of the program");
-  arguments.push_back(std::to_string(getpid()));
-  process_ = spawn(std::move(arguments), high_socket.get(), high_memory.get());
-  close(given.release());  // or its end is never noticed
-  const Answer ready = receive(kStart);
-  answers_ = 0;
-  if (ready.death) throw Error("a worker did not start: {}", ready.death->reason);
-  if (ready.message && ready.message->fields.contains("error"))
-    throw device_error("{}", ready.message->fields["error"].get<std::string>());
+  process_ = spawn(arguments, high_socket.get(), high_memory.get());
 }
 
 Worker::~Worker() {
@@ -219,9 +227,13 @@ double mapped_data() {
 }
 
 void limit_data(double bytes) {
-  rlimit limit{};
-  getrlimit(RLIMIT_DATA, &limit);
-  limit.rlim_cur = bytes < static_cast<double>(limit.rlim_max) ? static_cast<rlim_t>(bytes) : limit.rlim_max;
+  static const rlim_t most = [] {
+    rlimit limit{};
+    getrlimit(RLIMIT_DATA, &limit);
+    return limit.rlim_max;
+  }();
+  const rlimit limit{.rlim_cur = bytes < static_cast<double>(most) ? static_cast<rlim_t>(bytes) : most,
+                     .rlim_max = most};
   setrlimit(RLIMIT_DATA, &limit);
 }
 

@@ -39,7 +39,8 @@ class Worker {
   };
 
   // Starts /proc/self/exe with these arguments and the process id of the caller after them. It has
-  // to call become_worker(). Throws Error (internal) if it does not.
+  // to call become_worker(). If it dies before, it is started again. Throws Error (internal) if the
+  // third one does not start either.
   Worker(std::vector<std::string> arguments, std::function<bool()> gives_up);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -50,6 +51,7 @@ class Worker {
   int64_t answers() const { return answers_; }  // so far
 
  private:
+  void start(const std::vector<std::string>& arguments);
   Death death();  // of a process that has closed its end
 
   std::function<bool()> gives_up_;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <ctime>
 #include <mutex>
 #include <string_view>
 
@@ -17,9 +18,12 @@
 namespace assay {
 namespace {
 
-std::atomic<bool> interrupted = false;
+// timeout signals a process and then its group, and make passes on what the terminal has sent.
+constexpr int64_t kEcho = 50;  // [ms]
+
+std::atomic<int64_t> interrupted_at = 0;  // [ms] on the steady clock; 0 if not yet
 std::atomic<int> deadlines = 0;
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler may only use lock-free atomics");
 
 // A semaphore, because a signal handler may post to nothing else.
@@ -30,9 +34,13 @@ struct Arrival {
 Arrival arrival;
 
 void on_signal(int) {
-  if (deadlines > 0 && !interrupted.exchange(true)) {
-    sem_post(&arrival.semaphore);
-    return;
+  if (deadlines > 0) {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    const int64_t now = int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000 + 1;
+    int64_t first = 0;
+    if (interrupted_at.compare_exchange_strong(first, now)) sem_post(&arrival.semaphore);
+    if (now - (first == 0 ? now : first) < kEcho) return;
   }
   clear_progress();
   constexpr std::string_view kMessage = "assay: interrupted\n";
@@ -54,12 +62,12 @@ void install_interrupt_handler() {
 }
 
 bool is_interrupted() {
-  return interrupted;
+  return interrupted_at != 0;
 }
 
 Deadline::Deadline(std::function<void()> overdue)
     : thread_([overdue = std::move(overdue)](const std::stop_token& stop) {
-        while (!interrupted && !stop.stop_requested()) sem_wait(&arrival.semaphore);
+        while (!is_interrupted() && !stop.stop_requested()) sem_wait(&arrival.semaphore);
         std::mutex mutex;
         std::unique_lock lock(mutex);
         std::condition_variable_any never;

@@ -9,7 +9,8 @@
 namespace assay {
 
 // From now on each of the three ends the process with exit code 130, unless a Deadline lives. Then
-// the first sets is_interrupted(), and the second ends the process.
+// the first sets is_interrupted(), and another one ends the process. Within 50 ms of the first it
+// is an echo, and does nothing.
 void install_interrupt_handler();
 bool is_interrupted();
 

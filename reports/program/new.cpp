@@ -62,7 +62,8 @@ int run_new(const Registry& registry, const Options& options) {
     if (known->name == op) throw usage_error("there is an op {} already: {}", op, known->formula);
   }
   const Formula formula = parse_formula(options.formula);
-  if (fs::exists(fs::symlink_status(op)))
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(op, ignored)))
     throw usage_error("{} is there already, and is not overwritten", op);
   const NewFolder folder(op);
   for (const ProjectFile& file : project_files(op, formula)) folder.write(file);

@@ -157,9 +157,10 @@ class CommandLine {
     for (CLI::App* sub : app_.get_subcommands({})) {
       for (CLI::Option* option : sub->get_options()) {
         const std::string name = option->get_name();
-        const bool is_file = name == "--out" && option->get_type_name() == kFileValue;  // not ASSAY_OUT
+        const bool is_file = name == "--out" && option->get_type_name() == kFileValue;  // not a folder
         if (option->get_positional()) option->type_name("");                            // its name says it
-        if (option->nonpositional() && name != "--help" && !is_file) option->envname(variable_of(name));
+        if (option->nonpositional() && name != "--help")
+          option->envname(variable_of(is_file ? "--out-file" : name));
       }
     }
   }
@@ -170,9 +171,10 @@ class CommandLine {
     words_.assign(argv + 1, argv + argc);
     app_.name(std::filesystem::path(argv[0]).filename().string());
     try {
+      refuse_empty_words();
       ignore_overruled_variables();
       app_.parse(argc, argv);
-      if (app_.get_subcommands().empty()) throw usage_error("a subcommand is required; see --help");
+      if (app_.get_subcommands().empty()) throw usage_error("a command is required; see --help");
       take_typed();
       if (!raw_.device.empty()) options_.device = raw_.device;
       options_.device_is_typed = is_typed("--device");
@@ -222,6 +224,13 @@ class CommandLine {
 
   std::string origin(const std::string& option) const {
     return is_typed(option) ? option : variable_of(option);
+  }
+
+  // A shell makes them of "$DIR" and --out=$DIR. CLI11 takes the next word for the value of --out=.
+  void refuse_empty_words() const {
+    for (const std::string& word : words_)
+      if (word.empty() || (word.starts_with("--") && word.ends_with("=")))
+        throw usage_error("{} is empty; see --help", word.empty() ? "an argument" : excerpt(word));
   }
 
   // The command line beats the environment: an option that was typed excludes the variables of

@@ -9,11 +9,15 @@
 #include <cmath>
 #include <map>
 
+#include "kernels/core/printable.h"
 #include "kernels/core/tensor.h"
 #include "reports/scaffold/reserved.h"
 
 namespace assay {
 namespace {
+
+constexpr size_t kLongestFormula = 1000;
+constexpr size_t kLongestName = 64;  // of a folder and of what is built there
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
@@ -35,6 +39,8 @@ class Parser {
   explicit Parser(std::string_view text) : text_(text) {}
 
   Formula parse() {
+    if (text_.size() > kLongestFormula)
+      throw usage_error("the formula has {} characters, more than {}", text_.size(), kLongestFormula);
     const size_t output_at = skip_spaces();
     formula_.output = tensor();
     const std::vector<size_t> index_at = index_at_;
@@ -60,9 +66,11 @@ class Parser {
  private:
   template <class... Args>
   [[noreturn]] void fail(size_t at, fmt::format_string<Args...> format, Args&&... args) const {
-    const std::string where =
-        at < text_.size() ? fmt::format("character {}, '{}'", at + 1, text_.substr(at, 12)) : "its end";
-    throw usage_error("the formula at {}: {}", where, fmt::format(format, std::forward<Args>(args)...));
+    const std::string where = at < text_.size()
+                                  ? fmt::format("character {}, '{}'", at + 1, printable(text_.substr(at, 12)))
+                                  : "its end";
+    throw usage_error("the formula at {}: {}", where,
+                      excerpt(fmt::format(format, std::forward<Args>(args)...)));
   }
 
   size_t skip_spaces() {
@@ -265,7 +273,10 @@ void require_op_name(std::string_view name) {
     const char c = name[i];
     is_snake_case &= (c >= 'a' && c <= 'z') || (i > 0 && (is_digit(c) || c == '_'));
   }
-  if (!is_snake_case) throw usage_error("the op's name '{}' is not snake_case", name);
+  if (!is_snake_case) throw usage_error("the op's name '{}' is not snake_case", excerpt(name));
+  if (name.size() > kLongestName)
+    throw usage_error("the op's name {} has {} characters, more than {}", excerpt(name), name.size(),
+                      kLongestName);
   if (is_reserved(name) || is_reserved_namespace(name))
     throw usage_error("'{}' cannot be the name of an op: the code that is written uses it", name);
 }

@@ -9,7 +9,7 @@
 //
 // An index is a dimension, in lower case. Each stands on the left or in the sum of its term. A
 // tensor has the same indices wherever it stands. Every index of the output also stands on the
-// right: a formula does not repeat its values along an axis.
+// right: a formula does not repeat its values along an axis. A formula has at most 1000 characters.
 #pragma once
 
 #include <optional>
@@ -50,7 +50,8 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
 // "row_sum" -> "RowSum", for names of constants.
 std::string camel_case(std::string_view name);
 
-// Throws Error (usage) unless the name is snake_case and free to be a namespace.
+// Throws Error (usage) unless the name is snake_case, has at most 64 characters, and is free for a
+// namespace.
 void require_op_name(std::string_view name);
 
 }  // namespace assay

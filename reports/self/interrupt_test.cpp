@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "kernels/core/read_file.h"
 #include "reports/program/program.h"
@@ -106,11 +107,26 @@ TEST_P(BySignalDeathTest, ACaseThatHangsIsGivenUpAfterASecond) {
 TEST_F(InterruptDeathTest, ASecondSignalEndsTheRunAtOnce) {
   const auto act = [] {
     raise(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     raise(SIGTERM);
   };
   EXPECT_EXIT(verify(act), ExitedWithCode(kExitInterrupted), "^assay: interrupted\n$");
   EXPECT_GE(unfinished_run(out_).record.cases.size(), 1u);
   EXPECT_FALSE(fs::exists(out_ / "run.json"));
+}
+
+// Without a folder, what is printed is all that is left.
+TEST_F(InterruptDeathTest, ASignalSentTwiceIsOneAndCostsNoTable) {
+  const auto verify_without_folder = [] {
+    dup2(STDERR_FILENO, STDOUT_FILENO);  // that the test reads
+    std::exit(run({"assay", "verify", "--device", "cpu", "--cases", "10", "-q", "--no-isolate"}, 6, [] {
+      raise(SIGINT);
+      raise(SIGINT);
+      hang();
+    }));
+  };
+  EXPECT_EXIT(verify_without_folder(), ExitedWithCode(kExitInterrupted),
+              "path +dtype(.|\n)*dynamic_conv/cpu +(.|\n)*Interrupted after [1-9] of 10 cases, in dynamic_");
 }
 
 TEST_F(InterruptDeathTest, APathThatCallsExitFailsTheRun) {

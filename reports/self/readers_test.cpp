@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -20,7 +19,9 @@
 #include "reports/program/capsule.h"
 #include "reports/program/selection.h"
 #include "reports/render/render.h"
+#include "reports/scaffold/project.h"
 #include "reports/self/fixture.h"
+#include "reports/self/mutation.h"
 
 namespace assay {
 namespace {
@@ -108,6 +109,13 @@ void read_tensors(const std::string& content) {
   inputs_from(file, registry().op("dynamic_conv"), parse_case("dynamic_conv/cpu/f32/b=1/t=2/d=1/w=2"));
 }
 
+void read_formula(const std::string& text) {
+  const Formula formula = parse_formula(text);
+  const std::string printed = to_string(formula);
+  if (to_string(parse_formula(printed)) != printed) throw std::logic_error("a formula does not survive");
+  project_files("fuzzed", formula);
+}
+
 fs::path scratch(std::string_view name) {
   return fs::temp_directory_path() / fmt::format("assay-readers-{}-{}", getpid(), name);
 }
@@ -123,13 +131,6 @@ void read_choices(const std::string& text) {
 }
 
 // ---- their inputs
-
-std::string with_length(std::string_view header, std::string_view data) {
-  const uint64_t length = header.size();
-  std::string content(sizeof length, '\0');
-  std::memcpy(content.data(), &length, sizeof length);
-  return content.append(header).append(data);
-}
 
 std::string saved_choices() {
   const fs::path file = scratch("saved.json");
@@ -151,6 +152,7 @@ struct Reader {
 std::vector<Reader> readers() {
   return {{"case", read_case_line},
           {"choices", read_choices, {saved_choices()}},
+          {"formula", read_formula},
           {"record", read_record},
           {"safetensors", read_tensors}};
 }
@@ -165,121 +167,6 @@ std::vector<std::string> seeds_of(const Reader& reader) {
   for (const fs::path& file : files) seeds.push_back(read_file(file));
   return seeds;
 }
-
-// Changes a seed in one place or more. Equal numbers give equal texts.
-class Mutation {
- public:
-  Mutation(const std::vector<std::string>& seeds, uint64_t number) : seeds_(&seeds), random_(1, number) {}
-
-  // Without its length, which stands in front of the header of a file of tensors, a seed is changed
-  // as a text; then it gets a length that fits its data.
-  std::string text(bool has_length) {
-    const std::string& seed = (*seeds_)[below(seeds_->size())];
-    const bool fits = has_length && seed.size() >= sizeof(uint64_t) && below(8) != 0;
-    if (!fits) return changed(seed);
-    uint64_t header = 0;
-    std::memcpy(&header, seed.data(), sizeof header);
-    const std::string rest = seed.substr(sizeof header);
-    const std::string changed_rest = changed(rest);
-    const size_t data = rest.size() - std::min<uint64_t>(header, rest.size());
-    const size_t end = changed_rest.size() - std::min(data, changed_rest.size());
-    return with_length(std::string_view(changed_rest).substr(0, end),
-                       std::string_view(changed_rest).substr(end));
-  }
-
- private:
-  size_t below(size_t count) { return random_.bits(counter_++) % count; }
-
-  std::string changed(std::string text) {
-    do change(text);
-    while (below(2) == 0);
-    return text;
-  }
-
-  void change(std::string& text) {
-    static constexpr std::string_view kWords[] = {"1e999",
-                                                  "-1e999",
-                                                  "1e19",
-                                                  "-1",
-                                                  "0",
-                                                  "1e-400",
-                                                  "9223372036854775808",
-                                                  "18446744073709551616",
-                                                  "[",
-                                                  "]",
-                                                  "{",
-                                                  "}",
-                                                  "\"",
-                                                  ",",
-                                                  ":",
-                                                  "null",
-                                                  "true",
-                                                  "{}",
-                                                  "[]",
-                                                  "\"\"",
-                                                  "\\u001b",
-                                                  "\\ud800",
-                                                  "/",
-                                                  "=",
-                                                  "+",
-                                                  "//",
-                                                  "state=",
-                                                  "after:f32",
-                                                  "\n",
-                                                  "\x1b[2J",
-                                                  "\xff",
-                                                  "é",
-                                                  std::string_view("\0", 1),
-                                                  "__metadata__"};
-    const size_t at = below(text.size() + 1);
-    const size_t length = std::min(1 + below(16), text.size() - at);
-    const std::string_view word = kWords[below(std::size(kWords))];
-    switch (below(8)) {
-      case 0:
-        if (at < text.size()) text[at] = static_cast<char>(below(256));
-        break;
-      case 1:
-        text.insert(at, word);
-        break;
-      case 2:
-        text.erase(at, length);
-        break;
-      case 3:
-        text.replace(at, length, word);
-        break;
-      case 4:
-        replace_number(text, at, word);
-        break;
-      case 5:
-        repeat(text, at, length);
-        break;
-      case 6: {
-        const std::string& other = (*seeds_)[below(seeds_->size())];
-        text.insert(at, other, below(other.size() + 1), below(100));
-        break;
-      }
-      case 7:
-        if (below(4) == 0) text.resize(at);
-        break;
-    }
-  }
-
-  static void replace_number(std::string& text, size_t at, std::string_view word) {
-    constexpr std::string_view kDigits = "0123456789";
-    const size_t begin = text.find_first_of(kDigits, at);
-    if (begin == std::string::npos) return;
-    text.replace(begin, text.find_first_not_of(kDigits, begin) - begin, word);
-  }
-
-  void repeat(std::string& text, size_t at, size_t length) {
-    const std::string part = text.substr(at, length);
-    for (size_t times = below(200); times > 0; --times) text.insert(at, part);
-  }
-
-  const std::vector<std::string>* seeds_;
-  CounterRandom random_;
-  uint64_t counter_ = 0;
-};
 
 void expect_lines(const Reader& reader, uint64_t inputs) {
   std::vector<std::string> seeds = seeds_of(reader);
@@ -307,7 +194,8 @@ class EachReader : public testing::TestWithParam<std::string> {
     return *std::ranges::find(all, GetParam(), &Reader::name);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Readers, EachReader, testing::Values("case", "choices", "record", "safetensors"),
+INSTANTIATE_TEST_SUITE_P(Readers, EachReader,
+                         testing::Values("case", "choices", "formula", "record", "safetensors"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(EachReader, RefusesMutatedFilesWithALine) {

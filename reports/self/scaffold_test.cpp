@@ -88,18 +88,24 @@ TEST(FormulaOfAnOp, SaysWhereItIsNone) {
       {"y[n] = N[n]", "the tensor N has a name too much like that of the index n"},
       {"y[n] = n_size[n]", "the tensor n_size has a name too much like that of the index n"},
       {"y[n] = a_b[n] + aB[n]", "the tensor aB has a name too much like that of the tensor a_b"},
+      {"y[n] =\n\x1b[2J x[n]", "at character 7, '\\x0a\\x1b[2J x[n]': expected a tensor"},
+      {"y[n] = x[n]" + std::string(990, ' '), "the formula has 1001 characters, more than 1000"},
   };
   for (const auto& [text, message] : wrong) {
     EXPECT_THAT(error_of([&] { parse_formula(text); }), HasSubstr(message)) << text;
   }
 }
 
-TEST(NameOfAnOp, IsFreeAndSnakeCase) {
+TEST(NameOfAnOp, IsFreeShortAndSnakeCase) {
   for (const char* name : {"gemm", "row_sum2", "a"}) require_op_name(name);
   for (const char* name : {"", "Gemm", "2d", "_a", "a_", "a__b", "a-b", "a/b", "row sum"})
     EXPECT_THAT(error_of([&] { require_op_name(name); }), HasSubstr("is not snake_case")) << name;
   for (const char* name : {"new", "std", "core", "permutation"})
     EXPECT_THAT(error_of([&] { require_op_name(name); }), HasSubstr("cannot be the name of an op")) << name;
+  require_op_name(std::string(64, 'a'));
+  EXPECT_THAT(error_of([] { require_op_name(std::string(65, 'a')); }),
+              HasSubstr("has 65 characters, more than 64"));
+  EXPECT_THAT(error_of([] { require_op_name("a\nb"); }), HasSubstr("'a\\x0ab' is not snake_case"));
 }
 
 TEST(FaultsOfAFormula, AreThoseThatItCanShow) {

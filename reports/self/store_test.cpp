@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -99,6 +106,51 @@ TEST_F(Store, ReplacesSeveralFilesAsOne) {
   const std::vector<NamedContent> three{{a, "3"}, {b, "4"}, {directory_ / "c", "5"}};
   expect_error(error_of([&] { write_files_atomically(three); }), "is not a regular file");
   EXPECT_EQ(read_file(a) + read_file(b), "12");
+  EXPECT_EQ(files(), 3u);
+}
+
+// Some file systems have no files without a name. From here on this process finds none that has.
+void refuse_files_without_name() {
+  const auto flags = static_cast<uint32_t>(offsetof(seccomp_data, args) + 2 * sizeof(uint64_t));
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, flags),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, O_TMPFILE),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, O_TMPFILE, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = std::size(filter), .filter = filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    throw Error("no filter of system calls: {}", std::strerror(errno));
+  const int descriptor = open(".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  if (descriptor >= 0 || errno != EOPNOTSUPP) throw Error("the filter lets files without a name pass");
+}
+
+using StoreDeathTest = Store;
+
+TEST_F(StoreDeathTest, WritesWholeFilesWhereEachHasAName) {
+  const fs::path a = directory_ / "a", b = directory_ / "b", full = directory_ / "full";
+  const auto write = [&] {
+    refuse_files_without_name();
+    // The first name that is tried for `a` is taken.
+    write_file_atomically(directory_ / fmt::format("a.{}.0.tmp", getpid()), "of another process");
+    write_file_atomically(a, "old");
+    write_files_atomically(std::vector<NamedContent>{{a, "new"}, {b, "b"}});
+    std::signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{.rlim_cur = 10, .rlim_max = RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string error = error_of([&] { write_file_atomically(full, "more than ten bytes"); });
+    limit.rlim_cur = RLIM_INFINITY;  // for the errors of the test
+    setrlimit(RLIMIT_FSIZE, &limit);
+    fmt::print(stderr, "{}", error);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(write(), testing::ExitedWithCode(0), "cannot write .*full: File too large$");
+  EXPECT_EQ(read_file(a), "new");
+  EXPECT_EQ(read_file(b), "b");
   EXPECT_EQ(files(), 3u);
 }
 

@@ -181,6 +181,13 @@ class Variables(ProgramTest):
         self.assertEqual(assay("draw", CASE, "--out", out, env={"ASSAY_OUT": "/dev/null/x"}).returncode, 0)
         self.fails(2, "--out is required", "draw", CASE, env={"ASSAY_OUT": str(out)})
 
+    def test_a_file_has_one_of_its_own(self):
+        drawn, computed = self.dir / "in.safetensors", self.dir / "out.safetensors"
+        self.assertEqual(assay("draw", CASE, env={"ASSAY_OUT_FILE": str(drawn)}).returncode, 0)
+        result = assay("exec", CASE, env={"ASSAY_IN": str(drawn), "ASSAY_OUT_FILE": str(computed)})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(assay("judge", CASE, env={"ASSAY_IN": str(drawn), "ASSAY_GOT": str(computed)}).returncode, 0)
+
     def test_a_run_that_goes_on_takes_its_own_options(self):
         process = subprocess.Popen([ASSAY, "verify", "mhc_post/cpu", "--cases", "100000", "--out", self.dir, "-q"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -4,6 +4,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import time
@@ -49,6 +50,17 @@ FATES = {
 }
 CASES = 2
 SHORT = ["--timeout", "300ms", "--device", "cpu"]
+
+
+def children(pid):
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []  # it has ended
+
+
+def leftovers():
+    return {path for folder in ("/tmp", "/dev/shm") for path in Path(folder).glob("assay*")}
 
 
 class Workers(InstalledTest):
@@ -183,9 +195,6 @@ class Workers(InstalledTest):
         self.wait_for(lambda: not self.processes())
 
     def test_nothing_is_left_of_a_killed_program(self):
-        def leftovers():
-            return {path for folder in ("/tmp", "/dev/shm") for path in Path(folder).glob("assay*")}
-
         before = leftovers()
         for path in ("echo/hang_deaf", "echo/healthy"):
             program = self.start("verify", path, "--budget", "1h", "--device", "cpu")
@@ -196,16 +205,57 @@ class Workers(InstalledTest):
             self.wait_for(lambda: not self.processes())
         self.assertLessEqual(leftovers(), before)
 
-    def test_a_killed_worker_costs_one_case(self):
-        program = self.start("verify", "echo/healthy", "--budget", "2s", "--device", "cpu", "--json")
-        time.sleep(0.5)
-        os.kill(self.worker_of(program), signal.SIGKILL)
-        output, errors = program.communicate(timeout=60)
-        cases = json.loads(output)["cases"]
-        (crashed,) = [case for case in cases if case["verdict"] not in ("pass", "skipped")]
-        self.assertIn("died of SIGKILL", crashed["reason"])
-        self.assertIn("; it needs what ran before", crashed["reason"])
-        self.assertGreater(len(cases) - cases.index(crashed), 10)
+    def kill_workers(self, moments):
+        run = ("verify", "echo/healthy", "echo/healthy_too", "--cases", "150", "--device", "cpu", "--json")
+        start = time.monotonic()
+        whole = json.loads(self.assay(*run).stdout)["cases"]
+        seconds = time.monotonic() - start
+        before, killed = leftovers(), 0
+        for seed in range(moments):
+            program = self.start(*run)
+            time.sleep(random.Random(seed).uniform(0, seconds))
+            workers = children(program.pid)
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
+            output, errors = program.communicate(timeout=60)
+            cases = json.loads(output)["cases"]
+            differing = [case for case, healthy in zip(cases, whole) if case["verdict"] != healthy["verdict"]]
+            with self.subTest(seed=seed):
+                self.assertEqual([case["id"] for case in cases], [case["id"] for case in whole], errors)
+                self.assertLessEqual(len(differing), len(workers))
+                for case in differing:
+                    self.assertEqual(case["verdict"], "crashed")
+                    self.assertIn("died of SIGKILL", case["reason"])
+                self.assertEqual(program.returncode, 1 if differing else 0, errors)
+                self.assertEqual(self.processes(), {})
+                self.assertLessEqual(leftovers(), before)
+            killed += len(differing)
+        self.assertGreater(killed, moments // 4)
+
+    def test_kill_at_random_moments_costs_at_most_the_running_case(self):
+        self.kill_workers(4)
+
+    @unittest.skipUnless(os.environ.get("ASSAY_NIGHTLY"), "nightly: more of the same")
+    def test_kill_at_100_random_moments_costs_at_most_the_running_case(self):
+        self.kill_workers(100)
+
+    def kill_starting_workers(self, count):
+        program = self.start("verify", "echo/healthy", "--cases", "3", "--device", "cpu")
+        while count > 0 and program.poll() is None:
+            for worker in children(program.pid):
+                os.kill(worker, signal.SIGKILL)
+                count -= 1
+                while worker in children(program.pid):
+                    pass
+        _, errors = program.communicate(timeout=60)
+        return program.returncode, errors
+
+    def test_a_worker_that_is_killed_while_it_starts_is_started_again(self):
+        code, errors = self.kill_starting_workers(2)
+        self.assertEqual(code, 0, errors)
+        code, errors = self.kill_starting_workers(3)
+        self.assertEqual(code, 70, errors)
+        self.assertIn("a worker did not start: the path's process died of SIGKILL", errors)
 
     def test_a_spoiled_gpu_costs_the_verdicts_of_its_path(self):
         result = self.assay("verify", "echo/cuda*", "--cases", "6", "--device", "cuda", "--json")
