@@ -110,8 +110,8 @@ inline constexpr Site kUpdate{10, "update"};              // its values, before 
 
 // Of cheri_conv_norm_grad. The other ops' CPU paths have f32_recipe().
 Recipe grad_recipe(const Dims&, DType storage);
-// Of cheri_block on tensor cores. Factors of both products have a format of their own; w2 then holds
-// the scale. Or they are as they are stored, and so is what lies between the steps.
+// Of cheri_block on tensor cores. Factors of both products have a format of their own; w2 then
+// holds the scale. Or they are as they are stored, and so is what lies between the steps.
 Recipe block_recipe(DType storage, Format factors);
 
 // How a call runs, apart from its tensors.

@@ -7,8 +7,8 @@
 //   dw          at most kSumGroup products in f32, such groups in f64
 //   outputs     rounded to the storage dtype
 //
-// cheri_block also rounds at the other sites of the recipe. Where w2 has a format, it is multiplied by
-// the scale before it is rounded. Tensor cores add up truncating.
+// cheri_block also rounds at the other sites of the recipe. Where w2 has a format, it is multiplied
+// by the scale before it is rounded. Tensor cores add up truncating.
 #pragma once
 
 #include <vector>

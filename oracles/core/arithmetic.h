@@ -68,8 +68,8 @@ class Arithmetic {
   const Arithmetic& at(int stage) const { return others_ == nullptr || stage == only_ ? *this : *others_; }
 
   // What the recipe does at a site. A path that scales chooses a power of two, so that nothing
-  // overflows; what underflows then loses at most `lost`. Values in two parts are not rounded: their
-  // products lack something (dot).
+  // overflows; what underflows then loses at most `lost`. Values in two parts are not rounded:
+  // their products lack something (dot).
   Ball round(const Rounding& rounding, Ball value, double lost = 0) const;
   // The rounding of an output.
   Ball round(DType storage, Ball value) const;
@@ -80,14 +80,15 @@ class Arithmetic {
   Ball subtract(Ball a, Ball b) const;
   Ball multiply(Ball a, Ball b) const;
 
-  // sum_i a_i * b_i, of equally many a and b, which are factors already. With n products that are added up in S = sum |a_i
-  // b_i|, each goes through at most n roundings, so that the sum is wrong by gamma_n * S, gamma_n =
-  // n * unit / (1 - n * unit) [Higham 2002, 3.1]. In contiguous order each addition gives the
-  // difference of two prefix sums, at most P = their range, but for one step of products; so n *
-  // unit * (P + the largest step) holds as well. Each product may lose 2^-150 to underflow. The sum
-  // is exact, in any order, where the factors are certain, 2^k divides all products and S <= 2^(k +
-  // 24). What is not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b). Infinities
-  // and NaNs follow IEEE 754. Open where a partial sum may overflow but need not.
+  // sum_i a_i * b_i, of equally many a and b, which are factors already. With n products that are
+  // added up in S = sum |a_i b_i|, each goes through at most n roundings, so that the sum is wrong
+  // by gamma_n * S, gamma_n = n * unit / (1 - n * unit) [Higham 2002, 3.1]. In contiguous order
+  // each addition gives the difference of two prefix sums, at most P = their range, but for one
+  // step of products; so n * unit * (P + the largest step) holds as well. Each product may lose
+  // 2^-150 to underflow. The sum is exact, in any order, where the factors are certain, 2^k divides
+  // all products and S <= 2^(k + 24). What is not certain of the factors adds sum |a| r(b) + r(a)
+  // |b| + r(a) r(b). Infinities and NaNs follow IEEE 754. Open where a partial sum may overflow but
+  // need not.
   //
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
   // rest that underflows loses at most the format's smallest number. In groups, each product goes

@@ -64,8 +64,8 @@ struct ErrorChange {
   std::optional<Case> grown;         // the case with this growth, if any
   double worst_before, worst_after;  // [1] largest error by its bound
   // Worse if ratio or accuracy > 1 + more_wrong, or if growth > more_wrong, since one case of many
-  // hardly moves the ratio. Better if ratio < 1 / (1 + more_wrong). Never unclear: the same case has the same
-  // errors each time.
+  // hardly moves the ratio. Better if ratio < 1 / (1 + more_wrong). Never unclear: the same case
+  // has the same errors each time.
   Change change;
 };
 
