@@ -221,48 +221,6 @@ Ball Arithmetic::f32(double value, double inherited) const {
   return in_range(value, radius, std::abs(value));
 }
 
-Ball Arithmetic::counted(Ball result) const {
-  if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
-  return result;
-}
-
-Ball Arithmetic::round(DType storage, Ball value) const {
-  if (!performs()) return value;
-  const bool is_planted = has(Plant::Kind::kTruncated, Plant::kOutputs);
-  return counted(rounded(format_of(storage), value,
-                         is_planted ? Rounding::Mode::kTowardZero : Rounding::Mode::kNearestEven));
-}
-
-Ball Arithmetic::round(const Rounding& rounding, Ball value, double lost) const {
-  if (!performs() || rounding.format == Format::kStored || is_split(rounding.format)) return value;
-  const Rounding::Mode mode =
-      has(Plant::Kind::kTruncated, rounding.site) ? Rounding::Mode::kTowardZero : rounding.mode;
-  if (rounding.is_optional && mode_ == Mode::kSampled && chance(rounding.site.place) > 0) return value;
-  Ball from = value;
-  if (mode == Rounding::Mode::kNearest && value.is_finite()) {  // ties either way
-    if (mode_ == Mode::kSampled)
-      from.mid *= 1 + static_cast<double>(seed_ % 2) * 0x1p-50;
-    else
-      from.radius += 0x1p-40 * std::abs(value.mid);
-  }
-  FloatFormat format = *float_format(rounding.format);
-  if (rounding.is_scaled && value.is_finite()) {
-    format.min_exponent = -900, format.max_exponent = 900;
-    if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
-      format.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
-  }
-  Ball result = counted(rounded(format, from, mode));
-  if (mode_ == Mode::kSampled || !result.is_finite()) return result;
-  if (rounding.is_scaled && lost > 0) {
-    // What is at least 2^(p-1) smallest numbers is normal for each scale.
-    const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
-    if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += lost;
-  }
-  if (rounding.is_optional)
-    result.radius = std::max(result.radius, std::abs(result.mid - value.mid) + value.radius);
-  return result;
-}
-
 Ball Arithmetic::add(Ball a, Ball b) const {
   if (mode_ == Mode::kExact) return {a.mid + b.mid, 0};
   const Ball sum = plus(a, b);

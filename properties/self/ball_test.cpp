@@ -99,38 +99,5 @@ INSTANTIATE_TEST_SUITE_P(Op, BallsOf, testing::ValuesIn([] {
                          }()),
                          [](const auto& info) { return info.param; });
 
-// Of N(0,1) data with a mask, at 512 outputs: the mean radius over the rms of the computed values.
-TEST(BallsOfTrimul, AreNarrowBesideTheValues) {
-  NIGHTLY("it draws 2 GiB");
-  const Case which = parse_case("trimul/cpu/f32/b=1/n=1024/c=128/h=128/mask=1/data=normal/seed=7");
-  const Op& op = registry().op("trimul");
-  Problem problem(op, op.path("cpu"), which, cpu());
-  problem.draw_inputs(which.seed);
-  Question question = problem.question();
-  std::vector<int64_t> elements;
-  for (int64_t row : {5, 300, 700, 1020}) {
-    const int64_t edge = row * 1024 + (row * 7) % 1024;
-    for (int64_t c = 0; c < 128; ++c) elements.push_back(edge * 128 + c);
-  }
-  const auto narrowness = [&](Format factors) {
-    question.recipe = trimul::recipe_of(factors);
-    std::vector<Ball> balls(elements.size());
-    const Arithmetic arithmetic(Arithmetic::Mode::kBall);
-    registry().oracle("trimul").formula(question, 0, arithmetic, 0)(elements, balls);
-    double radii = 0, squares = 0;
-    for (const Ball& ball : balls) {
-      radii += ball.radius;
-      squares += ball.mid * ball.mid;
-    }
-    const auto count = static_cast<double>(balls.size());
-    const double result = radii / count / std::sqrt(squares / count);
-    std::cout << name_of(factors) << ": " << result << "\n";
-    return result;
-  };
-  EXPECT_LE(narrowness(Format::kBF16), 0.01);
-  EXPECT_LE(narrowness(Format::kF16), 0.008);
-  EXPECT_LE(narrowness(Format::kTF32x3), 0.006);
-}
-
 }  // namespace
 }  // namespace assay::test

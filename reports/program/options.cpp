@@ -57,7 +57,6 @@ class CommandLine {
     add_selection(list);
     add_json(list);
     list.add_flag("--recipes", options_.recipes, "Also print where each path rounds, and how its sums run");
-
     auto& doctor = add(Command::kDoctor, "doctor",
                        "Print what this machine can run, how fast it copies, and what disturbs timing");
     add_device(doctor);
