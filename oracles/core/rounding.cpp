@@ -42,7 +42,8 @@ Ball Arithmetic::round(const Rounding& rounding, Ball value, double lost) const 
   if (rounding.is_scaled && lost > 0) {
     // What is at least 2^(p-1) smallest numbers is normal for each scale.
     const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
-    if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += lost;
+    const double underflow = mode == Rounding::Mode::kTowardZero ? 2 * lost : lost;
+    if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += underflow;
   }
   if (rounding.is_optional)
     result.radius = std::max(result.radius, std::abs(result.mid - value.mid) + value.radius);

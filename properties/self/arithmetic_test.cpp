@@ -4,6 +4,7 @@
 #include "oracles/core/arithmetic.h"
 
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "oracles/core/bound.h"
@@ -109,6 +110,25 @@ TEST(Dot, IsExactWhereNothingIsRounded) {
   const float a = 1.1f, b = 1.3f;
   EXPECT_EQ(dot({a}, {b}).mid, static_cast<double>(a * b));
   EXPECT_EQ(dot({a}, {b}).radius, 0);
+}
+
+TEST(Rounding, DoesWhatTheRecipeSays) {
+  const Arithmetic balls(Arithmetic::Mode::kBall);
+  const Rounding to_zero{.format = Format::kBF16, .mode = Rounding::Mode::kTowardZero};
+  EXPECT_EQ(balls.round(to_zero, {1.999}).mid, 2 - 0x1p-7);
+  EXPECT_EQ(balls.round(to_zero, {-1.999}).mid, -2 + 0x1p-7);
+  EXPECT_EQ(balls.round(to_zero, {1e39}).mid, (2 - 0x1p-7) * 0x1p127);
+  const Rounding either_way{.format = Format::kTF32, .mode = Rounding::Mode::kNearest};
+  EXPECT_EQ(balls.round(either_way, {1 + 0x1p-11}).radius, 0x1p-10);
+  EXPECT_EQ(balls.round(either_way, {1 + 0x1p-12}).radius, 0);
+  const Rounding optional{.format = Format::kBF16, .is_optional = true};
+  EXPECT_EQ(balls.round(optional, {1.001}).mid, 1);
+  EXPECT_EQ(balls.round(optional, {1.001}).radius, 1.001 - 1);
+  std::set<double> taken;
+  for (uint64_t seed = 0; seed < 20; ++seed)
+    taken.insert(Arithmetic(Arithmetic::Mode::kSampled, seed).round(optional, {1.001}).mid);
+  EXPECT_EQ(taken, (std::set<double>{1, 1.001}));
+  EXPECT_EQ(balls.round(Rounding{.format = Format::kBF16x3}, {1.001}).mid, 1.001);
 }
 
 TEST(Dot, LeavesOutWhatSplittingLosesOfFactors) {

@@ -41,12 +41,13 @@ std::map<CaseKey, const CaseRecord*> cases_of(Records runs, Side side) {
 struct PathErrors {
   const CaseRecord* any = nullptr;
   int64_t judged_before = 0, judged_after = 0;
-  int64_t shared = 0;  // judged by both sides
-  int64_t absent = 0;  // judged before, and not among the later cases
-  int64_t cases = 0;   // passed by both, with an output whose errors are compared
-  int64_t outputs = 0;
+  int64_t shared = 0;                            // judged by both sides
+  int64_t absent = 0;                            // judged before, and not among the later cases
+  int64_t cases = 0;                             // passed by both, with an output whose errors are compared
+  int64_t outputs = 0;                           // that have a conformity
+  int64_t exact_outputs = 0;                     // whose errors against the exact values are compared
   double squares_before = 0, squares_after = 0;  // of rms/allowed
-  double errors_before = 0, errors_after = 0;    // squares of errors against the exact values
+  double squares_accuracy = 0;
   double worst_before = 0, worst_after = 0;
   double growth = 0;
   const CaseRecord* grown = nullptr;
@@ -66,17 +67,19 @@ void PathErrors::add(const CaseRecord& then, const CaseRecord& now, Changes& cha
     }
     worst_before = std::max(worst_before, before.comparison.max_error_over_bound);
     worst_after = std::max(worst_after, after->comparison.max_error_over_bound);
-    const double allowed = before.conformity && after->conformity && before.conformity->count >= kFewestOfLaw
-                               ? before.conformity->allowed
-                               : 0;
+    const bool is_large = before.comparison.count >= kFewestOfLaw;
+    const double allowed =
+        is_large && before.conformity && after->conformity ? before.conformity->allowed : 0;
+    const double error = after->comparison.rms(), scale = std::max(before.comparison.rms(), allowed);
+    if (is_large && (error != 0 || scale != 0)) {
+      counts = true;
+      ++exact_outputs;
+      squares_accuracy += std::pow(error / scale, 2);  // infinite if all was exact
+    }
     if (allowed == 0) continue;  // too few elements, or nothing is rounded
     const double was = before.conformity->rms / allowed, is = after->conformity->rms / allowed;
     counts = true;
     ++outputs;
-    const double error_before = before.comparison.rms(), error_after = after->comparison.rms();
-    const double scale = std::max(error_before, allowed);
-    errors_before += std::pow(error_before / scale, 2);
-    errors_after += std::pow(error_after / scale, 2);
     squares_before += was * was;
     squares_after += is * is;
     const double more = std::isnan(is) ? std::numeric_limits<double>::infinity() : is - was;
@@ -89,8 +92,10 @@ void PathErrors::add(const CaseRecord& then, const CaseRecord& now, Changes& cha
 }
 
 ErrorChange PathErrors::change(const Limits& limits) const {
-  const double was = std::sqrt(squares_before / static_cast<double>(outputs));
-  const double is = std::sqrt(squares_after / static_cast<double>(outputs));
+  const auto rms = [](double squares, int64_t count) {
+    return count == 0 ? 0 : std::sqrt(squares / static_cast<double>(count));
+  };
+  const double was = rms(squares_before, outputs), is = rms(squares_after, outputs);
   ErrorChange change{.op = any->which.op,
                      .path = any->which.path,
                      .dtype = any->which.dtype,
@@ -99,7 +104,7 @@ ErrorChange PathErrors::change(const Limits& limits) const {
                      .before = was,
                      .after = is,
                      .ratio = is == was ? 1 : is / was,
-                     .accuracy = errors_after == errors_before ? 1 : std::sqrt(errors_after / errors_before),
+                     .accuracy = rms(squares_accuracy, exact_outputs),
                      .growth = growth,
                      .grown = {},
                      .worst_before = worst_before,
@@ -161,7 +166,7 @@ void compare_cases(Records before, Records after, const Limits& limits, Changes&
           {fmt::format("{} of {} cases of {}", path.absent, path.judged_before, name),
            path.judged_after == 0 ? reason_not_run(after, *path.any) : "other cases, or other seeds"});
     }
-    if (path.outputs > 0) changes.errors.push_back(path.change(limits));
+    if (path.cases > 0) changes.errors.push_back(path.change(limits));
   }
   std::ranges::stable_sort(changes.errors, std::ranges::greater(), &ErrorChange::growth);
   std::ranges::stable_partition(changes.failures, &FailureChange::is_new);

@@ -49,9 +49,9 @@ struct TimeChange {
 // An output's share is the rms of its distance from what the recipe computes, divided by the rms
 // that was allowed before (Conformity::allowed). So wider limits hide nothing.
 //
-// A path that changes its recipe may still compute what that says. So its accuracy counts, too: the
-// rms of an output's errors against the exact values, divided by that of before, or by the rms that
-// was allowed before if that is larger, since another order of a sum is no loss.
+// A path that changes its recipe may still compute what that says. So accuracy counts, too: the rms
+// of an output's errors against the exact values, by the larger of that of before and the rms that
+// was allowed before, since another order of a sum is no loss.
 struct ErrorChange {
   std::string op, path;
   DType dtype;
@@ -59,7 +59,7 @@ struct ErrorChange {
   int64_t cases;
   double before, after;              // [1] root mean square of the shares
   double ratio;                      // after / before; 1 if both are 0
-  double accuracy;                   // [1] root mean square of the errors' growth, after / before
+  double accuracy;                   // [1] root mean square of these ratios
   double growth;                     // [1] the largest growth of one output's share
   std::optional<Case> grown;         // the case with this growth, if any
   double worst_before, worst_after;  // [1] largest error by its bound

@@ -62,7 +62,12 @@ std::vector<SelectedPath> demo_paths(const Registry& registry,
   }
   Options of_op;
   of_op.filters = {op};
-  const std::vector<SelectedPath> specimens = select_specimens(registry, of_op, devices);
+  std::vector<SelectedPath> specimens = select_specimens(registry, of_op, devices);
+  // Those of the op itself, if it has some; those of its recipes differ little from each other.
+  const auto of_recipe = [](const SelectedPath& one) {
+    return std::ranges::count(one.subject.path->name, '.') > 1;
+  };
+  if (!std::ranges::all_of(specimens, of_recipe)) std::erase_if(specimens, of_recipe);
   const size_t shown = std::min(kSpecimens, specimens.size());
   for (size_t i = 0; i < shown; ++i) selected.push_back(specimens[i * specimens.size() / shown]);
   return selected;

@@ -65,7 +65,7 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
   Column device{"device", false, 1, {}, {}}, cases{"cases", true, 4, {}, {}};
   Column before{"rms/allowed", true, 5, {}, {}}, after{"after", true, 6, {}, {}},
       ratio{"ratio", true, 10, {}, {}};
-  Column accuracy{"exact", true, 8, {}, {}}, growth{"most grown", true, 7, {}, {}};
+  Column accuracy{"accuracy", true, 8, {}, {}}, growth{"most grown", true, 7, {}, {}};
   Column worst_before{"error/bound", true, 2, {}, {}}, worst_after{"after", true, 3, {}, {}};
   for (const ErrorChange& error : errors) {
     if (!all && error.change == Change::kSame) continue;
@@ -80,7 +80,7 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
     before.cells.push_back(format_number(error.before));
     after.cells.push_back(format_number(error.after));
     ratio.cells.push_back(format_change(error.ratio));
-    accuracy.cells.push_back(format_change(error.accuracy));
+    accuracy.cells.push_back(format_number(error.accuracy));
     growth.cells.push_back(format_number(error.growth));
     worst_before.cells.push_back(format_ratio(error.worst_before));
     worst_after.cells.push_back(format_ratio(error.worst_after));

@@ -21,9 +21,10 @@ constexpr auto kWords = std::to_array<std::string_view>(
      // macros
      "EOF", "INFINITY", "NAN", "NULL", "assert", "errno", "linux", "stderr", "stdin", "stdout", "unix",
      // of the templates
-     "Elements", "Extents", "Reader", "Stored", "assay", "call", "dims", "dtype", "elements", "expected",
-     "fault", "first", "flops", "index", "inputs", "int64_t", "load", "math", "outputs", "position",
-     "question", "second", "shape", "size_of", "size_t", "std", "storage", "sum", "swapped", "tensors",
+     "Balls", "Elements", "Extents", "Reader", "Stored", "add", "arithmetic", "assay", "call", "dims",
+     "dtype", "elements", "expected", "fault", "first", "flops", "index", "inputs", "int64_t", "left", "load",
+     "math", "outputs", "position", "question", "right", "second", "shape", "site", "size_of", "size_t",
+     "std", "storage", "sum", "swapped", "tensors", "values",
      // of case lines
      "data", "layout", "seed", "state"});
 
