@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "oracles/core/bound.h"
 
@@ -14,6 +15,8 @@
 #else
 #define ASSAY_VECTORS
 #endif
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // of vectors as arguments: what takes them is inlined
 
 namespace assay {
 namespace {
@@ -50,45 +53,58 @@ struct Sums {
   double least = 0, most = 0, step = 0;            // of prefix sums, and the largest step of |a*b|
 };
 
+// Of these, compilers make vectors. Lanes are added up in the same order on all machines.
 constexpr size_t kLanes = 8;
+using Lanes [[gnu::vector_size(kLanes * sizeof(double))]] = double;
 static_assert(Sum::kStep % kLanes == 0);
 
-// In lanes, of which compilers make vectors: in the same order on all machines.
+// As many of these numbers as there are lanes; what is missing is 0.
+[[gnu::always_inline]] inline Lanes lanes_of(const double* from, size_t count) {
+  Lanes lanes{};
+  if (count >= kLanes) {
+    std::memcpy(&lanes, from, sizeof lanes);
+  } else {
+    for (size_t i = 0; i < count; ++i) lanes[i] = from[i];
+  }
+  return lanes;
+}
+
+[[gnu::always_inline]] inline Lanes magnitudes(Lanes x) {
+  return x < 0 ? -x : x;
+}
+
+[[gnu::always_inline]] inline double total(Lanes x) {
+  const auto fours = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+  const auto twos = __builtin_shufflevector(fours, fours, 0, 1) + __builtin_shufflevector(fours, fours, 2, 3);
+  return twos[0] + twos[1];
+}
+
 template <bool kDoubtA, bool kDoubtB>
 [[gnu::always_inline]] inline Sums add_up_rows(const Row& a, const Row& b) {
   Sums sums;
-  std::array<double, kLanes> inherited{};
+  Lanes inherited{};
   for (size_t begin = 0; begin < a.size; begin += Sum::kStep) {
-    const size_t count = std::min(Sum::kStep, a.size - begin);
-    std::array<double, kLanes> value{}, magnitude{};
-    const auto add = [&](size_t k, size_t lane) {
-      const double p = a.mid[k] * b.mid[k];
-      value[lane] += p;
-      magnitude[lane] += std::abs(p);
-      if constexpr (kDoubtA && kDoubtB)
-        inherited[lane] +=
-            std::abs(a.mid[k]) * b.radius[k] + a.radius[k] * (std::abs(b.mid[k]) + b.radius[k]);
-      else if constexpr (kDoubtA)
-        inherited[lane] += a.radius[k] * std::abs(b.mid[k]);
-      else if constexpr (kDoubtB)
-        inherited[lane] += std::abs(a.mid[k]) * b.radius[k];
-    };
-    size_t k = 0;
-    for (; k + kLanes <= count; k += kLanes) {
-      for (size_t lane = 0; lane < kLanes; ++lane) add(begin + k + lane, lane);
+    const size_t end = std::min(begin + Sum::kStep, a.size);
+    Lanes value{}, magnitude{};
+    for (size_t i = begin; i < end; i += kLanes) {
+      const Lanes x = lanes_of(a.mid + i, end - i), y = lanes_of(b.mid + i, end - i), p = x * y;
+      value += p;
+      magnitude += magnitudes(p);
+      if constexpr (kDoubtB) inherited += magnitudes(x) * lanes_of(b.radius + i, end - i);
+      if constexpr (kDoubtA) {
+        Lanes reach = magnitudes(y);
+        if constexpr (kDoubtB) reach += lanes_of(b.radius + i, end - i);
+        inherited += lanes_of(a.radius + i, end - i) * reach;
+      }
     }
-    for (size_t lane = 0; k < count; ++k, ++lane) add(begin + k, lane);
-    double step = 0;
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      sums.value += value[lane];
-      step += magnitude[lane];
-    }
+    const double step = total(magnitude);
+    sums.value += total(value);
     sums.magnitude += step;
     sums.step = std::max(sums.step, step);
     sums.least = std::min(sums.least, sums.value);
     sums.most = std::max(sums.most, sums.value);
   }
-  for (double lane : inherited) sums.inherited += lane;
+  sums.inherited = total(inherited);
   return sums;
 }
 
@@ -116,15 +132,10 @@ ASSAY_VECTORS Sums add_up_many(const Row& a, const Row& b) {
 
 // Their sum alone.
 ASSAY_VECTORS double sum_of_many(const Row& a, const Row& b) {
-  std::array<double, kLanes> lanes{};
-  size_t k = 0;
-  for (; k + kLanes <= a.size; k += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += a.mid[k + lane] * b.mid[k + lane];
-  }
-  double sum = 0;
-  for (; k < a.size; ++k) sum += a.mid[k] * b.mid[k];
-  for (double lane : lanes) sum += lane;
-  return sum;
+  Lanes sums{};
+  for (size_t i = 0; i < a.size; i += kLanes)
+    sums += lanes_of(a.mid + i, a.size - i) * lanes_of(b.mid + i, a.size - i);
+  return total(sums);
 }
 
 double sum_of_few(const Row& a, const Row& b) {
@@ -277,11 +288,11 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
 Ball Arithmetic::sigmoid(Ball z) const {
   if (std::isnan(z.mid)) return {kNan, 0};
   if (z.is_open()) return z;
-  const double value = sigmoid_of(z.mid);
+  const double power = std::exp(-z.mid), value = 1 / (1 + power);
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {value, 0};
   // The most in the ball, which reaches from `low` to `high`: 1 + r <= e^r <= 1 + r + r^2 for r <=
   // 1.
-  const double r = z.radius, power = std::exp(-z.mid);
+  const double r = z.radius;
   const double low = r < 1 ? 1 / (1 + power * (1 + r + r * r)) : sigmoid_of(z.mid - r);
   const double high = r < 1 ? 1 / (1 + power * (1 - r)) : sigmoid_of(z.mid + r);
   const double distance = std::abs(z.mid) + z.radius;

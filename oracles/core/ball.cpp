@@ -65,11 +65,11 @@ double rounded(const FloatFormat& format, double value, Rounding::Mode mode) {
 
 Ball rounded(const FloatFormat& format, Ball ball, Rounding::Mode mode) {
   if (!std::isfinite(ball.mid) || ball.is_open()) return ball;
-  const double mid = rounded(format, ball.mid, mode);
-  if (ball.radius == 0) return {mid, 0};
+  if (ball.radius == 0) return {rounded(format, ball.mid, mode), 0};
   const double low = rounded(format, ball.mid - ball.radius, mode);
   const double high = rounded(format, ball.mid + ball.radius, mode);
-  if (low == high) return {mid, 0};
+  if (low == high) return {low, 0};
+  const double mid = rounded(format, ball.mid, mode);
   return std::isfinite(low) && std::isfinite(high) ? Ball{mid, std::max(high - mid, mid - low)}
                                                    : Ball::open();
 }

@@ -41,7 +41,7 @@ Ball Arithmetic::round(const Rounding& rounding, Ball value, double lost) const 
   if (mode_ == Mode::kSampled || !result.is_finite()) return result;
   if (rounding.is_scaled && lost > 0) {
     // What is at least 2^(p-1) smallest numbers is normal for each scale.
-    const bool is_normal = std::abs(value.mid) - value.radius >= std::ldexp(lost, format.precision);
+    const bool is_normal = std::abs(value.mid) - value.radius >= lost * static_cast<double>(1 << format.precision);
     const double underflow = mode == Rounding::Mode::kTowardZero ? 2 * lost : lost;
     if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += underflow;
   }

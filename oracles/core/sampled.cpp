@@ -20,7 +20,8 @@ uint64_t mix(uint64_t z) {
 
 float truncated(double value) {
   const auto nearest = static_cast<float>(value);
-  return std::abs(static_cast<double>(nearest)) > std::abs(value) ? std::nextafter(nearest, 0.0f) : nearest;
+  if (!(std::abs(static_cast<double>(nearest)) > std::abs(value))) return nearest;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(nearest) - 1);  // the next one nearer to 0
 }
 
 // How the path adds up, chosen by the seed. The first two seeds are the plainest paths, one chain

@@ -19,6 +19,9 @@ enum Stage : int { kNormIn, kProject, kGate, kContract, kStoreHidden, kNormOut, 
 const std::vector<std::string_view> kStages{"norm_in",        "projections", "gates",    "contraction",
                                             "hidden_storage", "norm_out",    "out_gate", "out_projection"};
 
+// Second nodes whose sides are computed together, so that they are written side by side.
+constexpr size_t kTogether = 8;
+
 double largest_of(const std::vector<double>& values) {
   double largest = 0;
   for (double value : values) {
@@ -139,16 +142,22 @@ class Formula {
       const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
       const double lost = std::ldexp(largest_side_[which], -38);
       side.values = Balls(hidden_ * nodes_);
-      Balls xn(channels_);
-      for (size_t k = 0; k < nodes_; ++k) {
-        const size_t first = is_transposed ? k : i, second = is_transposed ? i : k;
-        normalise(b, first, second, xn);
-        const Ball m = mask(b, first, second);
+      for (size_t k = 0; k < nodes_; k += kTogether) {
+        const size_t count = std::min(kTogether, nodes_ - k);
+        std::vector<Balls> xn(count, Balls(channels_));
+        std::vector<Ball> masks(count);
+        for (size_t j = 0; j < count; ++j) {
+          const size_t first = is_transposed ? k + j : i, second = is_transposed ? i : k + j;
+          normalise(b, first, second, xn[j]);
+          masks[j] = mask(b, first, second);
+        }
         for (size_t h = 0; h < hidden_; ++h) {
-          const Ball p = project.dot(projection.row(h), xn.row(), projecting_);
-          const Ball g = gating.sigmoid(project.dot(gate.row(h), xn.row(), projecting_));
-          const Ball value = gating.multiply(m, gating.multiply(p, g));
-          side.values.set(h * nodes_ + k, a_.at(kContract).round(to_sides_, value, lost));
+          for (size_t j = 0; j < count; ++j) {
+            const Ball p = project.dot(projection.row(h), xn[j].row(), projecting_);
+            const Ball g = gating.sigmoid(project.dot(gate.row(h), xn[j].row(), projecting_));
+            const Ball value = gating.multiply(masks[j], gating.multiply(p, g));
+            side.values.set(h * nodes_ + k + j, a_.at(kContract).round(to_sides_, value, lost));
+          }
         }
       }
     });
