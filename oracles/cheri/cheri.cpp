@@ -29,7 +29,8 @@ std::vector<Oracle> oracles() {
                       "the scale is applied twice", "the scale is left out"},
            .sums = {site::kConv, site::kExpansion, site::kContraction},
            .plants = {eps[0], eps[1], Plant::Kind::kGeluOff},
-           .block_axes = {1}}};
+           .block_axes = {1},
+           .doubt_axes = 2}};
 }
 
 }  // namespace assay::cheri

@@ -29,8 +29,9 @@ namespace assay {
 struct Plant {
   enum class Kind : uint8_t {
     kNone,
-    kTruncated,  // rounding toward zero at the site; kOutputs: of the outputs
-    kSumInBF16,  // the site's sum is kept in bf16
+    kTruncated,   // rounding toward zero at the site; kOutputs: of the outputs
+    kNotRounded,  // at the site: a path that rounds less than it says
+    kSumInBF16,   // the site's sum is kept in bf16
     kSumInF16,
     kLastTermDropped,      // of an eighth of the site's sums
     kCrossProductMissing,  // lo*hi of factors in two parts

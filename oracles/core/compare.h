@@ -75,6 +75,10 @@ struct Conformity {
   double largest = 0;  // distance of a right path, of one element
   int64_t count = 0;   // elements that were sampled
   int64_t doubts = 0;  // roundings inside the formula that right paths may decide either way
+  // Where such roundings exist, on continuous data: rows that were sampled, and those in which the
+  // path is more than twice as far as each sampled path.
+  int64_t rows = 0;
+  int64_t farthest = 0;
 };
 
 }  // namespace assay

@@ -48,6 +48,9 @@ struct Oracle {
   // Of each output. Rounding errors are independent from block to block: the elements that agree in
   // this many leading indices.
   std::vector<int> block_axes = {};
+  // If recipes round inside the formula: the elements that agree in fewer leading indices share few
+  // of the values that may round either way.
+  int doubt_axes = 0;
   // Elements that differ in their last index only cost little more than one of them, so they are
   // sampled together.
   bool shares_rows = false;

@@ -21,6 +21,7 @@ Ball Arithmetic::round(DType storage, Ball value) const {
 
 Ball Arithmetic::round(const Rounding& rounding, Ball value, double lost) const {
   if (!performs() || rounding.format == Format::kStored || is_split(rounding.format)) return value;
+  if (has(Plant::Kind::kNotRounded, rounding.site)) return value;
   const Rounding::Mode mode =
       has(Plant::Kind::kTruncated, rounding.site) ? Rounding::Mode::kTowardZero : rounding.mode;
   if (rounding.is_optional && mode_ == Mode::kSampled && chance(rounding.site.place) > 0) return value;
@@ -41,7 +42,8 @@ Ball Arithmetic::round(const Rounding& rounding, Ball value, double lost) const 
   if (mode_ == Mode::kSampled || !result.is_finite()) return result;
   if (rounding.is_scaled && lost > 0) {
     // What is at least 2^(p-1) smallest numbers is normal for each scale.
-    const bool is_normal = std::abs(value.mid) - value.radius >= lost * static_cast<double>(1 << format.precision);
+    const bool is_normal =
+        std::abs(value.mid) - value.radius >= lost * static_cast<double>(1 << format.precision);
     const double underflow = mode == Rounding::Mode::kTowardZero ? 2 * lost : lost;
     if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += underflow;
   }

@@ -217,6 +217,7 @@ std::vector<Oracle> oracles() {
            .plants = {Plant::Kind::kSigmoidOff, Plant::Kind::kEpsilonTimes10, Plant::Kind::kEpsilonOver10},
            .stages = kStages,
            .block_axes = {2},
+           .doubt_axes = 2,
            .shares_rows = true}};
 }
 

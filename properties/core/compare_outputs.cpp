@@ -117,6 +117,13 @@ std::optional<std::string> find_numerical_error(const OutputNumerics& output, co
         "by {:.3g}",
         output.name, output.conformity->rms, output.conformity->predicted, output.conformity->allowed);
   }
+  if (output.conformity && output.conformity->farthest > most_farthest(output.conformity->rows)) {
+    return fmt::format(
+        "{} is more than twice as far from what the recipe computes as each of {} right paths, in {} of {} "
+        "rows; right paths are in at most {}",
+        output.name, kSamples, output.conformity->farthest, output.conformity->rows,
+        most_farthest(output.conformity->rows));
+  }
   return std::nullopt;
 }
 
@@ -189,9 +196,12 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
                                        .elements = answered.elements,
                                        .expected = answered.expected,
                                        .got = answered.got});
-  numerics.obeys_rms_law = numerics.conformity && numerics.conformity->count >= kFewestOfLaw &&
-                           numerics.conformity->doubts == 0 && is_continuous(which.data) &&
-                           which.layout != Layout::kBroadcast;
+  const bool is_spread = is_continuous(which.data) && which.layout != Layout::kBroadcast;
+  if (is_spread && numerics.conformity) {
+    numerics.obeys_rms_law = numerics.conformity->count >= kFewestOfLaw && numerics.conformity->doubts == 0;
+  } else if (numerics.conformity) {
+    numerics.conformity->rows = numerics.conformity->farthest = 0;
+  }
   if (shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);
   verdict.outputs.push_back(numerics);
   if (auto error = find_numerical_error(numerics, shape)) {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "kernels/core/parallel.h"
+#include "properties/core/random.h"
 
 namespace assay {
 namespace {
@@ -21,6 +23,41 @@ std::vector<size_t> choose(size_t count, bool shares_rows) {
   for (size_t run = 0; run < runs; ++run) {
     const size_t first = runs == 1 ? 0 : run * (count - length) / (runs - 1);
     for (size_t i = 0; i < length; ++i) chosen.push_back(first + i);
+  }
+  return chosen;
+}
+
+int64_t size_of(const Extents& shape, int first_axis) {
+  int64_t size = 1;
+  for (int axis = first_axis; axis < shape.rank(); ++axis) size *= shape[axis];
+  return size;
+}
+
+// Whether values inside the formula may round either way.
+bool rounds_inside(const Conforming& judged) {
+  const auto rounds = [](const Rounding& r) { return r.format != Format::kStored && !is_split(r.format); };
+  return judged.oracle.doubt_axes > 0 && std::ranges::any_of(judged.question.recipe.roundings, rounds);
+}
+
+// The beginning of a row at random in each of kRankedRows parts of the output, or in all.
+std::vector<size_t> choose_rows(const Conforming& judged) {
+  constexpr uint64_t kStream = 2001;
+  const int64_t part = size_of(judged.shape, judged.oracle.doubt_axes);
+  const int64_t row = judged.shape[judged.shape.rank() - 1];
+  std::vector<size_t> parts;  // where they begin
+  for (size_t i = 0; i < judged.elements.size(); ++i) {
+    if (i == 0 || judged.elements[i] / part != judged.elements[i - 1] / part) parts.push_back(i);
+  }
+  const size_t step = (parts.size() + kRankedRows - 1) / kRankedRows;
+  std::vector<size_t> chosen;
+  for (size_t p = 0; p < parts.size(); p += step) {
+    const size_t end = p + 1 < parts.size() ? parts[p + 1] : judged.elements.size();
+    size_t i = parts[p] + CounterRandom(0, kStream).bits(p) % (end - parts[p]);
+    const int64_t of_row = judged.elements[i] / row;
+    while (i > parts[p] && judged.elements[i - 1] / row == of_row) --i;
+    for (size_t n = 0; n < kSampledElements / kRankedRows && i < end && judged.elements[i] / row == of_row;
+         ++n)
+      chosen.push_back(i++);
   }
   return chosen;
 }
@@ -61,11 +98,25 @@ double largest_energy(double mean, double largest_block, double flip) {
   return high * v;
 }
 
+int64_t most_farthest(int64_t rows) {
+  const auto n = static_cast<double>(rows);
+  double probability = std::pow(0.25, n), more = 0;  // of `most` rows, and of more than that
+  int64_t most = rows;
+  while (most > 0 && more + probability <= 1e-9) {
+    more += probability;
+    probability *= 3 * static_cast<double>(most) / (n - static_cast<double>(most) + 1);
+    --most;
+  }
+  return most;
+}
+
 std::optional<Conformity> conformity_of(const Conforming& judged) {
   std::vector<int64_t> elements;
   std::vector<double> computed, got;
   double flip = 0;
-  for (size_t i : choose(judged.elements.size(), judged.oracle.shares_rows)) {
+  const bool is_ranked = rounds_inside(judged);
+  for (size_t i :
+       is_ranked ? choose_rows(judged) : choose(judged.elements.size(), judged.oracle.shares_rows)) {
     const Expected& expected = judged.expected[i];
     if (expected.is_open || !std::isfinite(expected.value) || !std::isfinite(judged.got[i])) continue;
     elements.push_back(judged.elements[i]);
@@ -76,35 +127,49 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
   }
   if (elements.empty()) return std::nullopt;
 
-  // The elements of a block are neighbours.
-  int64_t block = 1;
-  const int shared = judged.oracle.block_axes[static_cast<size_t>(judged.output)];
-  for (int axis = shared; axis < judged.shape.rank(); ++axis) block *= judged.shape[axis];
-  double largest = 0, largest_block = 0, largest_distance = 0;
-  for (uint64_t sample = 0; sample < kSamples; ++sample) {
-    const Arithmetic path(Arithmetic::Mode::kSampled, sample);
-    const std::vector<Ball> values = evaluate(judged, elements, path);
-    double all = 0, of_block = 0;
+  // The squared distances of each block, whose elements are neighbours.
+  const auto energies_of = [&](const std::vector<double>& values, int64_t block) {
+    std::vector<double> energies;
     for (size_t i = 0; i < values.size(); ++i) {
-      const double distance = values[i].mid - computed[i];
-      if (!std::isfinite(distance)) return std::nullopt;  // right paths overflow here
-      if (i > 0 && elements[i] / block != elements[i - 1] / block) of_block = 0;
-      of_block += distance * distance;
-      all += distance * distance;
-      largest_distance = std::max(largest_distance, std::abs(distance));
-      largest_block = std::max(largest_block, of_block);
+      if (i == 0 || elements[i] / block != elements[i - 1] / block) energies.push_back(0);
+      energies.back() += (values[i] - computed[i]) * (values[i] - computed[i]);
     }
-    largest = std::max(largest, all);
+    return energies;
+  };
+  const auto sum_of = [](const std::vector<double>& energies) {
+    return std::accumulate(energies.begin(), energies.end(), 0.0);
+  };
+  const int64_t block = size_of(judged.shape, judged.oracle.block_axes[static_cast<size_t>(judged.output)]);
+  const int64_t part = size_of(judged.shape, judged.oracle.doubt_axes);
+  double largest = 0, largest_block = 0, largest_distance = 0;
+  const std::vector<double> of_path = energies_of(got, part);
+  std::vector<double> of_samples(of_path.size());  // the largest of each part
+  for (uint64_t sample = 0; sample < kSamples; ++sample) {
+    std::vector<double> values;
+    for (const Ball& value : evaluate(judged, elements, Arithmetic(Arithmetic::Mode::kSampled, sample)))
+      values.push_back(value.mid);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double distance = std::abs(values[i] - computed[i]);
+      if (!std::isfinite(distance)) return std::nullopt;  // right paths overflow here
+      largest_distance = std::max(largest_distance, distance);
+    }
+    const std::vector<double> of_blocks = energies_of(values, block), of_parts = energies_of(values, part);
+    largest = std::max(largest, sum_of(of_blocks));
+    largest_block = std::max(largest_block, *std::ranges::max_element(of_blocks));
+    for (size_t i = 0; i < of_parts.size(); ++i) of_samples[i] = std::max(of_samples[i], of_parts[i]);
   }
-  double energy = 0;
-  for (size_t i = 0; i < got.size(); ++i) energy += (got[i] - computed[i]) * (got[i] - computed[i]);
   const auto count = static_cast<double>(got.size());
-  return Conformity{.rms = std::sqrt(energy / count),
-                    .predicted = std::sqrt(largest / count),
-                    .allowed = std::sqrt(largest_energy(largest, largest_block, flip) / count),
-                    .largest = largest_distance,
-                    .count = static_cast<int64_t>(got.size()),
-                    .doubts = doubts_inside(judged, elements)};
+  Conformity conformity{.rms = std::sqrt(sum_of(of_path) / count),
+                        .predicted = std::sqrt(largest / count),
+                        .allowed = std::sqrt(largest_energy(largest, largest_block, flip) / count),
+                        .largest = largest_distance,
+                        .count = static_cast<int64_t>(got.size()),
+                        .doubts = doubts_inside(judged, elements)};
+  if (is_ranked && conformity.doubts > 0) {
+    conformity.rows = static_cast<int64_t>(of_path.size());
+    for (size_t i = 0; i < of_path.size(); ++i) conformity.farthest += of_path[i] > 4 * of_samples[i] ? 1 : 0;
+  }
+  return conformity;
 }
 
 }  // namespace assay

@@ -15,9 +15,17 @@
 //
 // A value inside the formula that rounds to the other number moves whole rows by more than all f32
 // noise together, and samples of some rows may miss it: of trimul in f16 (B7 N7 C6 H48), right
-// paths have an rms of 2e-4 to 9e-4, and four of them on 512 elements had 3.5e-6. So the law
-// applies where no value inside stays in doubt. It also presumes that what was sampled is like what
-// is judged: the judge applies it to continuous regimes only.
+// paths have an rms of 2e-4 to 9e-4, and four of them on 512 elements had 3.5e-6. So the rms law
+// applies where no value inside stays in doubt. Elsewhere the rank law does: in one row of each of
+// R parts of the output that share few such values (Oracle::doubt_axes), a right path is the
+// farthest of itself and kSamples right paths in 1 of 5. It may err up to twice as much as the
+// sampled ones do, and its roundings be in doubt as often as theirs, or a little more often: it
+// is more than twice as far as each of them in at most 1 of 4. The law allows as many rows of R as
+// a binomial distribution with p = 1/4 exceeds with a probability of 1e-9: 24 of 32, and all of
+// less than 15.
+//
+// Both laws presume that what was sampled is like what is judged: the judge applies them to
+// continuous regimes only.
 #pragma once
 
 #include <optional>
@@ -31,7 +39,8 @@ namespace assay {
 inline constexpr int kSamples = 4;
 inline constexpr size_t kSampledElements = 512;  // at most: in runs of neighbours
 inline constexpr size_t kSampledRuns = 16;       // a quarter where rows share much
-inline constexpr int64_t kFewestOfLaw = 64;      // elements to which the law applies
+inline constexpr int64_t kFewestOfLaw = 64;      // elements to which the rms law applies
+inline constexpr size_t kRankedRows = 32;        // at most
 
 struct Conforming {
   const Oracle& oracle;
@@ -47,7 +56,9 @@ struct Conforming {
 // Nothing if no sampled element has a finite ball and a finite value.
 std::optional<Conformity> conformity_of(const Conforming& judged);
 
-// t V for the law above.
+// t V for the rms law.
 double largest_energy(double mean, double largest_block, double flip);
+// Of so many rows, how many a right path may be the farthest in.
+int64_t most_farthest(int64_t rows);
 
 }  // namespace assay

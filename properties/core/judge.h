@@ -17,7 +17,7 @@
 //   7. Launches do to their buffers what they declare (properties/core/roles.h). The path lists
 //      the tunables of its launches.
 //   8. Every compared element is right (oracles/core/compare.h).
-//   9. The distances from what the recipe computes obey the rms law (conformity.h).
+//   9. The distances from what the recipe computes obey the rms law or the rank law (conformity.h).
 //  10. The certificate: on this very case the comparison rejects each wrong answer that shows.
 //      Otherwise the verdict is `uninformative`. The wrong answers are zeros (ones if the answer is
 //      all zeros), the answer moved by one element, the previous call's output, the last tile

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/conformity.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "properties/core/judge.h"
 #include "properties/core/random.h"
@@ -22,46 +24,109 @@ TEST(RmsLaw, AllowsMoreWhereFewBlocksCarryTheEnergy) {
   EXPECT_LT(largest_energy(0, 0, 1), 30);
 }
 
+// One output of a case, as its recipe says and as paths of other recipes compute it.
+class Sampled {
+ public:
+  explicit Sampled(std::string_view line)
+      : which_(parse_case(line)),
+        op_(registry().op(which_.op)),
+        oracle_(registry().oracle(op_.name)),
+        problem_(op_, op_.path("cpu"), which_, test::cpu()),
+        recipe_(op_.path(which_.path).recipe(which_.dims, which_.dtype)) {
+    problem_.draw_inputs(which_.seed);
+    elements_.resize(static_cast<size_t>(element_count(shape())));
+    std::iota(elements_.begin(), elements_.end(), int64_t{0});
+    for (const Ball& ball : in(Arithmetic(Arithmetic::Mode::kBall), recipe_))
+      expected_.push_back({.value = ball.mid, .bound = ball.radius, .exact = ball.mid});
+  }
+
+  DType dtype() const { return which_.dtype; }
+  const Recipe& recipe() const { return recipe_; }
+  std::optional<Conformity> of(const Arithmetic& path, const Recipe& recipe) const {
+    std::vector<double> got;
+    for (const Ball& value : in(path, recipe)) got.push_back(value.mid);
+    return conformity_of({.oracle = oracle_,
+                          .question = question(recipe_),
+                          .output = 0,
+                          .shape = shape(),
+                          .dtype = which_.dtype,
+                          .elements = elements_,
+                          .expected = expected_,
+                          .got = got});
+  }
+
+ private:
+  Extents shape() const { return shape_of(op_.outputs.front(), which_.dims); }
+  Question question(const Recipe& recipe) const {
+    Question question = problem_.question();
+    question.recipe = recipe;
+    return question;
+  }
+  std::vector<Ball> in(const Arithmetic& arithmetic, const Recipe& recipe) const {
+    std::vector<Ball> values(elements_.size());
+    const Question asked = question(recipe);
+    oracle_.formula(asked, 0, arithmetic, 0)(elements_, values);
+    return values;
+  }
+
+  Case which_;
+  const Op& op_;
+  const Oracle& oracle_;
+  Problem problem_;
+  Recipe recipe_;
+  std::vector<int64_t> elements_;
+  std::vector<Expected> expected_;
+};
+
 // Right paths of other seeds than those that the law samples. Of 10^9 one may break it.
 TEST(RmsLaw, HoldsForRightPaths) {
   for (const char* line :
        {"dynamic_conv/cpu/f32/b=1/t=40/d=40/w=4", "dynamic_conv/cpu/bf16/b=1/t=40/d=40/w=4",
         "mhc_post/cpu/f16/n=8/hc=4/h=40", "cheri_conv_norm/cpu/f32/n=4/l=30/c=9/dilation=2",
         "cheri_block/cpu/bf16/n=2/l=20/c=9/dilation=2/hidden=16", "trimul/cpu/f32/b=2/n=6/c=8/h=8/mask=1"}) {
-    const Case which = parse_case(line);
-    const Op& op = registry().op(which.op);
-    Problem problem(op, op.path("cpu"), which, test::cpu());
-    problem.draw_inputs(which.seed);
-    const Question question = problem.question();
-    const Extents shape = shape_of(op.outputs.front(), which.dims);
-    std::vector<int64_t> elements(static_cast<size_t>(element_count(shape)));
-    for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
-    const auto in = [&](const Arithmetic& arithmetic) {
-      std::vector<Ball> values(elements.size());
-      registry().oracle(op.name).formula(question, 0, arithmetic, 0)(elements, values);
-      return values;
-    };
-    std::vector<Expected> expected;
-    for (const Ball& ball : in(Arithmetic(Arithmetic::Mode::kBall)))
-      expected.push_back({.value = ball.mid, .bound = ball.radius, .exact = ball.mid});
+    const Sampled sampled(line);
     double largest = 0;
     for (uint64_t seed = 1000; seed < 1032; ++seed) {
-      std::vector<double> got;
-      for (const Ball& value : in(Arithmetic(Arithmetic::Mode::kSampled, seed))) got.push_back(value.mid);
-      const auto seen = conformity_of({.oracle = registry().oracle(op.name),
-                                       .question = question,
-                                       .output = 0,
-                                       .shape = shape,
-                                       .dtype = which.dtype,
-                                       .elements = elements,
-                                       .expected = expected,
-                                       .got = got});
+      const auto seen = sampled.of(Arithmetic(Arithmetic::Mode::kSampled, seed), sampled.recipe());
       ASSERT_TRUE(seen);
       EXPECT_LE(seen->rms, seen->allowed) << line << " seed " << seed;
       largest = std::max(largest, seen->rms / seen->allowed);
     }
-    if (which.dtype != DType::kF32) continue;  // few values flip in 16 bits
+    if (sampled.dtype() != DType::kF32) continue;  // few values flip in 16 bits
     EXPECT_GT(largest, 0.05) << line << ": the law allows far more than right paths need";
+  }
+}
+
+TEST(RankLaw, AllowsWhatABinomialDistributionExceedsOnceIn1e9) {
+  EXPECT_EQ(most_farthest(0), 0);
+  EXPECT_EQ(most_farthest(14), 14);  // 4^-14 = 3.7e-9
+  EXPECT_EQ(most_farthest(15), 14);  // 4^-15 = 9.3e-10
+  EXPECT_EQ(most_farthest(32), 24);
+}
+
+// Right paths round either way where their values are in doubt, and paths of another recipe err
+// elsewhere in nearly all rows. Each element of these may lie in its ball.
+TEST(RankLaw, HoldsForRightPathsAndNotForThoseThatDoNotRound) {
+  for (const char* line :
+       {"trimul/cuda.f16/f32/b=1/n=32/c=64/h=64/mask=1", "trimul/cuda.bf16/f32/b=1/n=32/c=64/h=64/mask=1",
+        "trimul/cuda.f16/f32/b=7/n=7/c=6/h=48/mask=0",
+        "cheri_block/cuda.fused/f32/n=3/l=40/c=64/dilation=2/hidden=128",
+        "cheri_block/cuda.train/f16/n=3/l=40/c=64/dilation=2/hidden=128"}) {
+    const Case which = parse_case(line);
+    if (std::ranges::none_of(registry().op(which.op).paths,
+                             [&](const Path& path) { return path.name == which.path; }))
+      continue;  // a build without CUDA
+    const Sampled sampled(line);
+    const Recipe not_rounded{.storage = sampled.recipe().storage, .sums = sampled.recipe().sums};
+    for (uint64_t seed = 1000; seed < 1008; ++seed) {
+      const Arithmetic path(Arithmetic::Mode::kSampled, seed);
+      const auto right = sampled.of(path, sampled.recipe()), wrong = sampled.of(path, not_rounded);
+      ASSERT_TRUE(right && wrong) << line;
+      EXPECT_GT(right->doubts, 0) << line;
+      EXPECT_GE(right->rows, 15) << line;
+      EXPECT_LE(right->farthest, most_farthest(right->rows)) << line << " seed " << seed;
+      EXPECT_GT(wrong->farthest, most_farthest(wrong->rows)) << line << " seed " << seed;
+    }
   }
 }
 

@@ -142,6 +142,8 @@ Json to_json(const OutputNumerics& output) {
     put_number(conformity, "largest", output.conformity->largest);
     conformity["doubts"] = output.conformity->doubts;
     conformity["count"] = output.conformity->count;
+    conformity["rows"] = output.conformity->rows;
+    conformity["farthest"] = output.conformity->farthest;
     conformity["is_law"] = output.obeys_rms_law;
   }
   put_number(json, "max_ulp", seen.max_ulp);
@@ -174,7 +176,9 @@ OutputNumerics read_output(const JsonFields& fields) {
                                    .allowed = conformity.number("allowed"),
                                    .largest = conformity.number("largest"),
                                    .count = conformity.count("count"),
-                                   .doubts = conformity.count("doubts")};
+                                   .doubts = conformity.count("doubts"),
+                                   .rows = conformity.count("rows"),
+                                   .farthest = conformity.count("farthest")};
     output.obeys_rms_law = conformity.flag("is_law");
   }
   Comparison& seen = output.comparison;

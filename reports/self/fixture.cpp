@@ -56,7 +56,9 @@ OutputNumerics numerics(std::string name, double error_over_bound, double ulp, i
                                                  .allowed = 5.3e-4,
                                                  .largest = 1.1e-3,
                                                  .count = 1024,
-                                                 .doubts = 0},
+                                                 .doubts = 0,
+                                                 .rows = 32,
+                                                 .farthest = 5},
                         .obeys_rms_law = true,
                         .elements = elements};
   Comparison& seen = output.comparison;

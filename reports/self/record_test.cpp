@@ -47,9 +47,10 @@ static auto fields(const OutputNumerics& output) {
   const auto& [name, comparison, conformity, is_law, elements, shares] = output;
   std::vector<std::tuple<std::string, uint64_t, uint64_t>> shared;
   for (const auto& [stage, bound, rms] : shares) shared.emplace_back(stage, bits(bound), bits(rms));
-  const auto [rms, predicted, allowed, largest, count, doubts] = conformity.value_or(Conformity{});
+  const auto [rms, predicted, allowed, largest, count, doubts, rows, farthest] =
+      conformity.value_or(Conformity{});
   return std::tuple(name, fields(comparison), conformity.has_value(), bits(rms), bits(predicted),
-                    bits(allowed), bits(largest), count, doubts, is_law, elements, shared);
+                    bits(allowed), bits(largest), count, doubts, rows, farthest, is_law, elements, shared);
 }
 
 static auto fields(const std::optional<Perf>& perf) {
