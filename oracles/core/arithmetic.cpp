@@ -242,8 +242,7 @@ Ball Arithmetic::subtract(Ball a, Ball b) const {
   return add(a, {-b.mid, b.radius});
 }
 
-Ball Arithmetic::multiply(Ball a, Ball b) const {
-  if (mode_ == Mode::kExact) return {a.mid * b.mid, 0};
+Ball Arithmetic::multiplied(Ball a, Ball b) const {
   const Ball p = product(a, b);
   return p.is_open() ? p : f32(p.mid, p.radius);
 }

@@ -71,7 +71,10 @@ class Arithmetic {
   // What the recipe does at a site. A path that scales chooses a power of two, so that nothing
   // overflows; what underflows then loses at most `lost`. Values in two parts are not rounded:
   // their products lack something (dot).
-  Ball round(const Rounding& rounding, Ball value, double lost = 0) const;
+  Ball round(const Rounding& rounding, Ball value, double lost = 0) const {
+    const bool is_rounded = rounding.format != Format::kStored && !is_split(rounding.format);
+    return is_rounded && performs() ? performed(rounding, value, lost) : value;
+  }
   // The rounding of an output.
   Ball round(DType storage, Ball value) const;
 
@@ -79,7 +82,9 @@ class Arithmetic {
   // of these roundings out, so none is performed in kBall.
   Ball add(Ball a, Ball b) const;
   Ball subtract(Ball a, Ball b) const;
-  Ball multiply(Ball a, Ball b) const;
+  Ball multiply(Ball a, Ball b) const {
+    return mode_ == Mode::kExact ? Ball{a.mid * b.mid, 0} : multiplied(a, b);
+  }
 
   // sum_i a_i * b_i, of equally many a and b, which are factors already. With n products that are
   // added up in S = sum |a_i b_i|, each goes through at most n roundings, so that the sum is wrong
@@ -146,6 +151,8 @@ class Arithmetic {
   Ball normalise(Ball value, const Moments& moments) const;
 
  private:
+  Ball performed(const Rounding& rounding, Ball value, double lost) const;
+  Ball multiplied(Ball a, Ball b) const;
   Ball f32(double value, double inherited) const;
   // A number in [-1, 1] that depends on the seed and `value` alone.
   double chance(double value) const;

@@ -201,6 +201,7 @@ class Formula {
 };
 
 Evaluate formula(const Question& question, int, const Arithmetic& arithmetic, int fault) {
+  if (fault == kMaskIgnored && question.dims[kM] == 0) return {};
   const auto solved = std::make_shared<const Formula>(question, arithmetic, fault);
   return [solved](std::span<const int64_t> elements, std::span<Ball> values) {
     solved->evaluate(elements, values);

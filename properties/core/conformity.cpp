@@ -64,7 +64,7 @@ std::vector<size_t> choose_rows(const Conforming& judged) {
 
 std::vector<Ball> evaluate(const Conforming& judged, std::span<const int64_t> elements,
                            const Arithmetic& arithmetic) {
-  constexpr int64_t kGrain = 64;
+  constexpr int64_t kGrain = kSampledElements / kRankedRows;  // a row
   std::vector<Ball> values(elements.size());
   const Evaluate formula = judged.oracle.formula(judged.question, judged.output, arithmetic, 0);
   parallel_for(static_cast<int64_t>(elements.size()), kGrain, [&](int64_t begin, int64_t end) {

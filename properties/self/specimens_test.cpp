@@ -61,7 +61,7 @@ TEST(FormulaAsAPath, IsRightUnderEveryRecipe) {
     for (const Path& path : op->paths) {
       const Path formula = formula_path(*op, path, oracle);
       FuzzOptions options;
-      options.cases = 40;
+      options.cases = std::getenv("ASSAY_NIGHTLY") == nullptr ? 40 : 2000;
       options.max_elements = 4096;
       fuzz({op, &formula, &oracle}, test::cpu(), options, [&](const Judged& judged) {
         EXPECT_FALSE(is_failure(judged.verdict.kind))
