@@ -119,9 +119,12 @@ Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<T
                     const TensorFile& got, const Options& options) {
   const auto& [subject, which] = selected;
   if (auto refused = precheck(subject, which)) return *std::move(refused);
-  TensorBytes outputs = outputs_from(got, *subject.op, which);
-  const std::optional<TensorBytes> inputs =
-      in ? std::optional(inputs_from(*in, *subject.op, which)) : std::nullopt;
+  TensorBytes outputs = outputs_from(got, options.got, *subject.op, which);
+  std::optional<TensorBytes> inputs;
+  if (in) {
+    require_inputs_of(which, *in, options.in);
+    inputs = inputs_from(*in, options.in, *subject.op, which);
+  }
   Problem problem = problem_on(cpu, selected);
   if (inputs) {
     problem.set_inputs(*inputs);
@@ -140,7 +143,8 @@ int run_replay(const Registry& registry, const Options& options) {
   const auto& [subject, which] = selected;
   const auto device = device_for(*subject.path, options);
   std::optional<TensorBytes> inputs;
-  if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
+  if (capsule && !precheck(subject, which))
+    inputs = inputs_from(capsule->file, options.subject, *subject.op, which);
   auto session = session_for(options);
   std::optional<Verdict> verdict =
       PathJudge(subject, *device, options)
@@ -175,7 +179,7 @@ int run_draw(const Registry& registry, const Options& options) {
 
 int run_exec(const Registry& registry, const Options& options) {
   const auto [subject, which] = select_served(registry, options);
-  const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
+  const TensorBytes inputs = inputs_from(read_safetensors(options.in), options.in, *subject.op, which);
   const auto device = device_for(*subject.path, options);
   Problem problem(*subject.op, *subject.path, which, *device);
   if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);
