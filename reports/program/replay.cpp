@@ -76,6 +76,13 @@ Selected select_served(const Registry& registry, const Options& options) {
   return selected;
 }
 
+// Of commands that call no path.
+void require_no_state(const State& state) {
+  if (state.steps.empty()) return;
+  throw usage_error("state={}: draw and judge call no path, so nothing comes before; leave the state out",
+                    excerpt(state.to_string()));
+}
+
 // The session in which a verdict is recorded, if one is asked for.
 std::unique_ptr<Session> session_for(const Options& options) {
   return options.json || !options.out.empty() ? std::make_unique<Session>(options) : nullptr;
@@ -155,10 +162,7 @@ int run_replay(const Registry& registry, const Options& options) {
 
 int run_judge(const Registry& registry, const Options& options) {
   const Selected selected = select(registry, parse_case(options.subject));
-  const State& state = selected.which.state;
-  if (!state.steps.empty())
-    throw usage_error("state={}: nothing comes before outputs that are there already",
-                      excerpt(state.to_string()));
+  require_no_state(selected.which.state);
   const TensorFile got = read_safetensors(options.got);
   const std::optional<TensorFile> in =
       options.in.empty() ? std::nullopt : std::optional(read_safetensors(options.in));
@@ -170,6 +174,7 @@ int run_judge(const Registry& registry, const Options& options) {
 int run_draw(const Registry& registry, const Options& options) {
   const Selected selected = select_served(registry, options);
   const auto& [subject, which] = selected;
+  require_no_state(which.state);
   const auto cpu = open_cpu();
   Problem problem = problem_on(*cpu, selected);
   problem.draw_inputs(which.seed);
