@@ -34,6 +34,17 @@ TEST(Dims, NameWhatStandsInAnotherPlace) {
   EXPECT_THAT(test::error_of([&] { (void)swapped.at("w"); }), HasSubstr("the dimension 'w' is missing"));
 }
 
+// A misspelt dimension is also a missing one.
+TEST(Dims, ThatAreUnknownAreNamedFirst) {
+  const Op& op = ops().front();
+  const auto error_of = [&](const Dims& dims) { return test::error_of([&] { require_dims(op, dims); }); };
+  EXPECT_EQ(error_of({{"b", 2}, {"t", 3}, {"d", 5}, {"ww", 7}}),
+            "dynamic_conv has no dimension 'ww'; it has b, t, d, w");
+  EXPECT_EQ(error_of({{"b", 2}, {"t", -1}, {"d", 5}, {"width", 7}}),
+            "dynamic_conv has no dimension 'width'; it has b, t, d, w");
+  EXPECT_THAT(error_of({{"b", 2}, {"t", 3}, {"d", 5}}), HasSubstr("the dimension 'w' is missing"));
+}
+
 // The registry refuses a table whose entries do not stand where their constants say. It holds all
 // ops of the program, so it takes those in order.
 TEST(OpTable, InAnotherOrderIsRefused) {
