@@ -65,6 +65,17 @@ TEST(OpTable, InAnotherOrderIsRefused) {
                         "declared in place 1"));
 }
 
+TEST(Recipe, NamesSitesThatShareAPlace) {
+  const Rounding hidden{.site = {5, "hidden"}, .format = Format::kF16};
+  const auto sites_with = [&](const Site& sum, const std::vector<Site>& all_sums) {
+    return Recipe{.storage = DType::kF32, .roundings = {hidden}, .sums = {{.site = sum}}}.sites(all_sums);
+  };
+  const std::string shared = "the sites 'hidden' and 'contraction' share place 5 of the formula";
+  EXPECT_THAT(fault_of([&] { sites_with({5, "contraction"}, {}); }), HasSubstr(shared));
+  EXPECT_THAT(fault_of([&] { sites_with({4, "projections"}, {{5, "contraction"}}); }), HasSubstr(shared));
+  EXPECT_EQ(sites_with({4, "contraction"}, {{4, "contraction"}}).size(), 3u);  // and the outputs
+}
+
 // A law of one op does not take the inputs of another.
 TEST(OpTable, InputsOfAnotherOpAreRefused) {
   const Op& op = ops().back();
