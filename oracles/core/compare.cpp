@@ -42,7 +42,6 @@ void Comparison::add(const Expected& expected, double got, int64_t element, DTyp
   if (!std::isfinite(got)) ++nonfinite;
   const bool right = is_right(expected, got, dtype);
   if (!right) ++wrong;
-  max_bound = std::max(max_bound, expected.bound);
   const double ratio =
       right ? error_over_bound(expected, got, dtype) : std::max(1.0, error_over_bound(expected, got, dtype));
   if (!worst || ratio > max_error_over_bound || (ratio == max_error_over_bound && element < worst->element)) {
@@ -72,7 +71,6 @@ void Comparison::merge(const Comparison& other) {
   wrong += other.wrong;
   open += other.open;
   nonfinite += other.nonfinite;
-  max_bound = std::max(max_bound, other.max_bound);
   finite += other.finite;
   max_ulp = std::max(max_ulp, other.max_ulp);
   max_abs = std::max(max_abs, other.max_abs);

@@ -48,7 +48,6 @@ struct Comparison {
   // Conformity: |got - computed| in units of the ball's radius. Infinity if a wrong element has no
   // finite ratio.
   double max_error_over_bound = 0;
-  double max_bound = 0;  // 0 if every element must be the computed value
   // Accuracy, against the exact values.
   double max_ulp = 0;    // [ulp] of the output dtype at the exact value
   double max_abs = 0;    // largest |got - exact|, finite elements
