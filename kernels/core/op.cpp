@@ -128,15 +128,17 @@ void require_places(const Op& op) {
 }
 
 void require_dims(const Op& op, const Dims& dims) {
+  std::vector<std::string> known;
+  for (const DimInfo& dim : op.dims) known.emplace_back(dim.key);
+  for (const auto& [key, size] : dims.values()) {
+    if (std::ranges::count(known, key) != 0) continue;
+    throw usage_error("{} has no dimension '{}'{}", op.name, excerpt(key),
+                      did_you_mean(key, known, "it has"));
+  }
   for (const DimInfo& dim : op.dims) {
     const int64_t size = dims.at(dim.key);
     if (size < dim.min || size > dim.max) {
       throw usage_error("{}: {}={} is outside {}..{}", op.name, dim.key, size, dim.min, dim.max);
-    }
-  }
-  for (const auto& [key, size] : dims.values()) {
-    if (std::ranges::none_of(op.dims, [&, &key = key](const DimInfo& dim) { return dim.key == key; })) {
-      throw usage_error("{} has no dimension '{}'", op.name, excerpt(key));
     }
   }
 }

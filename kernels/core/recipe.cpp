@@ -72,12 +72,19 @@ Sum Recipe::sum(const Site& site) const {
 
 std::vector<std::pair<std::string_view, std::string>> Recipe::sites(const std::vector<Site>& all_sums) const {
   std::map<int, std::pair<std::string_view, std::string>> ordered;
+  const auto add = [&](const Site& site, std::string what) {
+    const auto [found, is_new] = ordered.try_emplace(site.place, site.name, std::move(what));
+    if (is_new) return;
+    throw Error("the sites '{}' and '{}' share place {} of the formula", found->second.first, site.name,
+                site.place);
+  };
   for (const Rounding& rounding : roundings) {
-    if (rounding.format == Format::kStored) continue;
-    ordered[rounding.site.place] = {rounding.site.name, rounding.to_string()};
+    if (rounding.format != Format::kStored) add(rounding.site, rounding.to_string());
   }
-  for (const Site& site : all_sums) ordered[site.place] = {site.name, sum(site).to_string()};
-  for (const Sum& sum : sums) ordered[sum.site.place] = {sum.site.name, sum.to_string()};
+  for (const Sum& sum : sums) add(sum.site, sum.to_string());
+  for (const Site& site : all_sums) {
+    if (std::ranges::count(sums, site, &Sum::site) == 0) add(site, sum(site).to_string());
+  }
   std::vector<std::pair<std::string_view, std::string>> all;
   for (const auto& [place, site] : ordered) all.push_back(site);
   all.emplace_back("outputs", name_of(storage));

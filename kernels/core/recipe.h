@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/dtype.h"
@@ -75,7 +76,7 @@ struct Sum {
 
   // The error of one addition, relative to its result.
   double unit() const { return truncates ? 0x1p-23 : 0x1p-24; }
-  std::string to_string() const;  // "f32, truncated, of neighbours; factors in bf16x3"
+  std::string to_string() const;  // "sum in f32, truncated, of neighbours, factors in bf16x3"
 };
 
 // The recipe of a path for one storage dtype. At a site that is not named, nothing is rounded below
@@ -88,7 +89,7 @@ struct Recipe {
   Rounding rounding(const Site& site) const;
   Sum sum(const Site& site) const;
   // Each named site with what happens there, in the order of the formula, "outputs" last. Of
-  // `all_sums`, those that are not named, too.
+  // `all_sums`, those that are not named, too. Throws Error if two sites share a place.
   std::vector<std::pair<std::string_view, std::string>> sites(const std::vector<Site>& all_sums = {}) const;
   std::string to_string() const;  // all of it on one line
 };

@@ -17,8 +17,8 @@
 #include <string>
 
 #include "kernels/core/parallel.h"
-#include "kernels/trimul/cpu_tunables.h"
 #include "kernels/trimul/trimul.h"
+#include "kernels/trimul/tunables.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/trimul/cpu.cpp"

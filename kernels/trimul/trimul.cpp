@@ -5,8 +5,8 @@
 
 #include "kernels/core/build.h"
 #include "kernels/core/operands.h"
-#include "kernels/trimul/cpu_tunables.h"
 #include "kernels/trimul/cuda_limits.h"
+#include "kernels/trimul/tunables.h"
 
 namespace assay::trimul {
 namespace {

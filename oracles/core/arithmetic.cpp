@@ -21,9 +21,7 @@
 namespace assay {
 namespace {
 
-constexpr double kUnit = 0x1p-24, kUnderflow = 0x1p-150, kMargin = 1 + 0x1p-20;
 const double kOverflow = overflow_threshold(format_of(DType::kF32));
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Without rounding.
 Ball product(Ball a, Ball b) {

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small pieces of bounds.
+// Small pieces of bounds, and the constants of f32 in them.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace assay {
+
+inline constexpr double kUnit = 0x1p-24;        // what rounding to f32 changes, relative to the value
+inline constexpr double kUnderflow = 0x1p-150;  // what it changes where f32 underflows
+inline constexpr double kMargin = 1 + 0x1p-20;  // a factor of radii: see arithmetic.h
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // n*unit / (1 - n*unit), for n roundings [Higham 2002, 3.1]; infinite if there are too many to say
 // anything.

@@ -4,12 +4,10 @@
 #include <algorithm>
 
 #include "oracles/core/arithmetic.h"
+#include "oracles/core/bound.h"
 
 namespace assay {
 namespace {
-
-constexpr double kUnit = 0x1p-24, kUnderflow = 0x1p-150, kMargin = 1 + 0x1p-20;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // What sums of n numbers in f64 are off by, relative to the mean magnitude.
 double sums_in_f64(size_t n) {

@@ -6,6 +6,18 @@
 #include "oracles/core/arithmetic.h"
 
 namespace assay {
+namespace {
+
+// A number of f32 that is no tie is at least 2^-24 of itself away from the nearest one. So these
+// shifts move ties and nothing else: kTieShift in a sampled path, and kTieDoubt, which is wider, in
+// the balls that hold it. Both survive the arithmetic in double, which loses 2^-53.
+constexpr double kTieShift = 0x1p-50, kTieDoubt = 0x1p-40;
+
+// The exponents of a scaled format. Products of six numbers of f32 lie between 2^-900 and 2^900, so
+// nothing overflows or underflows. The last digits of the format's numbers are normal in double.
+constexpr int kScaledExponents = 900;
+
+}  // namespace
 
 Ball Arithmetic::counted(Ball result) const {
   if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
@@ -27,13 +39,13 @@ Ball Arithmetic::performed(const Rounding& rounding, Ball value, double lost) co
   Ball from = value;
   if (mode == Rounding::Mode::kNearest && value.is_finite()) {  // ties either way
     if (mode_ == Mode::kSampled)
-      from.mid *= 1 + static_cast<double>(seed_ % 2) * 0x1p-50;
+      from.mid *= 1 + static_cast<double>(seed_ % 2) * kTieShift;
     else
-      from.radius += 0x1p-40 * std::abs(value.mid);
+      from.radius += kTieDoubt * std::abs(value.mid);
   }
   FloatFormat format = *float_format(rounding.format);
   if (rounding.is_scaled && value.is_finite()) {
-    format.min_exponent = -900, format.max_exponent = 900;
+    format.min_exponent = -kScaledExponents, format.max_exponent = kScaledExponents;
     if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
       format.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
   }

@@ -84,7 +84,7 @@ Answered compare(const Oracle& oracle, const Question& question, size_t output, 
   return answered;
 }
 
-std::string pass_reason(const std::vector<OutputNumerics>& outputs) {
+std::string pass_reason(const std::vector<OutputNumerics>& outputs, double largest_bound) {
   int64_t compared = 0;
   int64_t open = 0;
   int64_t all = 0;
@@ -96,20 +96,26 @@ std::string pass_reason(const std::vector<OutputNumerics>& outputs) {
     worst = std::max(worst, output.comparison.max_error_over_bound);
   }
   const std::string left_out = open == 0 ? "" : fmt::format("; {} of them may be anything", open);
-  return compared == all
-             ? fmt::format("all {} elements within {:.3g} of their bounds{}", all, worst, left_out)
-             : fmt::format("{} sampled of {} elements within {:.3g} of their bounds{}", compared, all, worst,
-                           left_out);
+  const std::string elements = compared == all ? fmt::format("all {} elements", all)
+                                               : fmt::format("{} sampled of {} elements", compared, all);
+  return largest_bound > 0 ? fmt::format("{} within {:.3g} of their bounds{}", elements, worst, left_out)
+                           : fmt::format("{} are the computed values to the bit{}", elements, left_out);
+}
+
+// "0.89 +- 1.2e-07"
+std::string expected_text(const WorstElement& element) {
+  const std::string text = fmt::format("{:.9g}", element.want);
+  if (element.bound > 0) return fmt::format("{} +- {:.3g}", text, element.bound);
+  return std::isfinite(element.want) ? text + " to the bit" : text;
 }
 
 // Rules 8 and 9 for one output.
 std::optional<std::string> find_numerical_error(const OutputNumerics& output, const Extents& shape) {
   const Comparison& c = output.comparison;
   if (c.wrong > 0) {
-    return fmt::format(
-        "{} of {} compared elements of {} are wrong; the worst is {} = {:.9g}, expected {:.9g} +- {:.3g}",
-        c.wrong, c.count, output.name, element_name(output.name, c.worst->element, shape), c.worst->got,
-        c.worst->want, c.worst->bound);
+    return fmt::format("{} of {} compared elements of {} are wrong; the worst is {} = {:.9g}, expected {}",
+                       c.wrong, c.count, output.name, element_name(output.name, c.worst->element, shape),
+                       c.worst->got, expected_text(*c.worst));
   }
   if (output.obeys_rms_law && output.conformity->rms > output.conformity->allowed) {
     return fmt::format(
@@ -176,8 +182,9 @@ std::optional<std::string> find_accepted_fault(const Subject& subject, const Que
 }
 
 // Compares one output and adds its numerics to the verdict. The first fault gives the reason.
-void compare_output(const Subject& subject, const Problem& problem, const Outputs& outputs, size_t output,
-                    bool shares, Verdict& verdict) {
+// Returns the largest bound of an element.
+double compare_output(const Subject& subject, const Problem& problem, const Outputs& outputs, size_t output,
+                      bool shares, Verdict& verdict) {
   const Case& which = problem.which();
   const TensorInfo& info = subject.op->outputs[output];
   const Extents shape = shape_of(info, which.dims);
@@ -186,6 +193,8 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
   const Answered answered =
       compare(*subject.oracle, question, output,
               compared_elements(shape, which.seed, subject.oracle->shares_rows), dtype, outputs.got[output]);
+  double largest_bound = 0;
+  for (const Expected& expected : answered.expected) largest_bound = std::max(largest_bound, expected.bound);
   OutputNumerics numerics{
       .name = std::string(info.name), .comparison = answered.comparison, .elements = element_count(shape)};
   numerics.conformity = conformity_of({.oracle = *subject.oracle,
@@ -205,10 +214,10 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
   if (shares) numerics.shares = shares_of(*subject.oracle, question, output, answered);
   verdict.outputs.push_back(numerics);
   if (auto error = find_numerical_error(numerics, shape)) {
-    if (verdict.kind == VerdictKind::kFail) return;
+    if (verdict.kind == VerdictKind::kFail) return largest_bound;
     verdict.kind = VerdictKind::kFail;
     verdict.reason = *std::move(error);
-    return;
+    return largest_bound;
   }
   // Four times what a sampled right path did to any element.
   const double noise = numerics.conformity ? 4 * numerics.conformity->largest : 0;
@@ -218,6 +227,7 @@ void compare_output(const Subject& subject, const Problem& problem, const Output
     verdict.kind = VerdictKind::kUninformative;
     verdict.reason = fmt::format("the comparison of {} would also accept: {}", info.name, *accepted);
   }
+  return largest_bound;
 }
 
 Verdict skipped(std::string reason) {
@@ -228,8 +238,9 @@ Verdict skipped(std::string reason) {
 
 Verdict compare_outputs(const Subject& subject, const Problem& problem, const Outputs& outputs, bool shares) {
   Verdict result;
+  double largest_bound = 0;
   for (size_t i = 0; i < subject.op->outputs.size(); ++i)
-    compare_output(subject, problem, outputs, i, shares, result);
+    largest_bound = std::max(largest_bound, compare_output(subject, problem, outputs, i, shares, result));
   if (result.kind != VerdictKind::kPass) return result;
   const bool is_empty =
       std::ranges::all_of(result.outputs, [](const auto& output) { return output.elements == 0; });
@@ -237,7 +248,7 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
   const bool is_open = std::ranges::all_of(
       result.outputs, [](const auto& output) { return output.comparison.open == output.comparison.count; });
   if (is_open) return skipped("open: infinities or NaNs in the inputs let right paths differ everywhere");
-  result.reason = pass_reason(result.outputs);
+  result.reason = pass_reason(result.outputs, largest_bound);
   return result;
 }
 

@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 
+#include "properties/core/recipes.h"
+
 namespace assay {
 namespace {
 
@@ -81,14 +83,6 @@ std::vector<Plant> plants_of(const Recipe& recipe, const Oracle& oracle) {
   return all;
 }
 
-// The smallest problem of an op, to ask for its recipe.
-Dims smallest(const Op& op) {
-  Dims dims;
-  for (const DimInfo& dim : op.dims)
-    dims.set(dim.key, std::max<int64_t>(dim.min, std::min<int64_t>(dim.max, 1)));
-  return dims;
-}
-
 void run(const Path& path, const Oracle& oracle, const Plant& plant, const Call& call) {
   const Question question{
       .dims = call.dims, .recipe = path.recipe(call.dims, call.dtype), .inputs = call.inputs};
@@ -136,8 +130,7 @@ std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle) {
   std::set<std::string> known;  // recipes
   for (const Path& path : op.paths) {
     std::map<std::string, Specimen> of_path;
-    for (DType dtype : path.dtypes) {
-      const Recipe recipe = path.recipe(smallest(op), dtype);
+    for (const auto& [title, dtype, recipe] : recipes_of(op, path)) {
       if (!known.insert(recipe.to_string()).second) continue;
       for (const Plant& plant : plants_of(recipe, oracle)) {
         const auto [name, sentence] = words_of(plant);
@@ -151,7 +144,7 @@ std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle) {
           specimen.path.summary = specimen.fault;
           specimen.path.dtypes.clear();
         }
-        specimen.path.dtypes.push_back(dtype);
+        if (std::ranges::count(specimen.path.dtypes, dtype) == 0) specimen.path.dtypes.push_back(dtype);
       }
     }
     for (auto& [name, specimen] : of_path) all.push_back(std::move(specimen));

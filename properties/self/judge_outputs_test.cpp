@@ -55,6 +55,22 @@ TEST(JudgeOutputs, NamesAWrongElementAndKeepsIt) {
   EXPECT_EQ(kept, 1e6f);
 }
 
+// On integers all sums are exact.
+TEST(JudgeOutputs, SaysWhereEachElementMustBeTheComputedValue) {
+  const Case which = parse_case("dynamic_conv/cpu/f32/b=1/t=8/d=3/w=2/data=integers");
+  EXPECT_EQ(judge_work_of(right(), which).reason, "all 24 elements are the computed values to the bit");
+  const auto spoil = [](std::vector<std::byte>& out) {
+    const float wrong = 0.5f;
+    std::memcpy(&out[out.size() - sizeof(float)], &wrong, sizeof(float));
+  };
+  const auto says = [](std::string_view expected) {
+    return testing::MatchesRegex(fmt::format(".*out.0, 7, 2. = 0.5, expected {}", expected));
+  };
+  expect(judge_work_of(right(), which, nullptr, spoil), VerdictKind::kFail, says("-?[0-9]+ to the bit"));
+  const Case nonfinite = parse_case("dynamic_conv/cpu/f32/b=1/t=8/d=3/w=2/data=nonfinite");
+  expect(judge_work_of(right(), nonfinite, nullptr, spoil), VerdictKind::kFail, says("-?(nan|inf)"));
+}
+
 TEST(JudgeOutputs, HoldsThemToTheRmsLaw) {
   const Oracle loose = loose_oracle(0x1p17);
   const Case which = parse_case("dynamic_conv/cpu/bf16/b=1/t=256/d=256/w=4/data=positive");

@@ -34,6 +34,17 @@ TEST(Dims, NameWhatStandsInAnotherPlace) {
   EXPECT_THAT(test::error_of([&] { (void)swapped.at("w"); }), HasSubstr("the dimension 'w' is missing"));
 }
 
+// A misspelt dimension is also a missing one.
+TEST(Dims, ThatAreUnknownAreNamedFirst) {
+  const Op& op = ops().front();
+  const auto error_of = [&](const Dims& dims) { return test::error_of([&] { require_dims(op, dims); }); };
+  EXPECT_EQ(error_of({{"b", 2}, {"t", 3}, {"d", 5}, {"ww", 7}}),
+            "dynamic_conv has no dimension 'ww'; it has b, t, d, w");
+  EXPECT_EQ(error_of({{"b", 2}, {"t", -1}, {"d", 5}, {"width", 7}}),
+            "dynamic_conv has no dimension 'width'; it has b, t, d, w");
+  EXPECT_THAT(error_of({{"b", 2}, {"t", 3}, {"d", 5}}), HasSubstr("the dimension 'w' is missing"));
+}
+
 // The registry refuses a table whose entries do not stand where their constants say. It holds all
 // ops of the program, so it takes those in order.
 TEST(OpTable, InAnotherOrderIsRefused) {
@@ -52,6 +63,17 @@ TEST(OpTable, InAnotherOrderIsRefused) {
   EXPECT_THAT(refusal([](Op& op) { std::swap(op.outputs[grad::kDx], op.outputs[grad::kDk]); }),
               HasSubstr("dynamic_conv_grad: the output 'dk' stands in place 0 of the table; it is "
                         "declared in place 1"));
+}
+
+TEST(Recipe, NamesSitesThatShareAPlace) {
+  const Rounding hidden{.site = {5, "hidden"}, .format = Format::kF16};
+  const auto sites_with = [&](const Site& sum, const std::vector<Site>& all_sums) {
+    return Recipe{.storage = DType::kF32, .roundings = {hidden}, .sums = {{.site = sum}}}.sites(all_sums);
+  };
+  const std::string shared = "the sites 'hidden' and 'contraction' share place 5 of the formula";
+  EXPECT_THAT(fault_of([&] { sites_with({5, "contraction"}, {}); }), HasSubstr(shared));
+  EXPECT_THAT(fault_of([&] { sites_with({4, "projections"}, {{5, "contraction"}}); }), HasSubstr(shared));
+  EXPECT_EQ(sites_with({4, "contraction"}, {{4, "contraction"}}).size(), 3u);  // and the outputs
 }
 
 // A law of one op does not take the inputs of another.

@@ -54,6 +54,31 @@ TEST_P(EverySpecimen, IsCaught) {
   }
 }
 
+// A recipe that only large problems have has specimens, too.
+TEST(RecipeSpecimens, AreThoseOfRecipesOfAllSizes) {
+  Op op = registry().op("mhc_post");
+  op.paths = {op.path("cpu")};
+  Path& path = op.paths.front();
+  path.dtypes = {DType::kF32};
+  const auto names = [&] {
+    std::vector<std::string_view> all;
+    for (const Specimen& specimen : recipe_specimens(op, registry().oracle(op.name))) {
+      EXPECT_EQ(specimen.path.dtypes, path.dtypes) << specimen.path.name;
+      all.push_back(specimen.path.name);
+    }
+    return all;
+  };
+  const std::vector<std::string_view> of_one = names();
+  path.recipe = [](const Dims& dims, DType storage) {
+    Recipe recipe{.storage = storage};
+    if (dims.at("h") > 64) recipe.roundings = {{.site = {9, "long"}, .format = Format::kTF32}};
+    return recipe;
+  };
+  const std::vector<std::string_view> of_both = names();
+  EXPECT_EQ(of_both.size(), of_one.size() + 1);
+  EXPECT_EQ(std::ranges::count(of_both, "specimen.cpu.long_truncated"), 1);
+}
+
 // The specimens of recipes are caught for their faults: without one, the formula passes.
 TEST(FormulaAsAPath, IsRightUnderEveryRecipe) {
   for (const Op* op : registry().ops()) {

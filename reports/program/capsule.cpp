@@ -13,6 +13,16 @@ namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
 
+// What `read` returns. Its errors name the file.
+template <class Read>
+auto of_file(std::string_view file_name, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw usage_error("{}: {}", excerpt(file_name), error.what());
+  }
+}
+
 // The shape without axes of size 1 at its end: the same elements in the same order.
 Extents without_trailing_ones(const Extents& shape) {
   int kept = shape.rank();
@@ -124,22 +134,33 @@ Capsule read_capsule(const std::filesystem::path& path) {
     throw usage_error("{} holds no tensors: {}; its case is {}", excerpt(path.string()),
                       excerpt(left_out->second), excerpt(line->second));
   }
-  try {
-    capsule.which = parse_case(line->second);
-  } catch (const Error& error) {
-    throw usage_error("{}: {}", excerpt(path.string()), error.what());
-  }
+  capsule.which = of_file(path.string(), [&] { return parse_case(line->second); });
   return capsule;
 }
 
-TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which) {
-  require_known_names(file, op, fmt::format("takes {}", names_of(op.inputs)));
-  return tensors_from(file, op.inputs, op, which);
+TensorBytes inputs_from(const TensorFile& file, std::string_view file_name, const Op& op, const Case& which) {
+  return of_file(file_name, [&] {
+    require_known_names(file, op, fmt::format("takes {}", names_of(op.inputs)));
+    return tensors_from(file, op.inputs, op, which);
+  });
 }
 
-TensorBytes outputs_from(const TensorFile& file, const Op& op, const Case& which) {
-  require_known_names(file, op, fmt::format("gives {}", names_of(op.outputs)));
-  return tensors_from(file, op.outputs, op, which);
+TensorBytes outputs_from(const TensorFile& file, std::string_view file_name, const Op& op,
+                         const Case& which) {
+  return of_file(file_name, [&] {
+    require_known_names(file, op, fmt::format("gives {}", names_of(op.outputs)));
+    return tensors_from(file, op.outputs, op, which);
+  });
+}
+
+void require_inputs_of(const Case& which, const TensorFile& file, std::string_view file_name) {
+  const auto line = file.metadata.find("case");
+  if (line == file.metadata.end()) return;
+  Case of_inputs = of_file(file_name, [&] { return parse_case(line->second); });
+  of_inputs.state = which.state;
+  if (of_inputs == which) return;
+  throw usage_error("{}: it holds the inputs of {}, not of {}", excerpt(file_name),
+                    excerpt(of_inputs.to_string()), excerpt(which.to_string()));
 }
 
 }  // namespace assay

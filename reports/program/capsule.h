@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "properties/core/evidence.h"
@@ -34,8 +35,12 @@ Capsule read_capsule(const std::filesystem::path& path);
 // The inputs, or the outputs, of an op from a file, checked against the case. A shape in the file
 // may have more or fewer axes of size 1 at its end. Booleans count as the numbers 0 and 1. All
 // other tensors of a capsule may be present and are not read. Tensors without elements may be
-// missing. Throws Error (usage) that names the tensor; an unknown tensor is an error, too.
-TensorBytes inputs_from(const TensorFile& file, const Op& op, const Case& which);
-TensorBytes outputs_from(const TensorFile& file, const Op& op, const Case& which);
+// missing. Throws Error (usage) that names the file and the tensor; an unknown tensor is an error,
+// too.
+TensorBytes inputs_from(const TensorFile& file, std::string_view file_name, const Op& op, const Case& which);
+TensorBytes outputs_from(const TensorFile& file, std::string_view file_name, const Op& op, const Case& which);
+// Throws Error (usage) if the metadata name another case. Its state does not matter: inputs have no
+// history.
+void require_inputs_of(const Case& which, const TensorFile& file, std::string_view file_name);
 
 }  // namespace assay

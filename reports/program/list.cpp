@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "properties/core/recipes.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -50,30 +51,11 @@ Json op_json(const Op& op) {
           {"paths", Json::array()}};
 }
 
-// The recipes of a path by storage dtype. A recipe that depends on the size is that of the smallest
-// problem and that of one with 128 of everything.
-std::vector<std::pair<std::string, Recipe>> recipes_of(const Op& op, const Path& path) {
-  std::vector<std::pair<std::string, Recipe>> recipes;
-  for (DType dtype : path.dtypes) {
-    std::optional<std::string> first;
-    for (int64_t size : {1, 128}) {
-      Dims dims;
-      for (const DimInfo& dim : op.dims) dims.set(dim.key, std::clamp(size, dim.min, dim.max));
-      const Recipe recipe = path.recipe(dims, dtype);
-      if (first == recipe.to_string()) continue;
-      recipes.emplace_back(first ? fmt::format("{}, dimensions of {}", name_of(dtype), size) : name_of(dtype),
-                           recipe);
-      first = recipe.to_string();
-    }
-  }
-  return recipes;
-}
-
 // {"f32": {"xn": "f16, scaled", ..., "outputs": "f32"}}
 Json recipes_json(const Op& op, const Path& path, const std::vector<Site>& sums) {
   Json recipes = Json::object();
-  for (const auto& [dtype, recipe] : recipes_of(op, path)) {
-    for (const auto& [site, what] : recipe.sites(sums)) recipes[dtype][std::string(site)] = what;
+  for (const auto& [name, dtype, recipe] : recipes_of(op, path)) {
+    for (const auto& [site, what] : recipe.sites(sums)) recipes[name][std::string(site)] = what;
   }
   return recipes;
 }
@@ -122,8 +104,8 @@ int run_list(const Registry& registry, const Options& options) {
           fmt::format("  {:<15} {:<12}  {:<14}  {}", path.name, dtypes, where, path.summary);
       fmt::print("{}\n", wrapped(line, width, 6));
       if (options.recipes) {
-        for (const auto& [dtype, recipe] : recipes_of(op, path)) {
-          fmt::print("    in {}\n", dtype);
+        for (const auto& [name, dtype, recipe] : recipes_of(op, path)) {
+          fmt::print("    in {}\n", name);
           for (const auto& [site, what] : recipe.sites(sums)) fmt::print("      {:<20} {}\n", site, what);
         }
         continue;

@@ -76,6 +76,13 @@ Selected select_served(const Registry& registry, const Options& options) {
   return selected;
 }
 
+// Of commands that call no path.
+void require_no_state(const State& state) {
+  if (state.steps.empty()) return;
+  throw usage_error("state={}: draw and judge call no path, so nothing comes before; leave the state out",
+                    excerpt(state.to_string()));
+}
+
 // The session in which a verdict is recorded, if one is asked for.
 std::unique_ptr<Session> session_for(const Options& options) {
   return options.json || !options.out.empty() ? std::make_unique<Session>(options) : nullptr;
@@ -119,9 +126,12 @@ Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<T
                     const TensorFile& got, const Options& options) {
   const auto& [subject, which] = selected;
   if (auto refused = precheck(subject, which)) return *std::move(refused);
-  TensorBytes outputs = outputs_from(got, *subject.op, which);
-  const std::optional<TensorBytes> inputs =
-      in ? std::optional(inputs_from(*in, *subject.op, which)) : std::nullopt;
+  TensorBytes outputs = outputs_from(got, options.got, *subject.op, which);
+  std::optional<TensorBytes> inputs;
+  if (in) {
+    require_inputs_of(which, *in, options.in);
+    inputs = inputs_from(*in, options.in, *subject.op, which);
+  }
   Problem problem = problem_on(cpu, selected);
   if (inputs) {
     problem.set_inputs(*inputs);
@@ -140,7 +150,8 @@ int run_replay(const Registry& registry, const Options& options) {
   const auto& [subject, which] = selected;
   const auto device = device_for(*subject.path, options);
   std::optional<TensorBytes> inputs;
-  if (capsule && !precheck(subject, which)) inputs = inputs_from(capsule->file, *subject.op, which);
+  if (capsule && !precheck(subject, which))
+    inputs = inputs_from(capsule->file, options.subject, *subject.op, which);
   auto session = session_for(options);
   std::optional<Verdict> verdict =
       PathJudge(subject, *device, options)
@@ -151,10 +162,7 @@ int run_replay(const Registry& registry, const Options& options) {
 
 int run_judge(const Registry& registry, const Options& options) {
   const Selected selected = select(registry, parse_case(options.subject));
-  const State& state = selected.which.state;
-  if (!state.steps.empty())
-    throw usage_error("state={}: nothing comes before outputs that are there already",
-                      excerpt(state.to_string()));
+  require_no_state(selected.which.state);
   const TensorFile got = read_safetensors(options.got);
   const std::optional<TensorFile> in =
       options.in.empty() ? std::nullopt : std::optional(read_safetensors(options.in));
@@ -166,6 +174,7 @@ int run_judge(const Registry& registry, const Options& options) {
 int run_draw(const Registry& registry, const Options& options) {
   const Selected selected = select_served(registry, options);
   const auto& [subject, which] = selected;
+  require_no_state(which.state);
   const auto cpu = open_cpu();
   Problem problem = problem_on(*cpu, selected);
   problem.draw_inputs(which.seed);
@@ -175,7 +184,7 @@ int run_draw(const Registry& registry, const Options& options) {
 
 int run_exec(const Registry& registry, const Options& options) {
   const auto [subject, which] = select_served(registry, options);
-  const TensorBytes inputs = inputs_from(read_safetensors(options.in), *subject.op, which);
+  const TensorBytes inputs = inputs_from(read_safetensors(options.in), options.in, *subject.op, which);
   const auto device = device_for(*subject.path, options);
   Problem problem(*subject.op, *subject.path, which, *device);
   if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);

@@ -12,13 +12,30 @@
 namespace assay {
 namespace {
 
-ssize_t write_or_drop(void*, const char* text, size_t size) {
+// Writes what the descriptor takes, and drops the rest if that is no error. Returns the bytes that
+// are done with.
+ssize_t write_or_drop(int descriptor, const char* text, size_t size, bool (*drops)(int error)) {
   for (size_t done = 0; done < size;) {
-    const ssize_t written = write(STDERR_FILENO, text + done, size - done);
-    if (written < 0 && errno != EINTR) break;
+    const ssize_t written = write(descriptor, text + done, size - done);
     if (written > 0) done += static_cast<size_t>(written);
+    if (written >= 0 || errno == EINTR) continue;
+    return drops(errno) ? static_cast<ssize_t>(size) : static_cast<ssize_t>(done);
   }
   return static_cast<ssize_t>(size);
+}
+
+ssize_t write_output(void*, const char* text, size_t size) {
+  return write_or_drop(STDOUT_FILENO, text, size, [](int error) { return error == EPIPE; });
+}
+ssize_t write_error(void*, const char* text, size_t size) {
+  return write_or_drop(STDERR_FILENO, text, size, [](int) { return true; });
+}
+
+FILE* stream_of(cookie_write_function_t* writer, int buffering) {
+  FILE* stream =
+      fopencookie(nullptr, "w", {.read = nullptr, .write = writer, .seek = nullptr, .close = nullptr});
+  if (stream != nullptr) std::setvbuf(stream, nullptr, buffering, BUFSIZ);
+  return stream;
 }
 
 }  // namespace
@@ -31,12 +48,11 @@ void prepare_streams() {
   }
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // of a limit on sizes; write() fails instead
-  // fmt::print throws where a write to a stream fails. This one has none that fail.
-  static FILE* const lossy =
-      fopencookie(nullptr, "w", {.read = nullptr, .write = write_or_drop, .seek = nullptr, .close = nullptr});
-  if (lossy == nullptr || stderr == lossy) return;
-  std::setvbuf(lossy, nullptr, _IONBF, 0);
-  stderr = lossy;
+  // fmt::print throws where a write to a stream fails.
+  static FILE* const output = stream_of(write_output, isatty(STDOUT_FILENO) != 0 ? _IOLBF : _IOFBF);
+  static FILE* const error = stream_of(write_error, _IONBF);
+  if (output != nullptr) stdout = output;
+  if (error != nullptr) stderr = error;
 }
 
 }  // namespace assay

@@ -9,54 +9,12 @@
 #include <limits>
 
 #include "reports/render/text.h"
-#include "reports/self/fixture.h"
+#include "reports/self/changed_record.h"
 
 namespace assay {
 namespace {
 
-void scale(Perf& perf, double factor) {
-  for (double& sample : perf.samples_ns) sample *= factor;
-  perf.median_ns *= factor;
-  for (double& end : perf.ci95_ns) end *= factor;
-}
-
-// All cases of a path, or the timed one.
-std::vector<CaseRecord*> cases_of(Record& record, std::string_view op, std::string_view path, DType dtype) {
-  std::vector<CaseRecord*> found;
-  for (CaseRecord& item : record.cases) {
-    if (item.which.op == op && item.which.path == path && item.which.dtype == dtype) found.push_back(&item);
-  }
-  return found;
-}
-
-CaseRecord& timed_case(Record& record) {
-  return *std::ranges::find_if(record.cases,
-                               [](const CaseRecord& item) { return item.perf && !item.perf->implausible; });
-}
-
-CaseRecord& passing_case(Record& record) {
-  return *std::ranges::find_if(record.cases, [](const CaseRecord& item) {
-    return item.verdict.kind == VerdictKind::kPass && !item.perf;
-  });
-}
-
-// Multiplies every distance of the path from its recipe by `factor`, or every error against the
-// exact values.
-void grow(Record& record, double factor, bool conforms = false) {
-  for (CaseRecord* item : cases_of(record, "dynamic_conv", "cpu", DType::kF32)) {
-    for (OutputNumerics& output : item->verdict.outputs) {
-      if (conforms) output.comparison.sum_square_error *= factor * factor;
-      if (!conforms && output.conformity) output.conformity->rms *= factor;
-    }
-  }
-}
-
-Changes changes_of(const std::function<void(Record& after)>& change, const Limits& limits = {}) {
-  const Record before = example_record();
-  Record after = before;
-  change(after);
-  return changes_between({&before, 1}, {&after, 1}, limits);
-}
+using namespace test;
 
 TEST(Changes, NothingChanges) {
   const Changes changes = changes_of([](Record&) {});
@@ -148,54 +106,6 @@ TEST(Changes, DoesNotTrustTimesThatCannotBeRight) {
   EXPECT_EQ(changes.times.front().reason, "faster than memory");
   const Changes zero = changes_of([](Record& after) { scale(*timed_case(after).perf, 0); });
   EXPECT_EQ(count(zero.times, Change::kBetter), 0);
-}
-
-TEST(Changes, FindsErrorsThatGrew) {
-  const Changes changes = changes_of([](Record& after) { grow(after, 2); });
-  ASSERT_EQ(count(changes.errors, Change::kWorse), 1);
-  const ErrorChange& worst = changes.errors.front();
-  EXPECT_EQ(worst.op + "/" + worst.path, "dynamic_conv/cpu");
-  EXPECT_EQ(worst.dtype, DType::kF32);
-  EXPECT_NEAR(worst.ratio, 2, 1e-12);
-  ASSERT_TRUE(worst.grown);
-  EXPECT_TRUE(has(render_changes(changes, false), replay_command("assay", *worst.grown)));
-  EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 1.2); }).errors, Change::kWorse), 0);
-  EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 0.5); }).errors, Change::kBetter), 1);
-  EXPECT_EQ(count(changes_of([](Record& after) { grow(after, 64, true); }).errors, Change::kWorse), 1);
-}
-
-// One case of many hardly moves the mean.
-TEST(Changes, FindsTheOneCaseWhoseErrorsGrew) {
-  const auto one = [](double share) {
-    return [=](Record& after) {
-      OutputNumerics& output = passing_case(after).verdict.outputs.front();
-      output.comparison.max_error_over_bound = 1;
-      output.conformity->rms += share * output.conformity->allowed;
-    };
-  };
-  const Changes changes = changes_of(one(0.3));
-  ASSERT_EQ(count(changes.errors, Change::kWorse), 1);
-  const auto worse = std::ranges::find(changes.errors, Change::kWorse, &ErrorChange::change);
-  EXPECT_LT(worse->ratio, 1.25);
-  EXPECT_NEAR(worse->growth, 0.3, 1e-3);
-  EXPECT_DOUBLE_EQ(worse->worst_after, 1);
-  Record record = example_record();
-  EXPECT_EQ(worse->grown, passing_case(record).which);
-  EXPECT_EQ(count(changes_of(one(0.2)).errors, Change::kWorse), 0);
-}
-
-// A new version cannot hide larger errors behind wider bounds.
-TEST(Changes, MeasuresErrorsByWhatWasAllowedBefore) {
-  const Changes changes = changes_of([](Record& after) {
-    grow(after, 2);
-    for (CaseRecord* item : cases_of(after, "dynamic_conv", "cpu", DType::kF32)) {
-      for (OutputNumerics& output : item->verdict.outputs) {
-        output.conformity->allowed *= 10;
-        output.comparison.max_error_over_bound /= 10;
-      }
-    }
-  });
-  EXPECT_EQ(count(changes.errors, Change::kWorse), 1);
 }
 
 TEST(Changes, TellsNewFailuresFromOldOnes) {

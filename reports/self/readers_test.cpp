@@ -106,7 +106,8 @@ void read_record(const std::string& text) {
 
 void read_tensors(const std::string& content) {
   const TensorFile file = parse_safetensors(content, "a.safetensors");
-  inputs_from(file, registry().op("dynamic_conv"), parse_case("dynamic_conv/cpu/f32/b=1/t=2/d=1/w=2"));
+  inputs_from(file, "a.safetensors", registry().op("dynamic_conv"),
+              parse_case("dynamic_conv/cpu/f32/b=1/t=2/d=1/w=2"));
 }
 
 void read_formula(const std::string& text) {

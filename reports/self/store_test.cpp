@@ -302,8 +302,11 @@ TEST(Safetensors, RefusesEveryCutOfAFile) {
 
 TEST(Safetensors, RefusesForeignFiles) {
   expect_refusal("", "0 bytes are less than");
-  expect_refusal("PK\x03\x04 some zip archive", "it claims a header of");
-  expect_refusal(file_with("{}", 0, uint64_t{1} << 63), "it claims a header of 9223372036854775808 bytes");
+  expect_refusal("PK\x03\x04 some zip archive", "by its first 8 bytes, the header has");
+  expect_refusal(
+      file_with("{}", 0, uint64_t{1} << 63),
+      "a.safetensors: not a safetensors file: by its first 8 bytes, the header has 9223372036854775808 "
+      "bytes; at most 100000000 are read");
   expect_refusal(file_with("{}", 0, 100), "cut short: a header of 100 bytes, 2 are there");
   expect_refusal(file_with("hello", 0), "the header: not JSON");
   expect_refusal(file_with("[1]", 0), "the header is no JSON object");

@@ -208,7 +208,9 @@ TensorFile parse_safetensors(std::string_view content, std::string_view file_nam
   std::memcpy(&header_bytes, content.data(), kLengthBytes);
   content.remove_prefix(kLengthBytes);
   if (header_bytes > static_cast<uint64_t>(kMaxTensorHeader)) {
-    throw usage_error("{}: not a safetensors file: it claims a header of {} bytes", source, header_bytes);
+    throw usage_error(
+        "{}: not a safetensors file: by its first 8 bytes, the header has {} bytes; at most {} are read",
+        source, header_bytes, kMaxTensorHeader);
   }
   if (header_bytes > content.size()) {
     throw usage_error("{}: cut short: a header of {} bytes, {} are there", source, header_bytes,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations that the launches of trimul's CPU path choose among.
+// The configurations that the launches of the trimul paths choose among.
 #pragma once
 
 #include "kernels/core/op.h"

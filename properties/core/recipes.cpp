@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/recipes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace assay {
+
+std::vector<NamedRecipe> recipes_of(const Op& op, const Path& path) {
+  const auto recipe_at = [&](int64_t size, DType dtype) {
+    Dims dims;
+    for (const DimInfo& dim : op.dims) dims.set(dim.key, std::clamp(size, dim.min, dim.max));
+    return path.recipe(dims, dtype);
+  };
+  std::vector<NamedRecipe> recipes;
+  for (DType dtype : path.dtypes) {
+    const Recipe small = recipe_at(1, dtype), large = recipe_at(128, dtype);
+    recipes.push_back({std::string(name_of(dtype)), dtype, small});
+    if (large.to_string() == small.to_string()) continue;
+    recipes.push_back({fmt::format("{}, dimensions of 128", name_of(dtype)), dtype, large});
+  }
+  return recipes;
+}
+
+}  // namespace assay
