@@ -161,6 +161,41 @@ TEST(Ceilings, MultipliesInRegisters) {
   EXPECT_LT(rate, threads * 6e9 * 2 * 2 * 16);  // [flop/s] 6 GHz, two units of 16 lanes
 }
 
+// A CPU that counts how often its caches are flushed.
+class FlushedDevice final : public Device {
+ public:
+  const DeviceInfo& info() const override { return cpu_->info(); }
+  void* allocate(int64_t bytes) override { return cpu_->allocate(bytes); }
+  void release(void* memory, int64_t bytes) noexcept override { cpu_->release(memory, bytes); }
+  bool host_can_access() const override { return true; }
+  void copy_to_device(void*, const void*, int64_t) override {}
+  void copy_to_host(void*, const void*, int64_t) override {}
+  void* stream() const override { return nullptr; }
+  void* other_stream() override { return nullptr; }
+  void synchronize(void*) override {}
+  void copy(void*, const void*, int64_t, void*) override {}
+  void fill(void*, unsigned char, int64_t, void*) override {}
+  double time(const std::function<void()>& work, void* stream) override { return cpu_->time(work, stream); }
+  std::function<void()> capture(const std::function<void()>&) override { return {}; }
+  bool is_capturing(void*) const override { return false; }
+  void flush_cache() override { ++flushes; }
+
+  size_t flushes = 0;
+
+ private:
+  std::unique_ptr<Device> cpu_ = open_cpu();
+};
+
+TEST(Measure, FlushesTheCachesBeforeEachColdTime) {
+  FlushedDevice device;
+  const Subject subject = forward_on_cpu();
+  Problem problem(*subject.op, *subject.path, small_case(), device);
+  measure(problem, Cache::kWarm, {});
+  EXPECT_EQ(device.flushes, 0u);
+  const Perf cold = measure(problem, Cache::kCold, {});
+  EXPECT_GE(device.flushes, cold.samples_ns.size());
+}
+
 // With a made-up slow memory, a cold time is faster than that memory allows, and the report must
 // say so.
 TEST(Measure, CallsATimeBelowTheReadCeilingImplausible) {

@@ -215,6 +215,25 @@ TEST(LayerNorm, CarriesTheDoubtOfTheRow) {
   EXPECT_EQ(y[3].radius, 0);  // equal values have no deviation
 }
 
+// Two chains of 32 deviations from the first value. From 16 on, each addition loses 7/16 of a last
+// place.
+TEST(LayerNorm, CarriesTheRoundingsOfTheMean) {
+  constexpr size_t kCount = 64;
+  std::vector<double> row(kCount, 1 + 7 * 0x1p-23);
+  row[0] = 0;
+  float sums[2] = {};
+  for (size_t i = 0; i < kCount; ++i) sums[i / 32] += static_cast<float>(row[i]);
+  const float mean = (sums[0] + sums[1]) / kCount;
+  const Balls ones(std::vector<double>(kCount, 1)), zeros(std::vector<double>(kCount, 0));
+  Balls y(kCount), exact(kCount);
+  kBall.layer_norm(Balls(row).row(), ones.row(), zeros.row(), 1e-5, false, y);
+  kExact.layer_norm(Balls(row).row(), ones.row(), zeros.row(), 1e-5, false, exact);
+  const double rstd = (exact[1].mid - exact[0].mid) / row[1];
+  const double error = std::abs((row[1] - static_cast<double>(mean)) * rstd - y[1].mid);
+  EXPECT_LE(error, y[1].radius);
+  EXPECT_GT(error, y[1].radius / 8);
+}
+
 TEST(LayerNorm, OfOneValueIsItsBias) {
   Balls one, weight(std::vector<double>{3}), bias(std::vector<double>{0.5}), y(1);
   one.push_back({7, 0.1});

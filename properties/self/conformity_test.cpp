@@ -177,6 +177,42 @@ TEST(RmsLaw, HoldsForAPlainLoopOverPositiveTerms) {
   EXPECT_LE(seen->rms, seen->allowed);
 }
 
+// Rounding errors of a block may all be large together.
+TEST(RmsLaw, AllowsMoreWhereElementsShareABlock) {
+  const Case which = parse_case("mhc_post/cpu/f32/n=8/hc=4/h=40");
+  const Op& op = registry().op(which.op);
+  Problem problem(op, op.path("cpu"), which, test::cpu());
+  problem.draw_inputs(which.seed);
+  const Question question = problem.question();
+  const Extents shape = shape_of(op.outputs.front(), which.dims);
+  std::vector<int64_t> elements;
+  for (int64_t i = 0; i < element_count(shape); ++i) elements.push_back(i);
+  std::vector<Ball> balls(elements.size());
+  Oracle oracle = registry().oracle(op.name);
+  const Arithmetic in_balls(Arithmetic::Mode::kBall);
+  oracle.formula(question, 0, in_balls, 0)(elements, balls);
+  std::vector<Expected> expected;
+  std::vector<double> got;
+  for (const Ball& ball : balls) {
+    expected.push_back({.value = ball.mid, .bound = ball.radius, .exact = ball.mid});
+    got.push_back(ball.mid);
+  }
+  const auto allowed = [&](int block_axes) {
+    oracle.block_axes = {block_axes};
+    return conformity_of({.oracle = oracle,
+                          .question = question,
+                          .output = 0,
+                          .shape = shape,
+                          .dtype = which.dtype,
+                          .elements = elements,
+                          .expected = expected,
+                          .got = got})
+        ->allowed;
+  };
+  EXPECT_GT(allowed(0), 2 * allowed(3));
+  EXPECT_GT(allowed(1), allowed(2));
+}
+
 TEST(RmsLaw, NeedsEnoughElements) {
   for (int64_t d : {9, 10}) {
     const Case which = parse_case(fmt::format("dynamic_conv/cpu/f32/b=1/t=7/d={}/w=4", d));

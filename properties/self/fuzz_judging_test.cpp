@@ -128,6 +128,29 @@ TEST(Fuzz, ReportsAsItWasDrawnWhatWasShrunkTooFar) {
   EXPECT_FALSE(fuzz_with(judging, options).back().verdict.fails_alone);
 }
 
+TEST(Fuzz, MistrustsAPathOfWhichNoCaseTells) {
+  FuzzOptions options;
+  options.cases = 20;
+  options.max_shrinks = 0;
+  // The places of the mistrusted ones, if the last of these verdicts is that on all further cases.
+  const auto mistrusted = [&](const std::vector<VerdictKind>& kinds) {
+    size_t judged = 0;
+    const Judging judging = [&](const Case&) -> Verdict {
+      return {.kind = kinds[std::min(judged++, kinds.size() - 1)], .reason = "", .outputs = {}};
+    };
+    const auto all = fuzz_with(judging, options);
+    std::vector<size_t> places;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].verdict.kind == VerdictKind::kMistrusted) places.push_back(i);
+    }
+    return places;
+  };
+  using enum VerdictKind;
+  EXPECT_EQ(mistrusted({kUninformative}), std::vector<size_t>{7});
+  EXPECT_EQ(mistrusted({kSkipped, kUninformative}), std::vector<size_t>{8});
+  EXPECT_EQ(mistrusted({kPass, kUninformative}), std::vector<size_t>());
+}
+
 TEST(Fuzz, JudgesAPathNoFurtherAfterThreeTimeouts) {
   int judged = 0;
   const auto all = fuzz_with(

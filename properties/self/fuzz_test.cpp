@@ -76,7 +76,7 @@ TEST(Fuzz, ShardsPartitionTheCases) {
     const auto part = lines(fuzz_all(production(), options));
     judged += part.size();
     for (size_t i = 0; i < part.size(); ++i) {
-      merged[i * static_cast<size_t>(options.shards) + static_cast<size_t>(options.shard)] = part[i];
+      merged.at(i * static_cast<size_t>(options.shards) + static_cast<size_t>(options.shard)) = part[i];
     }
   }
   EXPECT_EQ(judged, whole.size());

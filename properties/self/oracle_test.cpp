@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "kernels/cheri/cheri.h"
+#include "kernels/trimul/trimul.h"
 #include "oracles/core/compare.h"
 #include "oracles/core/self/audit.h"
 #include "properties/core/certificate.h"
@@ -191,6 +193,64 @@ TEST(OracleAudit, FindsEveryFault) {
       EXPECT_TRUE(is_found) << audit.op << ": " << right.faults[i];
     }
   }
+}
+
+// The mids of the balls of the first output.
+std::vector<double> computed(const Oracle& oracle, const Question& question, int64_t count) {
+  std::vector<int64_t> elements;
+  for (int64_t i = 0; i < count; ++i) elements.push_back(i);
+  std::vector<Ball> balls(elements.size());
+  const Arithmetic in_balls(Arithmetic::Mode::kBall);
+  oracle.formula(question, 0, in_balls, 0)(elements, balls);
+  std::vector<double> mids;
+  for (const Ball& ball : balls) mids.push_back(ball.mid);
+  return mids;
+}
+
+TEST(Formulas, RoundAtEverySite) {
+  const std::vector<std::pair<std::string, std::vector<Site>>> ops{
+      {"trimul/cpu/f32/b=1/n=4/c=8/h=8/mask=1",
+       {trimul::site::kXn, trimul::site::kWeights, trimul::site::kSides, trimul::site::kHidden,
+        trimul::site::kGate, trimul::site::kZ}},
+      {"cheri_block/cpu/f32/n=2/l=6/c=8/dilation=1/hidden=8",
+       {cheri::site::kY, cheri::site::kZ, cheri::site::kGelu, cheri::site::kUpdate, cheri::site::kW1,
+        cheri::site::kW2}}};
+  for (const auto& [line, sites] : ops) {
+    const Case which = parse_case(line);
+    const Op& op = registry().op(which.op);
+    const Oracle& oracle = registry().oracle(op.name);
+    Problem problem(op, op.path("cpu"), which, cpu());
+    problem.draw_inputs(which.seed);
+    const int64_t count = element_count(shape_of(op.outputs.front(), which.dims));
+    Question question = problem.question();
+    const std::vector<double> plain = computed(oracle, question, count);
+    for (const Site& site : sites) {
+      question.recipe.roundings = {{.site = site, .format = Format::kBF16}};
+      EXPECT_NE(computed(oracle, question, count), plain) << op.name << ": " << site.name;
+    }
+  }
+}
+
+TEST(Certificate, TriesThePreviousCall) {
+  const Oracle oracle{.op = "op", .formula = {}};
+  const Question question{.dims = {}, .recipe = {}, .inputs = {}};
+  const std::vector<int64_t> elements{0, 1, 2};
+  std::vector<Expected> expected;
+  for (double value : {1, 2, 3}) expected.push_back({.value = value, .bound = 0.5, .exact = value});
+  const auto accepted = [&](const std::vector<double>& previous) {
+    return accepted_fault({.oracle = oracle,
+                           .question = question,
+                           .output = 0,
+                           .shape = {3},
+                           .dtype = DType::kF32,
+                           .elements = elements,
+                           .expected = expected,
+                           .noise = 0,
+                           .previous = previous});
+  };
+  EXPECT_EQ(accepted({}), std::nullopt);
+  EXPECT_EQ(accepted({1.25, 2.25, 4}), std::nullopt);
+  EXPECT_EQ(accepted({1.25, 2.25, 3.25}), "the previous call's output");
 }
 
 // Zeros are wrong answers that a bound of 2 accepts.

@@ -272,6 +272,10 @@ class BadInput(ProgramTest):
         self.fails(5, "no op matches nothing*", "verify", "nothing*")
         self.fails(5, "no op matches nothing*", "list", "nothing*")
 
+    def test_a_run_that_judged_nothing(self):
+        result = assay("verify", "mhc_post/cpu", "--cases", "1", "--seed", "3", "--max-elements", "1")  # skipped: empty
+        self.assertEqual((result.returncode, result.stdout.splitlines()[-1]), (5, "Nothing was judged."), result.stderr)
+
     @unittest.skipIf(json.loads(assay("doctor", "--device", "cpu", "--json").stdout)["gpus"].endswith("found"), "a GPU is here")
     def test_an_absent_device(self):
         self.fails(77, "cuda", "verify", "--device", "cuda")

@@ -4,6 +4,7 @@
 #   program       reports/self/test_*.py: the program `assay` as its users see it
 #   check         what the repository promises of itself: layers, headers, format, the installed package, the scripts
 #   slow          not in scripts/test --quick
+#   nightly       in scripts/test --nightly only
 find_package(GTest REQUIRED)
 find_program(ASSAY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)  # the one that apt installs packages for
 find_program(ASSAY_PYTHON python3 REQUIRED)
@@ -110,9 +111,12 @@ endforeach()
 foreach(check layers text format)
   assay_add_script_test(check.${check} check scripts/checks/${check}.py ${PROJECT_SOURCE_DIR})
 endforeach()
-foreach(test checks setup count gpu_table gpu_check gpu_claims)
+foreach(test checks setup count mutate gpu_table gpu_check gpu_claims)
   assay_add_script_test(check.scripts.${test} check scripts/tests/test_${test}.py)
 endforeach()
+assay_add_script_test(check.mutants check scripts/mutate --check)
+assay_add_script_test(mutants nightly scripts/mutate --in ${PROJECT_BINARY_DIR}/mutants)
+set_tests_properties(mutants PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
 foreach(test install workers)
   assay_add_script_test(check.${test} check scripts/tests/test_${test}.py ${PROJECT_BINARY_DIR})
 endforeach()

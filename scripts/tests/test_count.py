@@ -84,6 +84,8 @@ class Count(unittest.TestCase):
     def test_shard_that_crashed_is_a_failure(self):
         self.assertEqual(last_line((PASSED + FAILED, 8)), (1, "1 passed, 1 failed"))
         self.assertEqual(last_line((FAILED, 8), shards={"b": G_PASSED}), (1, "1 passed, 1 failed"))
+        both = FAILED + FAILED.replace('"b"', '"e"')
+        self.assertEqual(last_line((both, 8), shards={"b": G_PASSED}), (1, "1 passed, 2 failed"))
 
     def test_times_of_steps_and_of_the_slowest_tests(self):
         printed = lines((PASSED, 0), shards={"a": G_PASSED + G_PASSED.replace("0.5", "7.25")})[1]
