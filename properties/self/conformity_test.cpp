@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/cheri/cheri.h"
+#include "kernels/trimul/trimul.h"
 #include "properties/core/judge.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
@@ -27,12 +29,12 @@ TEST(RmsLaw, AllowsMoreWhereFewBlocksCarryTheEnergy) {
 // One output of a case, as its recipe says and as paths of other recipes compute it.
 class Sampled {
  public:
-  explicit Sampled(std::string_view line)
+  explicit Sampled(std::string_view line, const std::optional<Recipe>& recipe = {})
       : which_(parse_case(line)),
         op_(registry().op(which_.op)),
         oracle_(registry().oracle(op_.name)),
         problem_(op_, op_.path("cpu"), which_, test::cpu()),
-        recipe_(op_.path(which_.path).recipe(which_.dims, which_.dtype)) {
+        recipe_(recipe.value_or(op_.path("cpu").recipe(which_.dims, which_.dtype))) {
     problem_.draw_inputs(which_.seed);
     elements_.resize(static_cast<size_t>(element_count(shape())));
     std::iota(elements_.begin(), elements_.end(), int64_t{0});
@@ -107,16 +109,19 @@ TEST(RankLaw, AllowsWhatABinomialDistributionExceedsOnceIn1e9) {
 // Right paths round either way where their values are in doubt, and paths of another recipe err
 // elsewhere in nearly all rows. Each element of these may lie in its ball.
 TEST(RankLaw, HoldsForRightPathsAndNotForThoseThatDoNotRound) {
-  for (const char* line :
-       {"trimul/cuda.f16/f32/b=1/n=32/c=64/h=64/mask=1", "trimul/cuda.bf16/f32/b=1/n=32/c=64/h=64/mask=1",
-        "trimul/cuda.f16/f32/b=7/n=7/c=6/h=48/mask=0",
-        "cheri_block/cuda.fused/f32/n=3/l=40/c=64/dilation=2/hidden=128",
-        "cheri_block/cuda.train/f16/n=3/l=40/c=64/dilation=2/hidden=128"}) {
-    const Case which = parse_case(line);
-    if (std::ranges::none_of(registry().op(which.op).paths,
-                             [&](const Path& path) { return path.name == which.path; }))
-      continue;  // a build without CUDA
-    const Sampled sampled(line);
+  struct Row {
+    const char* line;
+    Recipe recipe;
+  };
+  const Row rows[] = {{"trimul/cpu/f32/b=1/n=32/c=64/h=64/mask=1", trimul::recipe_of(Format::kF16)},
+                      {"trimul/cpu/f32/b=1/n=32/c=64/h=64/mask=1", trimul::recipe_of(Format::kBF16)},
+                      {"trimul/cpu/f32/b=7/n=7/c=6/h=48/mask=0", trimul::recipe_of(Format::kF16)},
+                      {"cheri_block/cpu/f32/n=3/l=40/c=64/dilation=2/hidden=128",
+                       cheri::block_recipe(DType::kF32, Format::kBF16)},
+                      {"cheri_block/cpu/f16/n=3/l=40/c=64/dilation=2/hidden=128",
+                       cheri::block_recipe(DType::kF16, Format::kF16)}};
+  for (const auto& [line, recipe] : rows) {
+    const Sampled sampled(line, recipe);
     const Recipe not_rounded{.storage = sampled.recipe().storage, .sums = sampled.recipe().sums};
     for (uint64_t seed = 1000; seed < 1008; ++seed) {
       const Arithmetic path(Arithmetic::Mode::kSampled, seed);

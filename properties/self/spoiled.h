@@ -40,7 +40,7 @@ inline Oracle changed_oracle(std::function<void(int64_t element, Ball&)> change,
   oracle.formula = [formula = oracle.formula, change = std::move(change)](
                        const Question& question, int output, const Arithmetic& arithmetic, int fault) {
     Evaluate right = formula(question, output, arithmetic, fault);
-    if (arithmetic.mode() != Arithmetic::Mode::kBall) return right;
+    if (!right || arithmetic.mode() != Arithmetic::Mode::kBall) return right;
     return Evaluate(
         [right = std::move(right), change](std::span<const int64_t> elements, std::span<Ball> values) {
           right(elements, values);
