@@ -108,16 +108,14 @@ std::optional<std::string> accepted_fault(const Compared& compared) {
   if (!compared.previous.empty() && is_accepted(compared, previous)) return "the previous call's output";
 
   for (size_t i = 0; i < compared.oracle.faults.size(); ++i) {
-    const Arithmetic computed(Arithmetic::Mode::kBall);
+    const Arithmetic exact(Arithmetic::Mode::kExact);
     const Evaluate formula =
-        compared.oracle.formula(compared.question, compared.output, computed, static_cast<int>(i) + 1);
+        compared.oracle.formula(compared.question, compared.output, exact, static_cast<int>(i) + 1);
     if (!formula) continue;
     const auto faulty = [&](size_t begin, std::span<double> values) {
       std::vector<Ball> balls(values.size());
       formula(compared.elements.subspan(begin, values.size()), balls);
-      // Where the fault may be anything, it may be right.
-      for (size_t i = 0; i < values.size(); ++i)
-        values[i] = balls[i].is_open() ? expected[begin + i].value : balls[i].mid;
+      std::ranges::transform(balls, values.begin(), [](const Ball& ball) { return ball.mid; });
     };
     if (is_accepted(compared, faulty)) return std::string(compared.oracle.faults[i]);
   }
