@@ -33,9 +33,10 @@ inline Verdict judge_path(const Path& path, const Case& which = small_case(), co
   return judge({&all.op(which.op), &path, oracle != nullptr ? oracle : &all.oracle(which.op)}, which, device);
 }
 
-// The oracle of dynamic_conv with changed balls.
-inline Oracle changed_oracle(std::function<void(int64_t element, Ball&)> change) {
-  Oracle oracle = registry().oracle("dynamic_conv");
+// The oracle of an op with changed balls.
+inline Oracle changed_oracle(std::function<void(int64_t element, Ball&)> change,
+                             std::string_view op = "dynamic_conv") {
+  Oracle oracle = registry().oracle(op);
   oracle.formula = [formula = oracle.formula, change = std::move(change)](
                        const Question& question, int output, const Arithmetic& arithmetic, int fault) {
     Evaluate right = formula(question, output, arithmetic, fault);
