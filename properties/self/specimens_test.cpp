@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every known-bad implementation is caught with the default budget.
+#include <array>
+#include <cmath>
 #include <iostream>
 #include <set>
 
@@ -7,7 +9,7 @@
 #include "properties/core/planted.h"
 #include "properties/core/recipe_specimens.h"
 #include "properties/self/gpu.h"
-#include "properties/self/support.h"
+#include "properties/self/spoiled.h"
 
 namespace assay {
 namespace {
@@ -160,6 +162,33 @@ class EveryOp : public testing::TestWithParam<const Op*> {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryOp, testing::ValuesIn(registry().ops()),
                          [](const auto& test) { return std::string(test.param->name); });
+
+// Whether a right path with this recipe passes on plain data: then the judge has seen that every
+// wrong answer of the certificate would be rejected.
+bool do_bounds_tell(const Op& op, const Path& path, DType dtype, const Oracle& oracle) {
+  const Path right = formula_path(op, path, oracle);
+  return std::ranges::any_of(std::array{3, 20}, [&](int64_t size) {
+    Case which{.op = std::string(op.name),
+               .path = std::string(path.name),
+               .dtype = dtype,
+               .dims = test::small_dims(op, size),
+               .state = {}};
+    return judge({&op, &right, &oracle}, which, test::cpu()).kind == VerdictKind::kPass;
+  });
+}
+
+// No bound is too loose to mean anything.
+TEST_P(EveryOp, BoundsOfEveryRecipeMeanSomething) {
+  const Oracle& oracle = registry().oracle(op().name);
+  const Oracle loose =
+      test::changed_oracle([](int64_t, Ball& ball) { ball.radius += 2 * std::abs(ball.mid); }, op().name);
+  for (const Path& path : op().paths) {
+    for (DType dtype : path.dtypes) {
+      EXPECT_TRUE(do_bounds_tell(op(), path, dtype, oracle)) << path.name << " " << name_of(dtype);
+      EXPECT_FALSE(do_bounds_tell(op(), path, dtype, loose)) << path.name << " " << name_of(dtype);
+    }
+  }
+}
 
 // Otherwise a specimen could be caught for another reason than its fault.
 TEST_P(EveryOp, LoopIsRightBeforeAFaultIsPlanted) {
