@@ -41,7 +41,7 @@ class Gradient {
   // dw[k,c] = sum_nl dconv[n,l,c] * x[n,l+(k-1)*d,c], for all k and c
   std::vector<Ball> dw() const {
     std::vector<std::vector<Ball>> parts(static_cast<size_t>(of_.examples));
-    for_examples(of_.examples, of_.count(), [&](int64_t n) { parts[static_cast<size_t>(n)] = dw_of(n); });
+    of_.for_examples([&](int64_t n) { parts[static_cast<size_t>(n)] = dw_of(n); });
     std::vector<Ball> all;
     for (size_t i = 0; i < static_cast<size_t>(3 * of_.channels); ++i) {
       Balls sums;
@@ -61,7 +61,7 @@ class Gradient {
     const Moments moments = of_.moments_of(conv);
     Balls y(conv.size());
     for (size_t i = 0; i < y.size(); ++i) y.set(i, a.normalise(conv[i], moments));
-    const Ball mean = keeps_mean_ ? Ball{} : a.mean(gradients.row());
+    const Ball mean = keeps_mean_ ? Ball{} : a.moments(gradients.row(), kEpsilon).mean;
     return {moments, mean, a.mean(gradients.row(), y.row())};
   }
 
@@ -125,7 +125,7 @@ class Gradient {
   Reader dy_, x_;
   bool keeps_mean_;
   Sum to_dx_, to_dw_;
-  PerExample<Example> examples_;
+  Lazy<Example> examples_;
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/cheri/convolution.h"
 
+#include <algorithm>
+
+#include "kernels/core/parallel.h"
+
 namespace assay::cheri::oracle {
 
 Convolution::Convolution(const Question& question, Input x, Input w, const Arithmetic& arithmetic, int fault,
@@ -24,9 +28,16 @@ Convolution::Convolution(const Question& question, Input x, Input w, const Arith
   const bool is_changed = (first_tap > 0 || dilation != right) && std::min(dilation, right) < length;
   if (fault > 0 && fault <= kFirstTapDropped) is_unchanged_ = !is_changed;
   if (!has_no_epsilon_) return;
-  for_examples(examples, count(), [this](int64_t n) { moments(n); });
+  for_examples([this](int64_t n) { moments(n); });
   is_unchanged_ = true;
   for (int64_t n = 0; n < examples; ++n) is_unchanged_ &= !(moments(n).variance.mid < least_variance_);
+}
+
+void Convolution::for_examples(const std::function<void(int64_t)>& visit) const {
+  parallel_for(examples, std::max<int64_t>(1, 4096 / std::max<int64_t>(count(), 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t n = begin; n < end; ++n) visit(n);
+               });
 }
 
 Balls Convolution::conv(int64_t n) const {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/cheri/cheri.h"
+#include "oracles/core/lazy.h"
 #include "oracles/core/oracle.h"
-#include "oracles/core/per_example.h"
 #include "oracles/core/read.h"
 
 namespace assay::cheri::oracle {
@@ -28,6 +28,8 @@ class Convolution {
   assay::Moments moments_of(const Balls& conv) const;
   const assay::Moments& moments(int64_t n) const { return moments_[n]; }  // computed when first asked for
   Ball y(int64_t n, int64_t l, int64_t c) const { return a.normalise(conv(n, l, c), moments(n)); }
+  // Calls visit(n) for every example, in parallel.
+  void for_examples(const std::function<void(int64_t)>& visit) const;
   // Whether the fault changes nothing on this data, as far as that is known at once.
   bool is_unchanged() const { return is_unchanged_; }
 
@@ -61,7 +63,7 @@ class Convolution {
   bool has_no_epsilon_;
   double least_variance_;
   Sum to_conv_;
-  PerExample<assay::Moments> moments_;
+  Lazy<assay::Moments> moments_;
   bool is_unchanged_ = false;
 };
 

@@ -126,8 +126,6 @@ class Arithmetic {
   // divides it. Each operation is off by v of a partial result. So a mean is off by at most
   // 4 (n - 1) v of the mean magnitude; for one number it is exact.
   //
-  // The mean of all values.
-  Ball mean(const Row& values) const;
   // The mean of a_i * b_i, rounded to f32 (u). A path may multiply by the differences from one of
   // the b, and correct the sum by it: 3 max |b| takes the place of |b|. What is not certain of the
   // factors adds mean(|a| r(b) + r(a) |b| + r(a) r(b)).
@@ -159,7 +157,6 @@ class Arithmetic {
   Ball sampled_dot(const Row& a, const Row& b, const Sum& sum) const;
   void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
                           Balls& to) const;
-  double sampled_mean(const Row& values, double about) const;
   Ball sampled_deviation(double value, double mean) const;
   Moments sampled_moments(const Row& values, double epsilon) const;
 

@@ -14,7 +14,7 @@ double sums_in_f64(size_t n) {
   return 4 * static_cast<double>(n - 1) * 0x1p-53;
 }
 
-// The sums over a row that a mean needs.
+// The sums over a row that its moments need.
 struct Spread {
   explicit Spread(const Row& values) {
     for (size_t i = 0; i < values.size; ++i) {
@@ -22,17 +22,16 @@ struct Spread {
       is_open |= x.is_open();
       is_nan |= !std::isfinite(x.mid);
       differences += x.mid - values.mid[0];
-      magnitudes += std::abs(x.mid);
       radii += x.radius;
       low = std::min(low, x.mid - x.radius);
       high = std::max(high, x.mid + x.radius);
     }
   }
-  // If the mean is not a finite ball.
+  // If they are not finite balls.
   Ball special() const { return is_nan ? Ball{kNan, 0} : Ball::open(); }
   double range() const { return high - low; }
 
-  double differences = 0, magnitudes = 0, radii = 0, low = HUGE_VAL, high = -HUGE_VAL;
+  double differences = 0, radii = 0, low = HUGE_VAL, high = -HUGE_VAL;
   bool is_open = false, is_nan = false;
 };
 
@@ -45,20 +44,6 @@ bool is_f32(double value) {
 Ball Arithmetic::constant(double value) const {
   if (mode_ == Mode::kSampled) return {seed_ % 2 == 0 ? value : static_cast<float>(value), 0};
   return {value, mode_ == Mode::kExact ? 0 : kUnit * std::abs(value)};
-}
-
-Ball Arithmetic::mean(const Row& values) const {
-  const Spread spread(values);
-  if (spread.is_nan || spread.is_open) return spread.special();
-  if (mode_ == Mode::kSampled) {
-    const double about = seed_ % 2 == 0 ? 0 : values.mid[seed_ % values.size];
-    return {sampled_mean(values, about), 0};
-  }
-  const auto n = static_cast<double>(values.size);
-  const double value = values.mid[0] + spread.differences / n;
-  if (mode_ == Mode::kExact) return {value, 0};
-  const double magnitude = (spread.magnitudes + spread.radii) / n;
-  return {value, (spread.radii / n + sums_in_f64(values.size) * magnitude) * kMargin};
 }
 
 Ball Arithmetic::mean(const Row& a, const Row& b) const {

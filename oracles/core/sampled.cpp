@@ -183,13 +183,6 @@ void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& 
   }
 }
 
-double Arithmetic::sampled_mean(const Row& values, double about) const {
-  double sum = 0;
-  for (size_t i = 0; i < values.size; ++i)
-    sum += values.mid[seed_ % 3 == 0 ? values.size - 1 - i : i] - about;
-  return about + sum / static_cast<double>(values.size);
-}
-
 Ball Arithmetic::sampled_deviation(double value, double mean) const {
   // f32 with a scale.
   constexpr FloatFormat kScaled{.precision = 24, .min_exponent = -126, .max_exponent = 1000};
@@ -200,8 +193,11 @@ Ball Arithmetic::sampled_deviation(double value, double mean) const {
 
 Moments Arithmetic::sampled_moments(const Row& values, double epsilon) const {
   const auto n = static_cast<double>(values.size);
-  const double own = values.mid[seed_ % values.size], mean = sampled_mean(values, own);
-  const double about = seed_ % 2 == 0 ? mean : own;
+  const double own = values.mid[seed_ % values.size];
+  double differences = 0;
+  for (size_t i = 0; i < values.size; ++i)
+    differences += values.mid[seed_ % 3 == 0 ? values.size - 1 - i : i] - own;
+  const double mean = own + differences / n, about = seed_ % 2 == 0 ? mean : own;
   double sum = 0, squares = 0;
   for (size_t i = 0; i < values.size; ++i) {
     const double d = values.mid[i] - about;

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
-#include <optional>
 
 #include "kernels/trimul/trimul.h"
-#include "oracles/core/bound.h"
+#include "oracles/core/lazy.h"
 #include "oracles/core/read.h"
 
 namespace assay::trimul {
@@ -86,7 +84,8 @@ class Formula {
         gates_{matrix(kLeftGate, kProject), matrix(kRightGate, kProject)},
         out_gate_(matrix(kOutGate, kGateOut)),
         to_out_(matrix(kToOut, kProjectOut)),
-        sides_{std::vector<Side>(count_of_nodes()), std::vector<Side>(count_of_nodes())} {
+        left_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(0, edge); }),
+        right_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(1, edge); }) {
     if (fault == kProjectionsAndGatesSwapped) std::swap(projections_, gates_);
     const double largest_mask = q.dims[kM] == 0 ? 1 : largest_of(Reader(q.inputs[kMask]).all());
     for (int side = 0; side < 2; ++side)
@@ -108,17 +107,9 @@ class Formula {
   }
 
  private:
-  // left or right of one first node: (H, N), the second node innermost.
-  struct Side {
-    std::once_flag once;
-    Balls values;
-  };
-
   Matrix matrix(Input input, Stage stage) const {
     return {q_.inputs[input], a_.at(stage), q_.recipe.rounding(site::kWeights)};
   }
-
-  size_t count_of_nodes() const { return static_cast<size_t>(q_.dims[kB]) * nodes_; }
 
   Ball mask(size_t b, size_t i, size_t k) const {
     if (q_.dims[kM] == 0 || fault_ == kMaskIgnored) return {1};
@@ -133,45 +124,44 @@ class Formula {
     for (size_t c = 0; c < channels_; ++c) xn.set(c, a_.at(kProject).round(to_xn_, xn[c], lost));
   }
 
-  // left[b,i,k,h] for all k and h, or right
-  const Side& side(int which, size_t b, size_t i) const {
-    Side& side = sides_[which][b * nodes_ + i];
-    std::call_once(side.once, [&] {
-      const bool is_transposed = which == 1 && fault_ == kRightTransposed;
-      const Matrix &projection = projections_[which], &gate = gates_[which];
-      const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
-      const double lost = std::ldexp(largest_side_[which], -38);
-      side.values = Balls(hidden_ * nodes_);
-      for (size_t k = 0; k < nodes_; k += kTogether) {
-        const size_t count = std::min(kTogether, nodes_ - k);
-        std::vector<Balls> xn(count, Balls(channels_));
-        std::vector<Ball> masks(count);
+  // left[b,i,k,h], or right, for all k and h: (H, N), k innermost.
+  Balls side(size_t which, int64_t first_node) const {
+    const size_t b = static_cast<size_t>(first_node) / nodes_, i = static_cast<size_t>(first_node) % nodes_;
+    const bool is_transposed = which == 1 && fault_ == kRightTransposed;
+    const Matrix &projection = projections_[which], &gate = gates_[which];
+    const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
+    const double lost = std::ldexp(largest_side_[which], -38);
+    Balls values(hidden_ * nodes_);
+    for (size_t k = 0; k < nodes_; k += kTogether) {
+      const size_t count = std::min(kTogether, nodes_ - k);
+      std::vector<Balls> xn(count, Balls(channels_));
+      std::vector<Ball> masks(count);
+      for (size_t j = 0; j < count; ++j) {
+        const size_t first = is_transposed ? k + j : i, second = is_transposed ? i : k + j;
+        normalise(b, first, second, xn[j]);
+        masks[j] = mask(b, first, second);
+      }
+      for (size_t h = 0; h < hidden_; ++h) {
         for (size_t j = 0; j < count; ++j) {
-          const size_t first = is_transposed ? k + j : i, second = is_transposed ? i : k + j;
-          normalise(b, first, second, xn[j]);
-          masks[j] = mask(b, first, second);
-        }
-        for (size_t h = 0; h < hidden_; ++h) {
-          for (size_t j = 0; j < count; ++j) {
-            const Ball p = project.dot(projection.row(h), xn[j].row(), projecting_);
-            const Ball g = gating.sigmoid(project.dot(gate.row(h), xn[j].row(), projecting_));
-            const Ball value = gating.multiply(masks[j], gating.multiply(p, g));
-            side.values.set(h * nodes_ + k + j, a_.at(kContract).round(to_sides_, value, lost));
-          }
+          const Ball p = project.dot(projection.row(h), xn[j].row(), projecting_);
+          const Ball g = gating.sigmoid(project.dot(gate.row(h), xn[j].row(), projecting_));
+          const Ball value = gating.multiply(masks[j], gating.multiply(p, g));
+          values.set(h * nodes_ + k + j, a_.at(kContract).round(to_sides_, value, lost));
         }
       }
-    });
-    return side;
+    }
+    return values;
   }
 
   // z[b,i,j,:] as factors
   void finish(size_t b, size_t i, size_t j, Balls& z) const {
-    const Side &left = side(0, b, i), &right = side(1, b, j);
+    const Balls& left = left_[static_cast<int64_t>(b * nodes_ + i)];
+    const Balls& right = right_[static_cast<int64_t>(b * nodes_ + j)];
     const double largest_hidden = static_cast<double>(nodes_) * largest_side_[0] * largest_side_[1];
     Balls hidden(hidden_), xn(channels_);
     for (size_t h = 0; h < hidden_; ++h) {
-      const Ball sum = a_.at(kContract).dot(left.values.row(h * nodes_, nodes_),
-                                            right.values.row(h * nodes_, nodes_), contraction_);
+      const Ball sum =
+          a_.at(kContract).dot(left.row(h * nodes_, nodes_), right.row(h * nodes_, nodes_), contraction_);
       hidden.set(h, a_.at(kStoreHidden).round(to_hidden_, sum, std::ldexp(largest_hidden, -37)));
     }
     a_.at(kNormOut).layer_norm(hidden.row(), to_norm_.weight.row(), to_norm_.bias.row(), kEpsilon,
@@ -196,8 +186,8 @@ class Formula {
   size_t nodes_, channels_, hidden_;
   Norm norm_, to_norm_;
   Matrix projections_[2], gates_[2], out_gate_, to_out_;
-  double largest_side_[2];              // A of left and right
-  mutable std::vector<Side> sides_[2];  // filled when they are asked for
+  double largest_side_[2];    // A of left and right
+  Lazy<Balls> left_, right_;  // of the first nodes of all examples
 };
 
 Evaluate formula(const Question& question, int, const Arithmetic& arithmetic, int fault) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/core/parallel.h"
-#include "oracles/core/compare.h"
+#include "properties/core/compare.h"
 
 namespace assay {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "oracles/core/compare.h"
 #include "oracles/core/oracle.h"
+#include "properties/core/compare.h"
 
 namespace assay {
 

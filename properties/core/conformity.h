@@ -31,8 +31,8 @@
 #include <optional>
 #include <span>
 
-#include "oracles/core/compare.h"
 #include "oracles/core/oracle.h"
+#include "properties/core/compare.h"
 
 namespace assay {
 

@@ -16,7 +16,7 @@
 //      the bits of an untuned call in a new context. A loaded choice is not tuned again.
 //   7. Launches do to their buffers what they declare (properties/core/roles.h). The path lists
 //      the tunables of its launches.
-//   8. Every compared element is right (oracles/core/compare.h).
+//   8. Every compared element is right (properties/core/compare.h).
 //   9. The distances from what the recipe computes obey the rms law or the rank law (conformity.h).
 //  10. The certificate: on this very case the comparison rejects each wrong answer that shows.
 //      Otherwise the verdict is `uninformative`. The wrong answers are zeros (ones if the answer is

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "oracles/core/compare.h"
+#include "properties/core/compare.h"
 
 namespace assay {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "kernels/cheri/cheri.h"
-#include "oracles/core/compare.h"
+#include "properties/core/compare.h"
 #include "properties/core/problem.h"
 #include "properties/self/support.h"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "kernels/cheri/cheri.h"
-#include "oracles/core/compare.h"
+#include "properties/core/compare.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every rule of the comparison, from both sides.
-#include "oracles/core/compare.h"
+#include "properties/core/compare.h"
 
 #include <cmath>
 #include <numeric>

@@ -7,9 +7,9 @@
 
 #include "kernels/cheri/cheri.h"
 #include "kernels/trimul/trimul.h"
-#include "oracles/core/compare.h"
 #include "oracles/core/self/audit.h"
 #include "properties/core/certificate.h"
+#include "properties/core/compare.h"
 #include "properties/core/generate.h"
 #include "properties/core/problem.h"
 #include "properties/self/support.h"

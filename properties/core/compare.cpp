@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "oracles/core/compare.h"
+#include "properties/core/compare.h"
 
 #include <algorithm>
 #include <cmath>
