@@ -95,10 +95,16 @@ TEST_P(BallsOf, HoldEverySampledPath) {
   const char* const nightly = std::getenv("ASSAY_NIGHTLY");
   const bool is_quick = kIsSanitized || std::getenv("ASSAY_QUICK") != nullptr;
   const int cases = is_quick ? 60 : nightly == nullptr ? 300 : 30000;  // in all ops, 10^6 paths
+  // Generators are not made for threads.
+  std::mutex mutex;
+  const auto draw = [&](uint64_t seed) {
+    const std::lock_guard lock(mutex);
+    const auto gen = arbitrary_case(op, op.paths.front(), op.name == "trimul" ? 2048 : 4096);
+    return gen(rc::Random(seed), 100).value();
+  };
   parallel_for(cases, 1, [&](int64_t seed, int64_t) {
     if (HasFailure()) return;
-    const auto gen = arbitrary_case(op, op.paths.front(), op.name == "trimul" ? 2048 : 4096);
-    const Case which = gen(rc::Random(static_cast<uint64_t>(seed)), 100).value();
+    const Case which = draw(static_cast<uint64_t>(seed));
     if (which.layout == Layout::kInflated) return;
     Reach own;
     sample(oracle, which, 2, own);
