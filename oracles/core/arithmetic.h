@@ -100,6 +100,8 @@ class Arithmetic {
   // rest that underflows loses at most the format's smallest number. In groups, each product goes
   // through `group` roundings, and one more u is that of 2^29 additions in f64.
   Ball dot(const Row& a, const Row& b, const Sum& sum) const;
+  // dot(a, b[i]) for each i.
+  void dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const;
 
   // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
   // for the argument of the exponential. Monotone: the ball is the hull of what becomes of the

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "oracles/core/arithmetic.h"
+#include "oracles/core/lanes.h"
 
 namespace assay {
 namespace {
@@ -18,10 +19,26 @@ uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
+double widened(float value) {
+  return value;
+}
+float narrowed(double value) {
+  return static_cast<float>(value);
+}
+[[gnu::always_inline]] inline Lanes widened(FloatLanes value) {
+  return __builtin_convertvector(value, Lanes);
+}
+[[gnu::always_inline]] inline FloatLanes narrowed(Lanes value) {
+  return __builtin_convertvector(value, FloatLanes);
+}
+
+// The nearest number of f32 that is not farther from 0; where f32 underflows, the nearest.
+constexpr int64_t kKeptBits = -(int64_t{1} << 29);
 float truncated(double value) {
-  const auto nearest = static_cast<float>(value);
-  if (!(std::abs(static_cast<double>(nearest)) > std::abs(value))) return nearest;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(nearest) - 1);  // the next one nearer to 0
+  return narrowed(std::bit_cast<double>(std::bit_cast<int64_t>(value) & kKeptBits));
+}
+[[gnu::always_inline]] inline FloatLanes truncated(Lanes value) {
+  return narrowed(std::bit_cast<Lanes>(std::bit_cast<LongLanes>(value) & kKeptBits));
 }
 
 // How the path adds up, chosen by the seed. The first two seeds are the plainest paths, one chain
@@ -54,64 +71,72 @@ struct Habit {
   const FloatFormat* kept_in = nullptr;  // a fault: the format of the sum, if not f32
 };
 
+// Adds up in f32: one sum, or one in each lane.
+template <class Float>
 class Adder {
+  using Wide = decltype(widened(Float{}));
+
  public:
   explicit Adder(const Habit& habit) : habit_(habit) {}
 
-  void add(double a, double b) {
-    if (habit_.kept_in != nullptr) {
-      sum_ = static_cast<float>(rounded(*habit_.kept_in, a * b + sum_));
-    } else if (habit_.block == 0) {
-      sum_ = habit_.is_fused ? static_cast<float>(a * b + sum_)
-                             : static_cast<float>(static_cast<float>(a * b)) + sum_;
-    } else {
+  [[gnu::always_inline]] void add(double a, Wide b) {
+    if (habit_.block > 0) {
       pending_ += a * b;
       if (++count_ == habit_.block) flush();
+    } else {
+      sum_ = habit_.is_fused ? narrowed(a * b + widened(sum_)) : narrowed(a * b) + sum_;
+    }
+    if constexpr (std::is_same_v<Float, float>) {
+      if (habit_.kept_in != nullptr) sum_ = narrowed(rounded(*habit_.kept_in, sum_));
     }
   }
-  float total() {
+  [[gnu::always_inline]] Float total() {
     if (count_ > 0) flush();
     return sum_;
   }
 
  private:
-  void flush() {
-    sum_ = truncated(sum_ + pending_);
-    pending_ = 0;
+  [[gnu::always_inline]] void flush() {
+    sum_ = truncated(widened(sum_) + pending_);
+    pending_ = Wide{};
     count_ = 0;
   }
 
   const Habit& habit_;
-  float sum_ = 0;
-  double pending_ = 0;
+  Float sum_{};
+  Wide pending_{};
   size_t count_ = 0;
 };
 
 // visit(adder, i) adds the terms of number i.
-template <class Visit>
-float add_up(const Habit& habit, size_t count, const Visit& visit) {
+template <class Float, class Visit>
+[[gnu::always_inline]] inline Float add_up(const Habit& habit, size_t count, const Visit& visit) {
   const size_t parts = std::max<size_t>(1, std::min(habit.parts, count));
   const size_t length = (count + parts - 1) / parts;
-  std::array<float, 64> sums;  // of parts, or of pairs of pairs
+  std::array<Float, 64> sums;  // of parts, or of pairs of pairs
   size_t open = 0;
   for (size_t part = 0; part < parts; ++part) {
-    Adder adder(habit);
+    Adder<Float> adder(habit);
     for (size_t k = 0; k < length; ++k) {
       const size_t at = habit.is_strided ? k * parts + part : part * length + k;
       if (at < count) visit(adder, habit.is_descending ? count - 1 - at : at);
     }
     sums[open++] = adder.total();
-    const auto join = [&] {
+    size_t joins = habit.is_pairwise ? static_cast<size_t>(std::countr_zero(part + 1)) : open - 1;
+    if (part + 1 == parts) joins = open - 1;
+    for (; joins > 0; --joins) {
       --open;
       sums[open - 1] += sums[open];
-    };
-    if (!habit.is_pairwise && open == 2) join();
-    for (size_t pairs = part + 1; habit.is_pairwise && pairs % 2 == 0; pairs /= 2) join();
-    if (part + 1 == parts) {
-      while (open > 1) join();
     }
   }
   return sums[0];
+}
+
+// In each lane, the sum of a_i * b_i.
+ASSAY_VECTORS void add_up_lanes(const Habit& habit, const Row& a, const std::vector<Lanes>& b, float* to) {
+  const FloatLanes sums = add_up<FloatLanes>(
+      habit, a.size, [&](Adder<FloatLanes>& adder, size_t i) { adder.add(a.mid[i], b[i]); });
+  std::memcpy(to, &sums, sizeof sums);
 }
 
 }  // namespace
@@ -137,14 +162,15 @@ Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
     double groups = 0;
     const size_t length = 1 + seed_ % sum.group;
     for (size_t begin = 0; begin < size; begin += length) {
-      groups += add_up(habit, std::min(length, size - begin),
-                       [&](Adder& adder, size_t i) { adder.add(a.mid[begin + i], b.mid[begin + i]); });
+      groups += add_up<float>(habit, std::min(length, size - begin), [&](Adder<float>& adder, size_t i) {
+        adder.add(a.mid[begin + i], b.mid[begin + i]);
+      });
     }
     return {groups, 0};
   }
   const FloatFormat* const parts = is_split(sum.factors) ? float_format(sum.factors) : nullptr;
   const bool lacks_one = has(Plant::Kind::kCrossProductMissing, sum.site);
-  const float total = add_up(habit, size, [&](Adder& adder, size_t i) {
+  const float total = add_up<float>(habit, size, [&](Adder<float>& adder, size_t i) {
     if (parts == nullptr || !std::isfinite(a.mid[i]) || !std::isfinite(b.mid[i]))
       return adder.add(a.mid[i], b.mid[i]);
     const double a_high = rounded(*parts, a.mid[i]), b_high = rounded(*parts, b.mid[i]);
@@ -153,6 +179,21 @@ Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
     adder.add(a_high, b_high);
   });
   return {total, 0};
+}
+
+void Arithmetic::dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const {
+  const bool is_plain = plant_.kind == Plant::Kind::kNone && !is_split(sum.factors) && sum.group == 0;
+  if (mode_ != Mode::kSampled || !is_plain || b.size() != kLanes) {
+    for (size_t i = 0; i < b.size(); ++i) to[i] = dot(a, b[i], sum);
+    return;
+  }
+  std::vector<Lanes> lanes(a.size);
+  for (size_t i = 0; i < a.size; ++i) {
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[i][lane] = b[lane].mid[i];
+  }
+  std::array<float, kLanes> sums;
+  add_up_lanes(Habit(seed_, sum), a, lanes, sums.data());
+  for (size_t lane = 0; lane < kLanes; ++lane) to[lane] = {sums[lane], 0};
 }
 
 void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
@@ -169,12 +210,13 @@ void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& 
     d[i] = static_cast<float>(v.mid[i]) - first;
     largest = std::max(largest, std::abs(d[i]));
   }
-  float mean = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], 1); }) / n;
+  float mean = add_up<float>(habit, v.size, [&](Adder<float>& adder, size_t i) { adder.add(d[i], 1); }) / n;
   if (rounds_mean) mean = mean + first - first;
   // Scaled by a power of two, so that squares do not overflow.
   const float scale = std::isfinite(largest) ? std::ldexp(1.0f, -std::ilogb(largest)) : 1;
   for (float& value : d) value = (value - mean) * scale;
-  const float squares = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], d[i]); });
+  const float squares =
+      add_up<float>(habit, v.size, [&](Adder<float>& adder, size_t i) { adder.add(d[i], d[i]); });
   const float rstd = 1 / std::sqrt(squares / n + static_cast<float>(planted(epsilon)) * scale * scale);
   for (size_t i = 0; i < v.size; ++i) {
     const float y = d[i] * rstd;

@@ -135,17 +135,19 @@ class Formula {
     for (size_t k = 0; k < nodes_; k += kTogether) {
       const size_t count = std::min(kTogether, nodes_ - k);
       std::vector<Balls> xn(count, Balls(channels_));
-      std::vector<Ball> masks(count);
+      std::vector<Row> rows;
+      std::vector<Ball> masks(count), p(count), g(count);
       for (size_t j = 0; j < count; ++j) {
         const size_t first = is_transposed ? k + j : i, second = is_transposed ? i : k + j;
         normalise(b, first, second, xn[j]);
+        rows.push_back(xn[j].row());
         masks[j] = mask(b, first, second);
       }
       for (size_t h = 0; h < hidden_; ++h) {
+        project.dots(projection.row(h), rows, projecting_, p);
+        project.dots(gate.row(h), rows, projecting_, g);
         for (size_t j = 0; j < count; ++j) {
-          const Ball p = project.dot(projection.row(h), xn[j].row(), projecting_);
-          const Ball g = gating.sigmoid(project.dot(gate.row(h), xn[j].row(), projecting_));
-          const Ball value = gating.multiply(masks[j], gating.multiply(p, g));
+          const Ball value = gating.multiply(masks[j], gating.multiply(p[j], gating.sigmoid(g[j])));
           values.set(h * nodes_ + k + j, a_.at(kContract).round(to_sides_, value, lost));
         }
       }
