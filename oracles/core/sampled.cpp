@@ -41,6 +41,13 @@ float truncated(double value) {
   return narrowed(std::bit_cast<Lanes>(std::bit_cast<LongLanes>(value) & kKeptBits));
 }
 
+// The nearest number of so many bits, some tie either way [Veltkamp 1968]. Nothing underflows.
+template <class Wide>
+[[gnu::always_inline]] inline Wide high_part(Wide value, int precision) {
+  const Wide shifted = value * (static_cast<double>(int64_t{1} << (53 - precision)) + 1);
+  return shifted - (shifted - value);
+}
+
 // How the path adds up, chosen by the seed. The first two seeds are the plainest paths, one chain
 // of additions with and without fused multiply-adds, or of the smallest blocks of a tensor core:
 // they err the most.
@@ -132,11 +139,29 @@ template <class Float, class Visit>
   return sums[0];
 }
 
-// In each lane, the sum of a_i * b_i.
-ASSAY_VECTORS void add_up_lanes(const Habit& habit, const Row& a, const std::vector<Lanes>& b, float* to) {
-  const FloatLanes sums = add_up<FloatLanes>(
-      habit, a.size, [&](Adder<FloatLanes>& adder, size_t i) { adder.add(a.mid[i], b[i]); });
+// Adds a * b, or its three products if each factor is in two parts of so many bits.
+template <class Float, class Wide>
+[[gnu::always_inline]] inline void add_product(Adder<Float>& adder, double a, Wide b, int precision,
+                                               bool lacks_one) {
+  if (precision == 0) return adder.add(a, b);
+  const double a_high = high_part(a, precision);
+  const Wide b_high = high_part(b, precision);
+  if (!lacks_one) adder.add(high_part(a - a_high, precision), b_high);
+  adder.add(a_high, high_part(b - b_high, precision));
+  adder.add(a_high, b_high);
+}
+
+// In each lane, the sum of a_i * b_i. Those of b lie one after the other.
+ASSAY_VECTORS void add_up_lanes(const Habit& habit, const Row& a, const double* b, int precision, float* to) {
+  const FloatLanes sums = add_up<FloatLanes>(habit, a.size, [&](Adder<FloatLanes>& adder, size_t i) {
+    add_product(adder, a.mid[i], lanes_of(b + i * kLanes, kLanes), precision, false);
+  });
   std::memcpy(to, &sums, sizeof sums);
+}
+
+// Of the two parts of a factor; 0 if it is not split.
+int precision_of(const Sum& sum) {
+  return is_split(sum.factors) ? float_format(sum.factors)->precision : 0;
 }
 
 }  // namespace
@@ -168,32 +193,28 @@ Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
     }
     return {groups, 0};
   }
-  const FloatFormat* const parts = is_split(sum.factors) ? float_format(sum.factors) : nullptr;
+  const int precision = precision_of(sum);
   const bool lacks_one = has(Plant::Kind::kCrossProductMissing, sum.site);
   const float total = add_up<float>(habit, size, [&](Adder<float>& adder, size_t i) {
-    if (parts == nullptr || !std::isfinite(a.mid[i]) || !std::isfinite(b.mid[i]))
-      return adder.add(a.mid[i], b.mid[i]);
-    const double a_high = rounded(*parts, a.mid[i]), b_high = rounded(*parts, b.mid[i]);
-    if (!lacks_one) adder.add(rounded(*parts, a.mid[i] - a_high), b_high);
-    adder.add(a_high, rounded(*parts, b.mid[i] - b_high));
-    adder.add(a_high, b_high);
+    const bool is_finite = std::isfinite(a.mid[i]) && std::isfinite(b.mid[i]);
+    add_product(adder, a.mid[i], b.mid[i], is_finite ? precision : 0, lacks_one);
   });
   return {total, 0};
 }
 
 void Arithmetic::dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const {
-  const bool is_plain = plant_.kind == Plant::Kind::kNone && !is_split(sum.factors) && sum.group == 0;
-  if (mode_ != Mode::kSampled || !is_plain || b.size() != kLanes) {
-    for (size_t i = 0; i < b.size(); ++i) to[i] = dot(a, b[i], sum);
-    return;
+  std::array<float, kLanes> sums{};
+  const bool is_plain = plant_.kind == Plant::Kind::kNone && sum.group == 0;
+  const bool is_together = mode_ == Mode::kSampled && is_plain && b.size() == kLanes;
+  if (is_together) {
+    std::vector<double> lanes(a.size * kLanes);
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      for (size_t i = 0; i < a.size; ++i) lanes[i * kLanes + lane] = b[lane].mid[i];
+    }
+    add_up_lanes(Habit(seed_, sum), a, lanes.data(), precision_of(sum), sums.data());
   }
-  std::vector<Lanes> lanes(a.size);
-  for (size_t i = 0; i < a.size; ++i) {
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[i][lane] = b[lane].mid[i];
-  }
-  std::array<float, kLanes> sums;
-  add_up_lanes(Habit(seed_, sum), a, lanes, sums.data());
-  for (size_t lane = 0; lane < kLanes; ++lane) to[lane] = {sums[lane], 0};
+  for (size_t i = 0; i < b.size(); ++i)
+    to[i] = is_together && std::isfinite(sums[i]) ? Ball{sums[i], 0} : dot(a, b[i], sum);
 }
 
 void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,

@@ -153,7 +153,9 @@ TEST(Dot, OfSeveralRowsIsThatOfEach) {
   std::vector<Row> rows;
   for (uint64_t i = 1; i <= 8; ++i) others.push_back(numbers(i));
   for (const Balls& other : others) rows.push_back(other.row());
-  for (const Sum& sum : {Sum{}, Sum{.order = Sum::Order::kContiguous, .truncates = true}, Sum{.group = 8}}) {
+  for (const Sum& sum :
+       {Sum{}, Sum{.order = Sum::Order::kContiguous, .truncates = true}, Sum{.group = 8},
+        Sum{.factors = Format::kTF32x3}, Sum{.factors = Format::kBF16x3, .truncates = true}}) {
     for (uint64_t seed = 0; seed < 100; ++seed) {
       const Arithmetic path(Arithmetic::Mode::kSampled, seed);
       std::vector<Ball> got(rows.size());

@@ -56,6 +56,10 @@ struct Primitive {
   double own = kMargin - 1;  // the share of a radius for the oracle's own arithmetic
 };
 
+void PrintTo(const Primitive& primitive, std::ostream* stream) {
+  *stream << primitive.name;
+}
+
 std::vector<Primitive> primitives() {
   const auto of_both = [](auto of) {
     return [of](const Arithmetic& a, const Balls& x, const Balls& y) { return of(a, x[0], y[0]); };
