@@ -85,6 +85,12 @@ std::optional<double> Comparison::rel_l2() const {
   return std::sqrt(sum_square_error / sum_square_value);
 }
 
+std::optional<double> Comparison::largest_error() const {
+  if (max_abs == 0) return 0;
+  if (sum_square_value == 0) return std::nullopt;
+  return max_abs / std::sqrt(sum_square_value / static_cast<double>(finite));
+}
+
 double Comparison::bias() const {
   return finite == 0 ? 0 : sum_error / static_cast<double>(finite);
 }

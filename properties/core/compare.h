@@ -62,6 +62,8 @@ struct Comparison {
 
   // [1] The normwise error. Absent if there is an error and all exact values are 0.
   std::optional<double> rel_l2() const;
+  // [1] max_abs over the rms of the exact values. Absent likewise.
+  std::optional<double> largest_error() const;
   double bias() const;  // mean of got - exact
   double rms() const;
 };

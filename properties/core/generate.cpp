@@ -18,8 +18,8 @@ rc::Gen<T> one_of(std::vector<T> values) {
                       [values = std::move(values)](int64_t i) { return values[static_cast<size_t>(i)]; });
 }
 
-// Mostly a small size or one beside an edge, now and then the smallest, which may be 0. If every
-// path serves multiples of some size, often such a multiple.
+// Mostly a small size or one beside an edge. Rarely the smallest, which may be 0: an empty case
+// shows little. If every path serves multiples of some size, often such a multiple.
 rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
   const int64_t one = std::max<int64_t>(dim.min, 1);
@@ -36,9 +36,9 @@ rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   for (int64_t count = 1; count <= 5 && is_summed(op, dim); ++count)
     multiples.push_back(count * dim.edges.front());
   return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
-                                          {12, rc::gen::inRange(one, largest_small + 1)},
-                                          {dim.edges.empty() ? 0 : 12, one_of(std::move(sizes))},
-                                          {is_summed(op, dim) ? 25 : 0, one_of(std::move(multiples))}});
+                                          {60, rc::gen::inRange(one, largest_small + 1)},
+                                          {dim.edges.empty() ? 0 : 60, one_of(std::move(sizes))},
+                                          {is_summed(op, dim) ? 125 : 0, one_of(std::move(multiples))}});
 }
 
 // Sets the outermost dimension of every tensor to a size that the layout asks for. is_legal() tells

@@ -157,6 +157,7 @@ void require_inputs_of(const Case& which, const TensorFile& file, std::string_vi
   const auto line = file.metadata.find("case");
   if (line == file.metadata.end()) return;
   Case of_inputs = of_file(file_name, [&] { return parse_case(line->second); });
+  of_inputs.path = which.path;  // paths of an op share their inputs
   of_inputs.state = which.state;
   if (of_inputs == which) return;
   throw usage_error("{}: it holds the inputs of {}, not of {}", excerpt(file_name),

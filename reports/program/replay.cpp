@@ -25,10 +25,9 @@ void print_numerics(const Verdict& verdict) {
   for (const OutputNumerics& output : verdict.outputs) {
     const Comparison& c = output.comparison;
     fmt::print(
-        "  {:<8} {} of {} elements compared, {} wrong; error/bound {:.3g}, {:.3g} ulp, rel_l2 {}, max "
-        "{:.3g}\n",
-        output.name, c.count, output.elements, c.wrong, c.max_error_over_bound, c.max_ulp,
-        format_number(c.rel_l2()), c.max_abs);
+        "  {:<8} {} of {} elements compared, {} wrong; error/bound {:.3g}; normwise error {}, largest {}\n",
+        output.name, c.count, output.elements, c.wrong, c.max_error_over_bound, format_number(c.rel_l2()),
+        format_number(c.largest_error()));
     const std::vector<double> parts = parts_of_bound(output.shares);
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto& [stage, bound, rms] = output.shares[i];

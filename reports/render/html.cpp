@@ -181,7 +181,7 @@ std::string case_row(const CaseRecord& item, const std::string& anchor) {
                                 escape_markup(item.which.to_string()));
   if (numbers) {
     row += fmt::format("<td>{}<td>{}<td>{}<td>{}", format_ratio(numbers->max_error_over_bound),
-                       format_ratio(numbers->rms_over_allowed), format_number(numbers->max_ulp),
+                       format_ratio(numbers->rms_over_allowed), format_number(numbers->largest_error),
                        format_number(numbers->rel_l2));
   } else {
     row += fmt::format("<td>{0}<td>{0}<td>{0}<td>{0}", kDash);
@@ -199,8 +199,8 @@ std::string cases_section(const Record& record, const std::vector<std::string>& 
       "layout=strided\" "
       "aria-label=\"filter the cases\"><span class=\"muted\" id=\"shown\"></span>"
       "<span class=\"muted\">A case opens its details; a column head sorts.</span></div>\n"
-      "<div><table id=\"cases\"><thead><tr><th>verdict<th>case<th>error/bound<th>rms/allowed<th>max "
-      "ulp<th>normwise<th>median"
+      "<div><table id=\"cases\"><thead><tr><th>verdict<th>case<th>error/bound<th>rms/allowed<th>largest "
+      "error<th>normwise<th>median"
       "<th>of floor\n<tbody>";
   for (size_t i = 0; i < record.cases.size(); ++i) text += case_row(record.cases[i], anchors[i]);
   return text + "</table></div>\n";

@@ -14,8 +14,8 @@ namespace {
 
 const std::vector<std::string>& detail_columns() {
   static const std::vector<std::string> columns{
-      "output",  "compared", "of",         "error/bound",   "rms/allowed", "max ulp", "normwise",
-      "max abs", "bias",     "non-finite", "worst element", "got",         "want",    "bound"};
+      "output",  "compared", "of",         "error/bound",   "rms/allowed", "largest error", "normwise",
+      "max abs", "bias",     "non-finite", "worst element", "got",         "want",          "bound"};
   return columns;
 }
 
@@ -26,7 +26,7 @@ Json detail_row(const OutputNumerics& output) {
            format_count(output.elements),
            format_ratio(seen.max_error_over_bound),
            format_ratio(rms_over_allowed(output)),
-           format_number(seen.max_ulp),
+           format_number(seen.largest_error()),
            format_number(seen.rel_l2()),
            format_number(seen.max_abs),
            format_number(seen.bias()),

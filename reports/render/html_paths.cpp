@@ -49,9 +49,9 @@ std::string matrix_cell(const PathSummary& path, const std::vector<FailureBlock>
     const bool within = ratio <= 1;
     text += fmt::format(
         "<div><span class=\"bar{}\"><i style=\"width:{:.0f}%\"></i></span>{} of bound "
-        "<span class=\"muted\">· {} ulp</span></div>",
+        "<span class=\"muted\">· normwise {}</span></div>",
         within ? "" : " over", within ? 100 * ratio : 100.0, format_ratio(ratio),
-        format_number(path.worst->max_ulp));
+        path.on_normal_data ? format_number(path.on_normal_data->rel_l2) : "–");
   }
   if (path.best_fraction) {
     text += fmt::format("<div>{} of floor <span class=\"muted\">at best</span></div>",

@@ -104,18 +104,18 @@ std::string verdicts_of(const PathSummary& path, const std::vector<FailureBlock>
 std::string paths_section(const Record& record, const std::vector<FailureBlock>& blocks) {
   std::vector<std::string> rows;
   for (const PathSummary& path : summarize(record)) {
-    const std::optional<Numbers>& worst = path.worst;
+    const std::optional<Numbers>&worst = path.worst, &normal = path.on_normal_data;
     rows.push_back(fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(path.op + "/" + path.path),
                                name_of(path.dtype), escape(path.device), verdicts_of(path, blocks),
                                worst ? format_ratio(worst->max_error_over_bound) : "–",
                                worst ? format_ratio(worst->rms_over_allowed) : "–",
-                               worst ? format_number(worst->max_ulp) : "–",
-                               worst ? format_number(worst->rel_l2) : "–"));
+                               normal ? format_number(normal->largest_error) : "–",
+                               normal ? format_number(normal->rel_l2) : "–"));
   }
   if (rows.empty()) return "";
   return "## How wrong\n\n"
-         "| path | dtype | device | verdicts | worst error/bound | worst rms/allowed | max ulp | normwise "
-         "error |\n"
+         "| path | dtype | device | verdicts | worst error/bound | worst rms/allowed | largest error, "
+         "normal data | normwise error, normal data |\n"
          "|---|---|---|---|--:|--:|--:|--:|\n" +
          rows_within(rows, kPathsShare) + "\n";
 }

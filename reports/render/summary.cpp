@@ -19,7 +19,7 @@ void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   worst->max_error_over_bound = std::max(worst->max_error_over_bound, numbers.max_error_over_bound);
   // Absent is the least.
   worst->rms_over_allowed = std::max(worst->rms_over_allowed, numbers.rms_over_allowed);
-  worst->max_ulp = std::max(worst->max_ulp, numbers.max_ulp);
+  worst->largest_error = std::max(worst->largest_error, numbers.largest_error);
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
 
@@ -61,7 +61,7 @@ std::optional<Numbers> numbers_of(const CaseRecord& item) {
     if (seen.count == 0) continue;
     take_worst(worst, {.max_error_over_bound = seen.max_error_over_bound,
                        .rms_over_allowed = rms_over_allowed(output),
-                       .max_ulp = seen.max_ulp,
+                       .largest_error = seen.largest_error(),
                        .rel_l2 = seen.rel_l2()});
   }
   return worst;
@@ -83,7 +83,10 @@ std::vector<PathSummary> summarize(const Record& record) {
     std::tie(path.op, path.path, path.device, path.dtype) = key;
     path.cases.push_back(&item);
     ++path.tally[item.verdict.kind];
-    if (const std::optional<Numbers> numbers = numbers_of(item)) take_worst(path.worst, *numbers);
+    if (const std::optional<Numbers> numbers = numbers_of(item)) {
+      take_worst(path.worst, *numbers);
+      if (item.which.data == Regime::kNormal) take_worst(path.on_normal_data, *numbers);
+    }
     if (!item.perf) continue;
     if (item.perf->implausible) {
       ++path.implausible;

@@ -14,9 +14,8 @@ namespace assay {
 // The worst of each number over all outputs of some cases.
 struct Numbers {
   double max_error_over_bound = 0;
-  std::optional<double> rms_over_allowed;  // absent if the rms law applies to no output
-  double max_ulp = 0;
-  std::optional<double> rel_l2;  // absent if no output has one
+  std::optional<double> rms_over_allowed;       // absent if the rms law applies to no output
+  std::optional<double> largest_error, rel_l2;  // absent if no output has one
 };
 std::optional<double> rms_over_allowed(const OutputNumerics& output);
 std::optional<Numbers> numbers_of(const CaseRecord& item);  // nothing if no element was compared
@@ -29,6 +28,7 @@ struct PathSummary {
   std::string device;
   Tally tally;
   std::optional<Numbers> worst;
+  std::optional<Numbers> on_normal_data;      // of which errors mean something to a user
   const CaseRecord* largest_timed = nullptr;  // the first timed case that moves most bytes
   std::optional<double> best_fraction;        // of the floor, cold, by a plausible time
   int64_t implausible = 0;                    // implausible cold times

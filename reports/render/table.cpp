@@ -18,7 +18,7 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
       device{"device", false, 1, {}, {}};
   Column cases{"cases", true, 7, {}, {}}, pass{"pass", true, 7, {}, {}}, failed{"failed", true, 9, {}, {}};
   Column blind{"uninformative", true, 2, {}, {}}, other{"not judged", true, 2, {}, {}};
-  Column error{"error/bound", true, 8, {}, {}}, ulp{"max ulp", true, 3, {}, {}};
+  Column error{"error/bound", true, 8, {}, {}}, normwise{"normwise", true, 3, {}, {}};
   Column problem{"timed problem", false, 4, {}, {}}, median{"median", true, 6, {}, {}};
   Column rate{"GB/s", true, 5, {}, {}}, floor{"of floor", true, 6, {}, {}};
   for (const PathSummary& path : paths) {
@@ -33,7 +33,7 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
     blind.cells.push_back(path.tally.uninformative == 0 ? "–" : format_count(path.tally.uninformative));
     other.cells.push_back(format_count(path.tally.unsupported + path.tally.skipped));
     error.cells.push_back(path.worst ? format_ratio(path.worst->max_error_over_bound) : "–");
-    ulp.cells.push_back(path.worst ? format_number(path.worst->max_ulp) : "–");
+    normwise.cells.push_back(path.on_normal_data ? format_number(path.on_normal_data->rel_l2) : "–");
     const Perf* perf = path.largest_timed != nullptr ? &*path.largest_timed->perf : nullptr;
     const std::optional<double> bytes_per_s = perf != nullptr ? bytes_per_second(*perf) : std::nullopt;
     problem.cells.push_back(perf != nullptr ? printable(format_dims(path.largest_timed->which.dims)) : "–");
@@ -43,7 +43,8 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
                           : perf->implausible ? "implausible"
                                               : format_percent(perf->fraction_of_floor));
   }
-  return {name, dtype, device, cases, pass, failed, blind, other, error, ulp, problem, median, rate, floor};
+  return {name,  dtype, device,   cases,   pass,   failed, blind,
+          other, error, normwise, problem, median, rate,   floor};
 }
 
 std::vector<Column> columns_of(const std::vector<SpecimenSummary>& specimens) {

@@ -84,8 +84,9 @@ class Judge(ProgramTest):
         tensors = read_tensors(self.inputs)
         write_tensors(self.inputs, tensors, case="mine")
         self.fails(2, "in.safetensors: 'mine' is not a case", "judge", CASE, "--in", self.inputs, "--got", self.outputs)
-        write_tensors(self.inputs, tensors, case=CASE + "/seed=1/state=warm")  # as in a capsule
-        self.assertEqual(self.judge(CASE + "/seed=1").returncode, 0)
+        for same in CASE + "/seed=1/state=warm", CASE.replace("/cpu/", "/cuda/") + "/seed=1":  # as in a capsule
+            write_tensors(self.inputs, tensors, case=same)
+            self.assertEqual(self.judge(CASE + "/seed=1").returncode, 0)
 
     def test_what_draw_writes_replays(self):
         self.compute(CASE)
