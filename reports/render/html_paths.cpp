@@ -47,11 +47,12 @@ std::string matrix_cell(const PathSummary& path, const std::vector<FailureBlock>
   if (path.worst) {
     const double ratio = path.worst->max_error_over_bound;
     const bool within = ratio <= 1;
+    const std::optional<double> error = path.on_normal_data ? path.on_normal_data->rel_l2 : std::nullopt;
     text += fmt::format(
         "<div><span class=\"bar{}\"><i style=\"width:{:.0f}%\"></i></span>{} of bound "
-        "<span class=\"muted\">· normwise {}</span></div>",
+        "<span class=\"muted\" title=\"largest normwise error of normal data\">· error {}</span></div>",
         within ? "" : " over", within ? 100 * ratio : 100.0, format_ratio(ratio),
-        path.on_normal_data ? format_number(path.on_normal_data->rel_l2) : "–");
+        error ? fmt::format("{:.2g}", *error) : "–");
   }
   if (path.best_fraction) {
     text += fmt::format("<div>{} of floor <span class=\"muted\">at best</span></div>",
