@@ -33,6 +33,7 @@
 //          Sums over examples (dw) add at most kSumGroup products in f32 and add up groups in f64.
 //          The order of all these sums depends on the shape alone. So neither mean/std nor L*C nor
 //          N adds error.
+// functions 1/sqrt is right to 4u of itself; gelu to 8u of itself and 4u |z|, u = 2^-24
 // aliasing no output may overlap another tensor
 // empty    N, L or C = 0: y, dx and out are empty; dw is 0. hidden = 0: out = x
 // special  An infinity or a NaN in conv or in dy makes its whole example NaN: all of its y, dx and

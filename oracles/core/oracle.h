@@ -39,6 +39,8 @@ struct Oracle {
   // Plausible mistakes in the formula: "the first tap is dropped". On every case the judge asks
   // whether the comparison would have rejected them.
   std::vector<std::string_view> faults = {};
+  // Smaller ones, of one channel or one row, for specimens. Their numbers follow.
+  std::vector<std::string_view> slips = {};
   // The sums of the formula, and what a specimen can get wrong of its functions: see Plant.
   std::vector<Site> sums = {};
   std::vector<Plant::Kind> plants = {};

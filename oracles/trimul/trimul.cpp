@@ -11,7 +11,13 @@
 namespace assay::trimul {
 namespace {
 
-enum Fault : int { kMaskIgnored = 1, kRightTransposed, kProjectionsAndGatesSwapped };
+enum Fault : int {
+  kMaskIgnored = 1,
+  kRightTransposed,
+  kProjectionsAndGatesSwapped,
+  kGateOfAnother,
+  kOneEdgeLarger
+};
 
 enum Stage : int { kNormIn, kProject, kGate, kContract, kStoreHidden, kNormOut, kGateOut, kProjectOut };
 const std::vector<std::string_view> kStages{"norm_in",        "projections", "gates",    "contraction",
@@ -101,8 +107,9 @@ class Formula {
         edge = at / channels_;
         finish(edge / nodes_ / nodes_, edge / nodes_ % nodes_, edge % nodes_, z);
       }
-      values[e] = project_out.round(q_.recipe.storage,
-                                    project_out.dot(to_out_.row(at % channels_), z.row(), update_));
+      Ball value = project_out.dot(to_out_.row(at % channels_), z.row(), update_);
+      if (fault_ == kOneEdgeLarger && edge == 0) value.mid *= 1.5;
+      values[e] = project_out.round(q_.recipe.storage, value);
     }
   }
 
@@ -145,7 +152,7 @@ class Formula {
       }
       for (size_t h = 0; h < hidden_; ++h) {
         project.dots(projection.row(h), rows, projecting_, p);
-        project.dots(gate.row(h), rows, projecting_, g);
+        project.dots(gate.row(fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h), rows, projecting_, g);
         for (size_t j = 0; j < count; ++j) {
           const Ball value = gating.multiply(masks[j], gating.multiply(p[j], gating.sigmoid(g[j])));
           values.set(h * nodes_ + k + j, a_.at(kContract).round(to_sides_, value, lost));
@@ -206,6 +213,7 @@ std::vector<Oracle> oracles() {
   return {{.op = "trimul",
            .formula = formula,
            .faults = {"the mask is ignored", "right is read transposed", "projections and gates are swapped"},
+           .slips = {"one channel has the gate of another", "one edge is half as large again"},
            .sums = {site::kProjections, site::kContraction, site::kUpdate},
            .plants = {Plant::Kind::kSigmoidOff, Plant::Kind::kEpsilonTimes10, Plant::Kind::kEpsilonOver10},
            .stages = kStages,

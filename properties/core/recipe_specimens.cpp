@@ -67,34 +67,37 @@ Words words_of(Kind kind) {
   throw Error("Plant::Kind({}) is no fault", static_cast<int>(kind));
 }
 
-std::vector<Plant> plants_of(const Recipe& recipe, const Oracle& oracle) {
-  std::vector<Plant> all;
+std::vector<Wrong> faults_of(const Recipe& recipe, const Oracle& oracle) {
+  std::vector<Wrong> all;
   for (const Rounding& rounding : recipe.roundings) {
     if (rounding.format == Format::kStored || is_split(rounding.format)) continue;
-    all.push_back({Kind::kTruncated, rounding.site});
-    if (!rounding.is_optional) all.push_back({Kind::kNotRounded, rounding.site});
+    all.push_back({{Kind::kTruncated, rounding.site}});
+    if (!rounding.is_optional) all.push_back({{Kind::kNotRounded, rounding.site}});
   }
-  if (recipe.storage != DType::kF32) all.push_back({Kind::kTruncated, Plant::kOutputs});
+  if (recipe.storage != DType::kF32) all.push_back({{Kind::kTruncated, Plant::kOutputs}});
   for (const Site& site : oracle.sums) {
-    for (Kind kind : {Kind::kSumInBF16, Kind::kSumInF16, Kind::kLastTermDropped}) all.push_back({kind, site});
-    if (is_split(recipe.sum(site).factors)) all.push_back({Kind::kCrossProductMissing, site});
+    for (Kind kind : {Kind::kSumInBF16, Kind::kSumInF16, Kind::kLastTermDropped})
+      all.push_back({{kind, site}});
+    if (is_split(recipe.sum(site).factors)) all.push_back({{Kind::kCrossProductMissing, site}});
   }
-  for (Kind kind : oracle.plants) all.push_back({.kind = kind});
+  for (Kind kind : oracle.plants) all.push_back({{.kind = kind}});
+  for (size_t i = 0; i < oracle.slips.size(); ++i)
+    all.push_back({.fault = static_cast<int>(oracle.faults.size() + i) + 1});
   return all;
 }
 
-void run(const Path& path, const Oracle& oracle, const Plant& plant, const Call& call) {
+void run(const Path& path, const Oracle& oracle, const Wrong& wrong, const Call& call) {
   const Question question{
       .dims = call.dims, .recipe = path.recipe(call.dims, call.dtype), .inputs = call.inputs};
   constexpr uint64_t kSeed = 1000;  // none of those that the laws sample
-  const Arithmetic arithmetic(plant, kSeed);
+  const Arithmetic arithmetic(wrong.plant, kSeed);
   for (size_t output = 0; output < call.outputs.size(); ++output) {
     const TensorView& view = call.outputs[output];
     if (view.size() == 0) continue;
     std::vector<int64_t> elements(static_cast<size_t>(view.size()));
     std::iota(elements.begin(), elements.end(), int64_t{0});
     std::vector<Ball> values(elements.size());
-    oracle.formula(question, static_cast<int>(output), arithmetic, 0)(elements, values);
+    oracle.formula(question, static_cast<int>(output), arithmetic, wrong.fault)(elements, values);
     visit(view.dtype, [&]<class T>(std::type_identity<T>) {
       for (int64_t i : elements) {
         static_cast<T*>(view.data)[offset_of(index_of(i, view.shape), view.strides)] =
@@ -105,7 +108,12 @@ void run(const Path& path, const Oracle& oracle, const Plant& plant, const Call&
 }
 
 // "hidden_truncated", "hidden: rounded toward zero"
-std::pair<std::string, std::string> words_of(const Plant& plant) {
+std::pair<std::string, std::string> words_of(const Wrong& wrong, const Oracle& oracle) {
+  if (wrong.fault > 0) {
+    const std::string_view slip = oracle.slips[static_cast<size_t>(wrong.fault) - oracle.faults.size() - 1];
+    return {snake_case(slip), std::string(slip)};
+  }
+  const Plant& plant = wrong.plant;
   const auto [name, what] = words_of(plant.kind);
   if (plant.site.name.empty()) return {std::string(name), std::string(what)};
   return {fmt::format("{}_{}", snake_case(plant.site.name), name),
@@ -114,14 +122,14 @@ std::pair<std::string, std::string> words_of(const Plant& plant) {
 
 }  // namespace
 
-Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Plant& plant) {
+Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Wrong& wrong) {
   return {.name = "formula",
           .device = DeviceKind::kCpu,
           .dtypes = path.dtypes,
           .deterministic = true,
           .recipe = path.recipe,
           .unsupported = {},
-          .run = [&path, &oracle, plant](const Call& call) { run(path, oracle, plant, call); },
+          .run = [&path, &oracle, wrong](const Call& call) { run(path, oracle, wrong, call); },
           .summary = op.formula};
 }
 
@@ -132,14 +140,14 @@ std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle) {
     std::map<std::string, Specimen> of_path;
     for (const auto& [title, dtype, recipe] : recipes_of(op, path)) {
       if (!known.insert(recipe.to_string()).second) continue;
-      for (const Plant& plant : plants_of(recipe, oracle)) {
-        const auto [name, sentence] = words_of(plant);
+      for (const Wrong& wrong : faults_of(recipe, oracle)) {
+        const auto [name, sentence] = words_of(wrong, oracle);
         const auto [found, is_new] = of_path.try_emplace(name);
         Specimen& specimen = found->second;
         if (is_new) {
           specimen = {.op = op.name,
                       .fault = kept(fmt::format("{}: {}", path.name, sentence)),
-                      .path = formula_path(op, path, oracle, plant)};
+                      .path = formula_path(op, path, oracle, wrong)};
           specimen.path.name = kept(fmt::format("specimen.{}.{}", snake_case(path.name), name));
           specimen.path.summary = specimen.fault;
           specimen.path.dtypes.clear();

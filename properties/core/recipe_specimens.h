@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Known-bad implementations of every recipe of an op: its formula, evaluated as a right path would,
-// with one fault in the arithmetic (oracles/core/arithmetic.h, Plant). No op writes them.
+// with one fault in the arithmetic (oracles/core/arithmetic.h, Plant) or one slip in the formula
+// (Oracle::slips).
 #pragma once
 
 #include <vector>
@@ -10,8 +11,14 @@
 
 namespace assay {
 
-// The formula as a path with the recipe of `path`, on the CPU: right, or with a fault.
-Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Plant& plant = {});
+// What is wrong: a fault in the arithmetic, a fault number of the formula, or neither.
+struct Wrong {
+  Plant plant = {};
+  int fault = 0;
+};
+
+// The formula as a path with the recipe of `path`, on the CPU.
+Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Wrong& wrong = {});
 
 // "specimen.cuda_f16.hidden_truncated". One for each place of each recipe where a fault changes
 // something. Paths with equal recipes have the same ones, named after the first.
