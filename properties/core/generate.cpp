@@ -18,12 +18,14 @@ rc::Gen<T> one_of(std::vector<T> values) {
                       [values = std::move(values)](int64_t i) { return values[static_cast<size_t>(i)]; });
 }
 
-// Mostly a small size or one beside an edge. Rarely the smallest, which may be 0: an empty case
-// shows little. If every path serves multiples of some size, often such a multiple.
+// Any size of a short dimension. Else mostly a small size or one beside an edge. Rarely the
+// smallest, which may be 0: an empty case shows little. If every path serves multiples of some
+// size, often such a multiple.
 rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
   const int64_t one = std::max<int64_t>(dim.min, 1);
-  const int64_t largest_small = is_short(dim) ? dim.max : one + kSmall;
+  const auto small =
+      is_short(dim) ? rc::gen::inRange(dim.min, dim.max + 1) : rc::gen::inRange(one, one + kSmall + 1);
   std::vector<int64_t> sizes{one};
   for (int64_t edge : dim.edges) {
     for (int64_t size : {edge - 1, edge, edge + 1}) sizes.push_back(size);
@@ -36,7 +38,7 @@ rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   for (int64_t count = 1; count <= 5 && is_summed(op, dim); ++count)
     multiples.push_back(count * dim.edges.front());
   return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
-                                          {60, rc::gen::inRange(one, largest_small + 1)},
+                                          {60, small},
                                           {dim.edges.empty() ? 0 : 60, one_of(std::move(sizes))},
                                           {is_summed(op, dim) ? 125 : 0, one_of(std::move(multiples))}});
 }
