@@ -179,7 +179,7 @@ int run_worker(const Registry& registry, const char* const* argv) {
   for (;;) {
     try {
       const std::optional<Message> request = channel->receive();
-      channel->send(answer(*subject, *device, *request, *channel, kept));
+      send(*channel, answer(*subject, *device, *request, *channel, kept));
     } catch (const Disconnected&) {
       end_disconnected();
     }
