@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "kernels/core/printable.h"
 #include "reports/program/interrupt.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -42,8 +43,20 @@ std::vector<double> samples_in(const Message& answer) {
 // Why there are none.
 std::string reason_in(const Message& answer) {
   const auto reason = answer.fields.find("reason");
-  return reason != answer.fields.end() && reason->is_string() ? reason->get<std::string>()
-                                                              : std::string(kNonsense);
+  return reason != answer.fields.end() && reason->is_string()
+             ? excerpt(reason->get<std::string>(), kLongestReason)
+             : std::string(kNonsense);
+}
+
+// Says so instead if there is no memory to send the tensors of an answer in.
+void send(Channel& channel, const Message& message) {
+  try {
+    channel.send(message);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    channel.send(
+        {.fields = {{"verdict", name_of(VerdictKind::kSkipped)}, {"reason", error.what()}}, .tensors = {}});
+  }
 }
 
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
@@ -52,7 +65,9 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
     return request.fields.contains("time") ? take_samples(kept, request.fields["time"], channel)
                                            : run_case(subject, device, request, channel, kept);
   } catch (const std::exception& error) {
-    return {.fields = {{"verdict", name_of(VerdictKind::kCrashed)}, {"reason", error.what()}}, .tensors = {}};
+    return {.fields = {{"verdict", name_of(VerdictKind::kCrashed)},
+                       {"reason", excerpt(message_of(error), kLongestReason)}},
+            .tensors = {}};
   }
 }
 
@@ -164,7 +179,7 @@ int run_worker(const Registry& registry, const char* const* argv) {
   for (;;) {
     try {
       const std::optional<Message> request = channel->receive();
-      channel->send(answer(*subject, *device, *request, *channel, kept));
+      send(*channel, answer(*subject, *device, *request, *channel, kept));
     } catch (const Disconnected&) {
       end_disconnected();
     }
