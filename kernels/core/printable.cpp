@@ -55,14 +55,22 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
-std::string excerpt(std::string_view text) {
-  constexpr size_t kMost = 200, kStart = 100, kEnd = 40;  // [bytes]
-  const std::string shown = printable(text);
-  if (shown.size() <= kMost) return shown;
-  size_t start = kStart, end = shown.size() - kEnd;
-  while (is_inside_character(shown, start)) --start;
-  while (is_inside_character(shown, end)) ++end;
-  return fmt::format("{}[... {} bytes ...]{}", shown.substr(0, start), text.size(), shown.substr(end));
+std::string excerpt(std::string_view text, size_t most) {
+  // Of a text of any length only the ends are looked at. No character is longer than the margin.
+  const size_t margin = most + 4;
+  const bool is_huge = text.size() > 2 * margin;
+  const std::string head = printable(is_huge ? text.substr(0, margin) : text);
+  if (head.size() <= most) return head;
+  const std::string tail = is_huge ? printable(text.substr(text.size() - margin)) : head;
+  size_t start = most / 2, end = tail.size() - most / 5;
+  while (is_inside_character(head, start)) --start;
+  while (is_inside_character(tail, end)) ++end;
+  return fmt::format("{}[... {} bytes ...]{}", head.substr(0, start), text.size(), tail.substr(end));
+}
+
+std::string_view message_of(const std::exception& error) {
+  const char* const message = error.what();
+  return message == nullptr ? "(its what() is null)" : message;
 }
 
 }  // namespace assay

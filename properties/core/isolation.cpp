@@ -5,6 +5,7 @@
 #include <array>
 
 #include "properties/core/precheck.h"
+#include "kernels/core/printable.h"
 
 namespace assay {
 namespace {
@@ -56,7 +57,7 @@ Runs from_message(Message&& message) {
   const Json& fields = message.fields;
   if (fields.contains("verdict")) {
     runs.verdict = Verdict{.kind = value_of(kVerdictsOfWorkers, fields["verdict"].get<std::string>()),
-                           .reason = fields.at("reason").get<std::string>(),
+                           .reason = excerpt(fields.at("reason").get<std::string>(), kLongestReason),
                            .outputs = {}};
   }
   if (runs.verdict && !fields.contains("counts")) return runs;

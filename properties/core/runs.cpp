@@ -8,6 +8,7 @@
 #include <memory>
 #include <typeinfo>
 
+#include "kernels/core/printable.h"
 #include "properties/core/history.h"
 #include "properties/core/roles.h"
 
@@ -172,7 +173,7 @@ std::optional<Verdict> verdict_on(Problem& problem, const TensorBytes* inputs,
   } catch (const Error& error) {
     return verdict_of(error);
   } catch (const std::exception& error) {
-    return verdict(VerdictKind::kCrashed, fmt::format("the path threw: {}", error.what()));
+    return verdict(VerdictKind::kCrashed, fmt::format("the path threw: {}", message_of(error)));
   } catch (const abi::__forced_unwind&) {  // ends the thread
     throw;
   } catch (...) {
@@ -187,6 +188,7 @@ Runs run_path(Problem& problem, const TensorBytes* inputs) {
   Runs runs;
   std::vector<uint64_t> input_hashes;  // before the first run; empty if a step of the state threw
   runs.verdict = verdict_on(problem, inputs, input_hashes, runs);
+  if (runs.verdict) runs.verdict->reason = excerpt(runs.verdict->reason, kLongestReason);
   if (runs.again == runs.got) runs.again.clear();
   const bool has_changed = !input_hashes.empty() && !std::ranges::equal(problem.input_tensors(), input_hashes,
                                                                         {}, &GuardedTensor::hash);

@@ -2,6 +2,7 @@
 // What the judge says about a case, and why.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,6 +35,9 @@ struct Share {
   double bound;  // mean of the radii
   double rms;    // of the error of a sampled path that rounds in this stage alone
 };
+
+// [bytes] What a path says may be of any length. A longer reason is kept without its middle.
+inline constexpr size_t kLongestReason = 4096;
 
 struct OutputNumerics {
   std::string name;

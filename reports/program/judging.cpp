@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "kernels/core/printable.h"
 #include "reports/program/interrupt.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -42,8 +43,9 @@ std::vector<double> samples_in(const Message& answer) {
 // Why there are none.
 std::string reason_in(const Message& answer) {
   const auto reason = answer.fields.find("reason");
-  return reason != answer.fields.end() && reason->is_string() ? reason->get<std::string>()
-                                                              : std::string(kNonsense);
+  return reason != answer.fields.end() && reason->is_string()
+             ? excerpt(reason->get<std::string>(), kLongestReason)
+             : std::string(kNonsense);
 }
 
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
@@ -52,7 +54,9 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
     return request.fields.contains("time") ? take_samples(kept, request.fields["time"], channel)
                                            : run_case(subject, device, request, channel, kept);
   } catch (const std::exception& error) {
-    return {.fields = {{"verdict", name_of(VerdictKind::kCrashed)}, {"reason", error.what()}}, .tensors = {}};
+    return {.fields = {{"verdict", name_of(VerdictKind::kCrashed)},
+                       {"reason", excerpt(message_of(error), kLongestReason)}},
+            .tensors = {}};
   }
 }
 

@@ -100,7 +100,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
       fmt::print(stderr, "assay: {}\n", kUnwritable);
       return kExitUsage;
     }
-    fmt::print(stderr, "assay: internal error: {}\n", excerpt(error.what()));
+    fmt::print(stderr, "assay: internal error: {}\n", excerpt(message_of(error)));
     return kExitInternalError;
   }
 }

@@ -99,7 +99,8 @@ int conclude(const Selected& selected, const Device& device, Verdict verdict, co
   if (session == nullptr || !(options.json || options.quiet)) {
     const std::string_view name = name_of(kind);
     fmt::print("{}: {}\n", name,
-               in_lines(printable(verdict.reason), text_width(), static_cast<int>(name.size()) + 2));
+               in_lines(excerpt(verdict.reason, kReasonOnTerminal), text_width(),
+                        static_cast<int>(name.size()) + 2));
     print_numerics(verdict);
     fmt::print("  {}\n", which.to_string());
   }

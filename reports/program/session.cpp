@@ -18,6 +18,7 @@
 #include "reports/record/tally.h"
 #include "reports/render/failures.h"
 #include "reports/render/render.h"
+#include "reports/render/text.h"
 #include "reports/store/files.h"
 
 namespace assay {
@@ -156,7 +157,7 @@ void Session::print_first(const CaseRecord& failure) {
   const auto& [op, path] = std::tie(failure.which.op, failure.which.path);
   if (!printed_.insert(fmt::format("{}/{} {} {}", op, path, failure.device, verdict)).second) return;
   clear_progress();
-  fmt::print(stderr, "{}: {}\n  {}\n", verdict, printable(failure.verdict.reason),
+  fmt::print(stderr, "{}: {}\n  {}\n", verdict, excerpt(failure.verdict.reason, kReasonOnTerminal),
              printable(replay_command(record_, failure)));
 }
 

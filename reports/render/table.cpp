@@ -97,10 +97,11 @@ std::string render_failures(const Record& record, const std::string& folder, int
   for (const FailureBlock& block : failure_blocks(record)) {
     const CaseRecord& item = *block.smallest;
     const std::string indent(name_of(block.kind).size() + 2, ' ');
-    text += fmt::format("\n{}: {}/{} on {}: {}\n{}{}\n{}{}\n", name_of(block.kind), printable(block.op),
-                        printable(block.path), printable(block.device), describe(block), indent,
-                        in_lines(printable(item.verdict.reason), width, static_cast<int>(indent.size())),
-                        indent, printable(replay_command(record, item)));
+    text += fmt::format(
+        "\n{}: {}/{} on {}: {}\n{}{}\n{}{}\n", name_of(block.kind), printable(block.op),
+        printable(block.path), printable(block.device), describe(block), indent,
+        in_lines(excerpt(item.verdict.reason, kReasonOnTerminal), width, static_cast<int>(indent.size())),
+        indent, printable(replay_command(record, item)));
     if (!item.capsule.empty() && !folder.empty())
       text += fmt::format("{}its tensors: {}\n", indent, printable(folder + "/" + item.capsule));
   }

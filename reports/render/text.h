@@ -20,6 +20,9 @@ std::string escape_markup(std::string_view text);
 // two.
 std::string clipped(std::string text, size_t bytes);
 
+// [bytes] Of a reason on a terminal. The other reports have all of it.
+inline constexpr size_t kReasonOnTerminal = 1000;
+
 // [columns] That a text takes. Every character that we print is one column wide.
 size_t columns_of(std::string_view text);
 // The text in lines of at most `width` columns, as far as its words allow; all but the first are

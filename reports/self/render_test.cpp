@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -42,6 +43,31 @@ TEST(Text, LosesItsMiddleInAMessage) {
   std::string accents;
   for (int i = 0; i < 101; ++i) accents += "é";
   EXPECT_EQ(printable(excerpt("x" + accents)), excerpt("x" + accents)) << "a character is cut in two";
+  EXPECT_EQ(excerpt(whole, 100), std::string(50, 'a') + "[... 200 bytes ...]" + std::string(20, 'a'));
+}
+
+// What a path says may have any length. Most of it is not even looked at.
+TEST(Text, OfAnyLengthIsCutInTheSameWay) {
+  const std::string large(20'000'000, '\x1b');
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(has(excerpt(large), "x1b\\x1b[... 20000000 bytes ...]\\x1b")) << excerpt(large);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));
+  for (size_t letters = 0; letters < 5; ++letters) {
+    std::string accents(letters, 'a'), shown;
+    for (int i = 0; i < 1000; ++i) accents += "é";
+    shown = excerpt(accents);
+    EXPECT_EQ(printable(shown), shown) << "a character is cut in two";
+    EXPECT_EQ(shown.substr(0, 99), accents.substr(0, 99));
+    EXPECT_EQ(shown.substr(shown.size() - 39), accents.substr(accents.size() - 39));
+  }
+}
+
+TEST(Text, ShowsWhatAnExceptionSaysOrThatItSaysNothing) {
+  struct SaysNothing : std::exception {
+    const char* what() const noexcept override { return nullptr; }
+  };
+  EXPECT_EQ(message_of(std::runtime_error("no")), "no");
+  EXPECT_EQ(message_of(SaysNothing()), "(its what() is null)");
 }
 
 TEST(Text, ClipsBetweenCharacters) {
