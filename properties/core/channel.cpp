@@ -58,8 +58,8 @@ void Channel::reserve(int64_t bytes) {
   if (bytes <= mapped_) return;
   struct stat status {};
   if (fstat(memory_, &status) != 0) throw Disconnected(std::strerror(errno));
-  const int64_t length =
-      std::max<int64_t>(status.st_size, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes))));
+  // Not all that there is: a path may have made it larger than any memory.
+  const auto length = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
   if (status.st_size < length && ftruncate(memory_, length) != 0)
     throw device_error("{} bytes of shared memory: {}", length, std::strerror(errno));
   void* map = mmap(nullptr, static_cast<size_t>(length), PROT_READ | PROT_WRITE, MAP_SHARED, memory_, 0);
@@ -107,7 +107,7 @@ bool Channel::read(void* to, size_t bytes, const std::function<bool()>& gives_up
   return true;
 }
 
-std::optional<Message> Channel::receive(const std::function<bool()>& gives_up) {
+std::optional<Message> Channel::receive(const std::function<bool()>& gives_up, int64_t most_bytes) {
   unsigned char length[4];
   if (!gives_up) stay_awake_for_input(socket_);
   if (!read(length, sizeof(length), gives_up)) return std::nullopt;
@@ -118,18 +118,19 @@ std::optional<Message> Channel::receive(const std::function<bool()>& gives_up) {
   if (!read(text.data(), size, gives_up)) return std::nullopt;
   Message message{.fields = nlohmann::ordered_json::parse(text, nullptr, false), .tensors = {}};
   if (!message.fields.is_object()) throw Nonsense("a message that is no object of JSON");
-  take_tensors(message);
+  take_tensors(message, most_bytes);
   return message;
 }
 
-void Channel::take_tensors(Message& message) {
+void Channel::take_tensors(Message& message, int64_t most_bytes) {
   if (!message.fields.contains("bytes")) return;
   struct stat status {};
   if (fstat(memory_, &status) != 0) throw Disconnected(std::strerror(errno));
   int64_t at = kHeader;
   for (const auto& bytes : message.fields["bytes"]) {
     const int64_t size = bytes.is_number_unsigned() ? bytes.get<int64_t>() : -1;
-    if (size < 0 || size > status.st_size - at) throw Nonsense("a message whose tensors are not there");
+    if (size < 0 || size > status.st_size - at || size > most_bytes - (at - kHeader))
+      throw Nonsense("a message whose tensors are not there, or too large");
     reserve(at + size);
     message.tensors.emplace_back(map_ + at, map_ + at + size);
     at += size;

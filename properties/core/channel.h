@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -46,11 +47,14 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
-  // Throws Disconnected.
+  // Throws Disconnected, and Error (device) if there is no memory for the tensors: then nothing was
+  // sent.
   void send(const Message& message);
   // Waits for a message, or until `gives_up` says so, which is asked 20 times a second. An empty
-  // function never does. Throws Disconnected and Nonsense.
-  std::optional<Message> receive(const std::function<bool()>& gives_up = {});
+  // function never does. Its tensors have at most so many bytes. Throws Disconnected, Nonsense, and
+  // Error (device) or std::bad_alloc if there is no memory for them.
+  std::optional<Message> receive(const std::function<bool()>& gives_up = {},
+                                 int64_t most_bytes = std::numeric_limits<int64_t>::max());
 
   void set_step(std::string_view step);
   std::string step() const;
@@ -58,7 +62,7 @@ class Channel {
  private:
   void reserve(int64_t bytes);  // maps at least that much
   bool read(void* to, size_t bytes, const std::function<bool()>& gives_up);
-  void take_tensors(Message& message);
+  void take_tensors(Message& message, int64_t most_bytes);
 
   int socket_;
   int memory_;

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
-#include "properties/core/precheck.h"
 #include "kernels/core/printable.h"
+#include "properties/core/precheck.h"
 
 namespace assay {
 namespace {
@@ -102,6 +103,11 @@ bool is_sound(const Runs& runs, const Op& op, const Case& which) {
          });
 }
 
+// [bytes] The most that an answer can hold: four sets of outputs, the inputs, and those of a step.
+int64_t most_bytes(const Op& op, const Case& which) {
+  return 4 * tensor_bytes(op, which.dims, which.dtype) + kLargestEvidence;
+}
+
 Runs decided(VerdictKind kind, std::string reason) {
   Runs runs;
   runs.verdict = Verdict{.kind = kind, .reason = std::move(reason), .outputs = {}};
@@ -144,13 +150,15 @@ std::optional<Runs> Isolation::run(const Message& request, const Case& which,
     worker_.reset();  // its answer would be taken for that to the next request
     throw;
   }
-  Worker::Answer answer = worker_->receive(timeout(which));
+  Worker::Answer answer = worker_->receive(timeout(which), most_bytes(*subject_.op, which));
   std::optional<Runs> runs;
   if (answer.death) runs = decided(answer.death->kind, std::move(answer.death->reason));
   if (answer.message) {
     try {
       runs = from_message(*std::move(answer.message));
       if (!is_sound(*runs, *subject_.op, which)) throw Nonsense("tensors of other sizes");
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const std::exception&) {
       runs = decided(VerdictKind::kCrashed, std::string(kNonsense));
     }
@@ -161,17 +169,26 @@ std::optional<Runs> Isolation::run(const Message& request, const Case& which,
 
 std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& options, bool keep) {
   if (auto refused = precheck(subject_, which)) return refused;
+  worker();  // what keeps it from starting ends the run
+  std::string why;
+  try {
+    return judge_in_worker(which, options, keep);
+  } catch (const std::bad_alloc&) {
+    why = "there is no memory to judge it";
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    why = error.what();
+  }
+  worker_.reset();  // its answer would be taken for that to the next request
+  held_.reset();
+  return Verdict{.kind = VerdictKind::kSkipped, .reason = std::move(why), .outputs = {}};
+}
+
+std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const JudgeOptions& options, bool keep) {
   Message request{.fields = {{"case", which.to_string()}, {"keep", keep}}, .tensors = {}};
   if (options.inputs != nullptr) request.tensors = *options.inputs;
-  std::string no_memory;
   const auto prepare = [&] {
-    try {
-      held_.emplace(*subject_.op, *subject_.path, which, *cpu_);
-    } catch (const Error& error) {
-      if (error.kind() != Error::Kind::kDevice) throw;
-      no_memory = error.what();
-      return;
-    }
+    held_.emplace(*subject_.op, *subject_.path, which, *cpu_);
     held_->only_hold_inputs();
     if (options.inputs != nullptr) {
       held_->set_inputs(*options.inputs);
@@ -189,7 +206,6 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
     if (!has_died(*runs)) runs = alone;  // the path had kept the memory, or spoiled the device
   }
   if (!runs) return std::nullopt;
-  if (!held_) return Verdict{.kind = VerdictKind::kSkipped, .reason = std::move(no_memory), .outputs = {}};
   Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options.shares);
   if (tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
   if (verdict.kind != VerdictKind::kCrashed && verdict.kind != VerdictKind::kTimeout) return verdict;

@@ -32,7 +32,8 @@ class Isolation {
   Isolation(const Subject& subject, IsolationOptions options);
 
   // The verdict, or nothing if the caller gave up. A crash or a timeout in a worker that has run
-  // other cases is judged again in a new one, and so is a case that found no memory.
+  // other cases is judged again in a new one, and so is a case that found no memory. A case for
+  // which this process finds none is skipped. Throws Error if no worker starts.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {}, bool keep = false);
 
   // The same in a new worker.
@@ -46,6 +47,7 @@ class Isolation {
   Seconds timeout(const Case& which) const {
     return options_.timeout.value_or(usual_timeout(*subject_.op, which));
   }
+  std::optional<Verdict> judge_in_worker(const Case& which, const JudgeOptions& options, bool keep);
   std::optional<Runs> run(const Message& request, const Case& which, const std::function<void()>& meanwhile);
 
   Subject subject_;

@@ -161,11 +161,11 @@ void Worker::send(const Message& request) {
   }
 }
 
-Worker::Answer Worker::receive(Seconds timeout) {
+Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
   const auto start = std::chrono::steady_clock::now();
   const auto is_late = [&] { return std::chrono::steady_clock::now() - start >= timeout; };
   try {
-    auto message = channel_->receive([&] { return gives_up_() || is_late(); });
+    auto message = channel_->receive([&] { return gives_up_() || is_late() || has_ended(); }, most_bytes);
     if (message) {
       ++answers_;
       return {.message = std::move(message), .death = {}};
@@ -199,6 +199,8 @@ std::unique_ptr<Channel> become_worker(pid_t parent) {
   int type = 0;
   socklen_t size = sizeof(type);
   if (getsockopt(kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || fcntl(kMemory, F_GET_SEALS) < 0)
+  // What the path forked may hold the connection.
+  const auto has_ended = [&] { return ends_within(process_, Seconds(0)); };
     throw usage_error("only the program itself starts a worker");
   const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -211,6 +213,7 @@ void end_disconnected() {
   _exit(1);
 }
 
+  if (has_ended()) return {.message = {}, .death = death()};
 namespace {
 
 // [bytes] Memory that RLIMIT_DATA counts. Tensors with large strides map more than they use. A

@@ -47,7 +47,9 @@ class Worker {
   ~Worker();  // ends its whole process group
 
   void send(const Message& request);
-  Answer receive(Seconds timeout);  // to the request; after a death or giving up the worker is of no use
+  // The answer to the request, whose tensors have at most so many bytes. After a death or giving up
+  // the worker is of no use. Throws as Channel::receive() does for want of memory.
+  Answer receive(Seconds timeout, int64_t most_bytes = 0);
   int64_t answers() const { return answers_; }  // so far
 
  private:

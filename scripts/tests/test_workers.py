@@ -5,6 +5,7 @@
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -35,7 +36,13 @@ FATES = {
     "all_memory": ("crashed", "threw: std::bad_alloc"),
     "closes_files": ("crashed", "closed its process's connection to this program"),
     "says_nonsense": ("crashed", "damaged its process, whose answer makes no sense"),
-    "changes_folder": ("pass", ""),  # harms nobody
+    "sends_false_sizes": ("crashed", "damaged its process, whose answer makes no sense"),
+    "grows_shared_memory": ("pass", ""),  # harms nobody
+    "throws_at_length": ("crashed", "the path threw: \\x1b"),
+    "throws_without_a_word": ("crashed", "the path threw: (its what() is null)"),
+    "leaves_a_child": ("pass", ""),
+    "leaves_a_child_and_aborts": ("crashed", "died of SIGABRT in the first run"),
+    "changes_folder": ("pass", ""),
     "rounds_up": ("fail", "changed the rounding mode"),
     "flushes_to_zero": ("fail", "changed what becomes of subnormal results (FTZ)"),
     "takes_zero_for_denormal": ("fail", "changed what becomes of subnormal inputs (DAZ)"),
@@ -124,6 +131,8 @@ class Workers(InstalledTest):
                     self.assertTrue(case["id"].startswith(f"echo/{path}/f32/n={cases.index(case)}/data=normal/state=first_call"), case["id"])
         self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
         suites = xml.etree.ElementTree.parse(out / "junit.xml").getroot()
+        self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
+        self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
         kinds = [(element.tag, element.attrib["type"]) for test in suites.iter("testcase") for element in test.iter() if "type" in element.attrib]
         self.assertLessEqual(set(kinds), {("error", "crashed"), ("error", "timeout"), ("failure", "fail")})
         self.assertEqual(suites.attrib["errors"], str(sum(tag == "error" for tag, _ in kinds)))
@@ -187,6 +196,25 @@ class Workers(InstalledTest):
         self.wait_for(lambda: "verifying echo/hang_deaf" in program.stderr.readline())
         time.sleep(0.3)
         program.send_signal(signal.SIGINT)
+    def replay_with_memory_for(self, more):
+        """Replays a case with two tensors of 120 MB, in a program that gets this much more [bytes] than it has for its own input."""
+        program = self.start("replay", "echo/stops/f32/n=30000000")
+        worker = self.worker_of(program)
+        self.wait_for(lambda: "State:\tT" in Path(f"/proc/{worker}/status").read_text())
+        (size,) = [int(line.split()[1]) for line in Path(f"/proc/{program.pid}/status").read_text().splitlines() if line.startswith("VmSize:")]
+        resource.prlimit(program.pid, resource.RLIMIT_AS, (2 * [(size << 10) + more]))
+        while program.poll() is None:
+            os.kill(worker, signal.SIGCONT)
+            time.sleep(0.1)
+        return (program.returncode, *program.communicate())
+
+    def test_a_case_for_which_the_program_has_no_memory_is_skipped(self):
+        for more, reason in (64 << 20, "134217728 bytes of shared memory: Cannot allocate memory"), (200 << 20, "there is no memory to judge it"):
+            with self.subTest(reason):
+                code, output, errors = self.replay_with_memory_for(more)
+                self.assertEqual(code, 5, errors)
+                self.assertIn(f"skipped: {reason}\n", output)
+
         start = time.time()
         output, errors = program.communicate(timeout=20)
         self.assertLess(time.time() - start, 2)

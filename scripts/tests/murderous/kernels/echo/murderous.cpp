@@ -12,9 +12,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <locale>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "kernels/echo/echo.h"
@@ -88,6 +91,27 @@ void write_to_channel() {
   }
 }
 
+constexpr int kSocket = 3, kMemory = 4;  // descriptors of a worker
+
+// Makes an answer whose tensors this memory could hold.
+void send_false_sizes() {
+  using namespace std::string_view_literals;
+  constexpr std::string_view kAnswer = "\x25\0\0\0{\"bytes\":[4398046511104],\"counts\":[]}"sv;
+  static_assert(kAnswer.size() == 4 + 0x25);
+  if (ftruncate(kMemory, off_t{1} << 43) != 0) std::abort();
+  if (write(kSocket, kAnswer.data(), kAnswer.size()) < 0) std::abort();
+  hang();
+}
+
+// The child holds what the process had open.
+void leave_a_child() {
+  if (fork() == 0) hang();
+}
+
+struct SaysNothing : std::exception {
+  const char* what() const noexcept override { return nullptr; }
+};
+
 Path path(std::string_view name, void (*action)(const Call&)) {
   Path made = f32_path(
       name, DeviceKind::kCpu,
@@ -129,6 +153,20 @@ std::vector<Path> murderous_paths() {
              for (int descriptor = 0; descriptor < 1024; ++descriptor) close(descriptor);
            }),
       path("says_nonsense", [](const Call&) { write_to_channel(); }),
+      path("sends_false_sizes", [](const Call&) { send_false_sizes(); }),
+      path("grows_shared_memory",
+           [](const Call&) {
+             if (ftruncate(kMemory, off_t{1} << 47) != 0) std::abort();
+           }),
+      path("throws_at_length",
+           [](const Call&) { throw std::runtime_error(std::string(20'000'000, '\x1b')); }),
+      path("throws_without_a_word", [](const Call&) { throw SaysNothing(); }),
+      path("leaves_a_child", [](const Call&) { leave_a_child(); }),
+      path("leaves_a_child_and_aborts",
+           [](const Call&) {
+             leave_a_child();
+             std::abort();
+           }),
       path("changes_folder",
            [](const Call&) {
              if (chdir("/") != 0) std::abort();
