@@ -24,6 +24,7 @@ namespace assay {
 namespace {
 
 constexpr int kSocket = 3, kMemory = 4;  // descriptors of a worker
+constexpr int kFree = 10;                // the first descriptor that no worker uses
 constexpr Seconds kStart{60};            // for a worker to become ready
 constexpr int kMostStarts = 3;           // of a worker that dies before it is ready
 constexpr Seconds kEnd{5};               // for a process to end that has closed its end of the channel
@@ -50,7 +51,10 @@ class Descriptor {
 
 // A copy that no descriptor of a worker overwrites while it is put in place.
 int moved_up(int descriptor) {
-  return fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur <= kFree)
+    throw Error("a worker needs more than {} files; the limit (ulimit -n) is {}", kFree, limit.rlim_cur);
+  return fcntl(descriptor, F_DUPFD_CLOEXEC, kFree);
 }
 
 // Starts the program in a process group of its own, with all signals as they are at first.
@@ -102,7 +106,37 @@ std::optional<int> end(pid_t process) {
   kill(-process, SIGKILL);
   int status = 0;
   if (!ends_within(process, kKilled) || waitpid(process, &status, WNOHANG) != process) return std::nullopt;
+  // What is left of its group became children of this process when it ended.
+  const auto start = std::chrono::steady_clock::now();
+  for (pid_t ended = 0; ended >= 0 && std::chrono::steady_clock::now() - start < kKilled;) {
+    ended = waitpid(-process, nullptr, WNOHANG);
+    if (ended == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
   return status;
+}
+
+// The system ends this process with its parent, but not what a path forks. So a second process
+// waits for the end of this one, and then ends the group. Without it, no more than that is left.
+void end_group_with_this_process() {
+  const pid_t worker = getpid();
+  if (fork() != 0) return;
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  closefrom(0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  while (getppid() == worker) sigwaitinfo(&all, nullptr);
+  kill(-worker, SIGKILL);
+  _exit(1);
+}
+
+// The limit on the size of files is also one on shared memory. What exceeds it fails from here on.
+void allow_large_files() {
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 std::string how_it_ended(int status) {
@@ -120,6 +154,7 @@ std::string how_it_ended(int status) {
 Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_up)
     : gives_up_(std::move(gives_up)) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no status is kept
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   arguments.push_back(std::to_string(getpid()));
   Answer ready;
   int starts = 0;
@@ -164,6 +199,8 @@ void Worker::send(const Message& request) {
 Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
   const auto start = std::chrono::steady_clock::now();
   const auto is_late = [&] { return std::chrono::steady_clock::now() - start >= timeout; };
+  // What the path forked may hold the connection.
+  const auto has_ended = [&] { return ends_within(process_, Seconds(0)); };
   try {
     auto message = channel_->receive([&] { return gives_up_() || is_late() || has_ended(); }, most_bytes);
     if (message) {
@@ -176,6 +213,7 @@ Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
     return {.message = {}, .death = Death{.kind = VerdictKind::kCrashed, .reason = std::string(kNonsense)}};
   }
   if (gives_up_()) return {};
+  if (has_ended()) return {.message = {}, .death = death()};
   end(std::exchange(process_, -1));
   return {.message = {},
           .death = Death{.kind = VerdictKind::kTimeout,
@@ -199,9 +237,10 @@ std::unique_ptr<Channel> become_worker(pid_t parent) {
   int type = 0;
   socklen_t size = sizeof(type);
   if (getsockopt(kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || fcntl(kMemory, F_GET_SEALS) < 0)
-  // What the path forked may hold the connection.
-  const auto has_ended = [&] { return ends_within(process_, Seconds(0)); };
     throw usage_error("only the program itself starts a worker");
+  for (int descriptor : {kSocket, kMemory}) fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  end_group_with_this_process();
+  allow_large_files();
   const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
   setrlimit(RLIMIT_CORE, &no_core);
   std::ofstream("/proc/self/oom_score_adj") << 1000;  // the first to end if memory is short
@@ -213,7 +252,6 @@ void end_disconnected() {
   _exit(1);
 }
 
-  if (has_ended()) return {.message = {}, .death = death()};
 namespace {
 
 // [bytes] Memory that RLIMIT_DATA counts. Tensors with large strides map more than they use. A

@@ -48,6 +48,17 @@ std::string reason_in(const Message& answer) {
              : std::string(kNonsense);
 }
 
+// Says so instead if there is no memory to send the tensors of an answer in.
+void send(Channel& channel, const Message& message) {
+  try {
+    channel.send(message);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    channel.send(
+        {.fields = {{"verdict", name_of(VerdictKind::kSkipped)}, {"reason", error.what()}}, .tensors = {}});
+  }
+}
+
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
                std::optional<Problem>& kept) {
   try {
@@ -168,7 +179,7 @@ int run_worker(const Registry& registry, const char* const* argv) {
   for (;;) {
     try {
       const std::optional<Message> request = channel->receive();
-      channel->send(answer(*subject, *device, *request, *channel, kept));
+      send(*channel, answer(*subject, *device, *request, *channel, kept));
     } catch (const Disconnected&) {
       end_disconnected();
     }

@@ -59,11 +59,13 @@ CASES = 2
 SHORT = ["--timeout", "300ms", "--device", "cpu"]
 
 
-def children(pid):
+def workers_of(pid):
+    """The children that lead a process group. What workers leave behind does not."""
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [child for child in children if os.getpgid(child) == child]
     except OSError:
-        return []  # it has ended
+        return []  # one has ended
 
 
 def leftovers():
@@ -129,10 +131,10 @@ class Workers(InstalledTest):
                     self.assertIn(reason, case["reason"])
                     self.assertEqual("; it fails alone in a fresh process" in case["reason"], "fails_alone" in case)
                     self.assertTrue(case["id"].startswith(f"echo/{path}/f32/n={cases.index(case)}/data=normal/state=first_call"), case["id"])
-        self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
-        suites = xml.etree.ElementTree.parse(out / "junit.xml").getroot()
         self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
         self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
+        self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
+        suites = xml.etree.ElementTree.parse(out / "junit.xml").getroot()
         kinds = [(element.tag, element.attrib["type"]) for test in suites.iter("testcase") for element in test.iter() if "type" in element.attrib]
         self.assertLessEqual(set(kinds), {("error", "crashed"), ("error", "timeout"), ("failure", "fail")})
         self.assertEqual(suites.attrib["errors"], str(sum(tag == "error" for tag, _ in kinds)))
@@ -150,6 +152,19 @@ class Workers(InstalledTest):
     def test_what_is_wrong_only_with_history_is_said(self):
         result = self.assay("verify", "echo/refuses_from_hundredth_call_on", "--cases", "60", "--device", "cpu")
         self.assertRegex(result.stdout, r"fail: echo/refuses_from_hundredth_call_on on cpu: \d+ of \d+ judged cases\n.* it is enough; it needs what ran before\n")
+
+    def test_limits_of_the_shell_are_named(self):
+        def replay(limit, case):
+            command = f"ulimit {limit}; exec '{self.program}' replay {case}"
+            return subprocess.run(["bash", "-c", command], text=True, capture_output=True)
+
+        small, large = replay("-f 1000", "echo/healthy/f32/n=1000"), replay("-f 1000", "echo/healthy/f32/n=1000000")
+        self.assertEqual(small.returncode, 0, small.stdout)
+        self.assertEqual(large.returncode, 5, large.stdout)
+        self.assertIn("skipped: 4194304 bytes of shared memory: File too large\n", large.stdout)
+        few = replay("-n 8", "echo/healthy/f32/n=1000")
+        self.assertEqual(few.returncode, 70)
+        self.assertIn("a worker needs more than 10 files; the limit (ulimit -n) is 8\n", few.stderr)
 
     def test_a_case_is_replayed_and_timed_in_workers(self):
         case = "echo/exit/f32/n=5"
@@ -181,21 +196,6 @@ class Workers(InstalledTest):
         self.assertEqual([path for path, _ in limited], ["healthy"] * 6 + ["segv"] * 2)
         self.assertTrue(judged[-1]["reason"].endswith("; after 2 failures the path is judged no further"))
 
-    def test_one_process_is_enough_where_it_is_asked_for(self):
-        self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 1)
-        twin = self.assay("verify", "echo/healthy", "--cases", "3", env={**os.environ, "ASSAY_NO_ISOLATE": "1"})
-        self.assertEqual(twin.returncode, 0, twin.stderr)
-        result = self.assay("verify", "echo/rounds_up", "echo/healthy_too", "--cases", "2", "--no-isolate", "--json")
-        self.assertEqual({(case["path"], case["verdict"]) for case in json.loads(result.stdout)["cases"]},
-                         {("rounds_up", "fail"), ("healthy_too", "skipped"), ("healthy_too", "pass")})
-        self.assertEqual(self.assay("verify", "--no-isolate", "--timeout", "1s").returncode, 2)
-
-    def test_an_interrupt_does_not_wait_for_a_path_that_hangs(self):
-        program = self.start("verify", "echo/healthy", "echo/hang_deaf", "--cases", "2", "--device", "cpu", "--json", "--out", self.work / "cut")
-        self.worker_of(program)
-        self.wait_for(lambda: "verifying echo/hang_deaf" in program.stderr.readline())
-        time.sleep(0.3)
-        program.send_signal(signal.SIGINT)
     def replay_with_memory_for(self, more):
         """Replays a case with two tensors of 120 MB, in a program that gets this much more [bytes] than it has for its own input."""
         program = self.start("replay", "echo/stops/f32/n=30000000")
@@ -215,6 +215,21 @@ class Workers(InstalledTest):
                 self.assertEqual(code, 5, errors)
                 self.assertIn(f"skipped: {reason}\n", output)
 
+    def test_one_process_is_enough_where_it_is_asked_for(self):
+        self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 1)
+        twin = self.assay("verify", "echo/healthy", "--cases", "3", env={**os.environ, "ASSAY_NO_ISOLATE": "1"})
+        self.assertEqual(twin.returncode, 0, twin.stderr)
+        result = self.assay("verify", "echo/rounds_up", "echo/healthy_too", "--cases", "2", "--no-isolate", "--json")
+        self.assertEqual({(case["path"], case["verdict"]) for case in json.loads(result.stdout)["cases"]},
+                         {("rounds_up", "fail"), ("healthy_too", "skipped"), ("healthy_too", "pass")})
+        self.assertEqual(self.assay("verify", "--no-isolate", "--timeout", "1s").returncode, 2)
+
+    def test_an_interrupt_does_not_wait_for_a_path_that_hangs(self):
+        program = self.start("verify", "echo/healthy", "echo/hang_deaf", "--cases", "2", "--device", "cpu", "--json", "--out", self.work / "cut")
+        self.worker_of(program)
+        self.wait_for(lambda: "verifying echo/hang_deaf" in program.stderr.readline())
+        time.sleep(0.3)
+        program.send_signal(signal.SIGINT)
         start = time.time()
         output, errors = program.communicate(timeout=20)
         self.assertLess(time.time() - start, 2)
@@ -224,10 +239,11 @@ class Workers(InstalledTest):
 
     def test_nothing_is_left_of_a_killed_program(self):
         before = leftovers()
-        for path in ("echo/hang_deaf", "echo/healthy"):
+        for path, processes in ("echo/hang_deaf", 3), ("echo/healthy", 3), ("echo/leaves_a_child", 4):
             program = self.start("verify", path, "--budget", "1h", "--device", "cpu")
             worker = self.worker_of(program)
             self.assertEqual(os.getpgid(worker), worker)
+            self.wait_for(lambda: len(self.processes()) >= processes)
             program.kill()
             program.communicate()
             self.wait_for(lambda: not self.processes())
@@ -242,7 +258,7 @@ class Workers(InstalledTest):
         for seed in range(moments):
             program = self.start(*run)
             time.sleep(random.Random(seed).uniform(0, seconds))
-            workers = children(program.pid)
+            workers = workers_of(program.pid)
             for worker in workers:
                 os.kill(worker, signal.SIGKILL)
             output, errors = program.communicate(timeout=60)
@@ -270,10 +286,10 @@ class Workers(InstalledTest):
     def kill_starting_workers(self, count):
         program = self.start("verify", "echo/healthy", "--cases", "3", "--device", "cpu")
         while count > 0 and program.poll() is None:
-            for worker in children(program.pid):
+            for worker in workers_of(program.pid):
                 os.kill(worker, signal.SIGKILL)
                 count -= 1
-                while worker in children(program.pid):
+                while worker in workers_of(program.pid):
                     pass
         _, errors = program.communicate(timeout=60)
         return program.returncode, errors
