@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <iterator>
-#include <sstream>
 
 #include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
@@ -37,11 +35,6 @@ struct RawOptions {
   std::string slower = "5%";
   std::string more_wrong = "25%";
 };
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream words(text);
-  return {std::istream_iterator<std::string>(words), {}};
-}
 
 class CommandLine {
  public:
@@ -180,6 +173,8 @@ class CommandLine {
       if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
       if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>(origin("--cases"), raw_.cases, 1);
       if (!raw_.max_elements.empty())
+      if (options_.out == "-")
+        throw usage_error("{} -: is no standard output; ./- is a file", origin("--out"));
         options_.max_elements = parse_integer<int64_t>(origin("--max-elements"), raw_.max_elements, 1);
       if (!raw_.max_failures.empty())
         options_.max_failures = parse_integer<int64_t>(origin("--max-failures"), raw_.max_failures, 1);

@@ -208,6 +208,8 @@ class BadInput(ProgramTest):
             ("an argument is empty", "verify", "--cases", "1", "--out", ""),
             ("an argument is empty", "verify", "--resume", ""),
             ("an argument is empty", "replay", ""),
+            ("--out -: is no standard output; ./- is a file", "draw", CASE, "--out", "-"),
+            ("--out -: is no standard output; ./- is a file", "verify", "--out", "-"),
             ("--out= is empty", "verify", "--out=", "dynamic_conv"),
             ("a command is required",),
             ("data=odd", "replay", CASE.replace("normal", "odd")),
