@@ -133,14 +133,25 @@ struct Plan {
 };
 
 // The paths that this machine can run now. The others are recorded with the reason.
+// The devices that are asked for, or none and the reason.
+std::pair<std::vector<std::unique_ptr<Device>>, std::string> devices_for(const Options& options) {
+  try {
+    return {open_devices(options.device), ""};
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    return {std::vector<std::unique_ptr<Device>>(), error.what()};
+  }
+}
+
 std::vector<SelectedPath> runnable(const std::vector<SelectedPath>& selected, const Options& options,
-                                   Session& session) {
+                                   const std::string& absent, Session& session) {
   std::vector<SelectedPath> result;
   for (const SelectedPath& path : selected) {
     const Subject& subject = path.subject;
     if (path.device == nullptr) {
-      session.add_not_run(*subject.op, *subject.path,
-                          fmt::format("no {} device", name_of(subject.path->device)));
+      session.add_not_run(
+          *subject.op, *subject.path,
+          absent.empty() ? fmt::format("no {} device", name_of(subject.path->device)) : absent);
     } else if (!serves(*subject.path, options.dtype)) {
       session.add_not_run(*subject.op, *subject.path,
                           fmt::format("does not serve {}", name_of(*options.dtype)));
@@ -170,7 +181,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   const bool verifies = options.command != Command::kBench;
   const bool is_timed = options.command == Command::kBench || options.command == Command::kRun;
 
-  const auto devices = open_devices(options.device);
+  const auto [devices, absent] = devices_for(options);
   const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
   const std::vector<std::string> disturbances = is_timed ? timing_disturbances() : std::vector<std::string>{};
   for (const std::string& disturbance : disturbances)
@@ -186,12 +197,13 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     session.finish(false);
     return kExitEnvironmentUnfit;
   }
-  const std::vector<SelectedPath> paths = runnable(selected, options, session);
+  const std::vector<SelectedPath> paths = runnable(selected, options, absent, session);
   if (paths.empty()) {
     const bool lacks_device =
         std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
     for (const std::string& line : render_not_run(session.not_run())) fmt::print(stderr, "assay: {}\n", line);
     return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
+    if (options.json || !options.out.empty()) session.finish(false);  // no reports of an earlier run stay
   }
   Plan plan(paths, sweeps, options);
   session.begin(plan.cases(options.command));
