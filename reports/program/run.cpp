@@ -53,6 +53,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
+  fuzzing.timeouts = session.timeouts(selected.subject, *selected.device);
   if (fuzzing.budget) *fuzzing.budget -= Seconds(session.spent(selected.subject, *selected.device));
   fuzzing.recall = [&](const Case& drawn) {
     auto known = session.recall(drawn, *selected.device);
