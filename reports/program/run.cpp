@@ -133,7 +133,6 @@ struct Plan {
   }
 };
 
-// The paths that this machine can run now. The others are recorded with the reason.
 // The devices that are asked for, or none and the reason.
 std::pair<std::vector<std::unique_ptr<Device>>, std::string> devices_for(const Options& options) {
   try {
@@ -144,6 +143,7 @@ std::pair<std::vector<std::unique_ptr<Device>>, std::string> devices_for(const O
   }
 }
 
+// The paths that this machine can run now. The others are recorded with the reason.
 std::vector<SelectedPath> runnable(const std::vector<SelectedPath>& selected, const Options& options,
                                    const std::string& absent, Session& session) {
   std::vector<SelectedPath> result;
@@ -203,8 +203,8 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     const bool lacks_device =
         std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
     for (const std::string& line : render_not_run(session.not_run())) fmt::print(stderr, "assay: {}\n", line);
-    return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
     if (options.json || !options.out.empty()) session.finish(false);  // no reports of an earlier run stay
+    return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
   }
   Plan plan(paths, sweeps, options);
   session.begin(plan.cases(options.command));
@@ -249,6 +249,7 @@ int run_specimens(const Registry& registry, const Options& options) {
   pace.planned = std::ssize(selected);
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.stop_at_first_failure = true;
+  fuzzing.shrinks_crashes = options.isolate;
   for (const auto& [subject, device] : selected) {
     if (is_interrupted()) break;
     session.progress(fmt::format("judging specimens {}: {}", describe(pace), path_name(subject)),
@@ -260,7 +261,10 @@ int run_specimens(const Registry& registry, const Options& options) {
       session.starts(drawn, *on);
       is_known = false;
     };
-    fuzz(subject, *device, fuzzing, [&, of = subject, on = device](const Judged& judged) {
+    fuzzing.timeouts = session.timeouts(subject, *device);
+    PathJudge judge(subject, *device, options);
+    const Judging judging = [&](const Case& which) { return judge.judge(which); };
+    fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(of, *on, judged);
       return !is_interrupted();
     });
@@ -277,6 +281,7 @@ int run_demo(const Registry& registry, const Options& given) {
   Options options = given;
   if (options.out.empty()) options.out = "assay-demo";
   options.cases = 20;
+  if (!options.timeout) options.timeout = Seconds(3);  // a specimen may hang, and the cases are small
   if (registry.specimens().empty()) {
     fmt::print(stderr, "assay: this program has no specimens to show\n");
     return kExitNothingSelected;
