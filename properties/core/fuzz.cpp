@@ -12,11 +12,13 @@ namespace {
 
 class Fuzzer {
  public:
-  Fuzzer(const Judging& judging, const FuzzOptions& options) : judging_(judging), options_(options) {}
+  Fuzzer(const Judging& judging, const FuzzOptions& options)
+      : judging_(judging), options_(options), timeouts_(options.timeouts) {}
 
   bool is_over_budget() const {
     return options_.budget && std::chrono::steady_clock::now() - start_ >= *options_.budget;
   }
+  int timeouts() const { return timeouts_; }
   bool has_timed_out() const { return timeouts_ >= options_.max_timeouts; }
   bool has_given_up() const { return has_given_up_; }
   bool has_failed_enough() const { return failures_ >= options_.max_failures.value_or(failures_ + 1); }
@@ -109,7 +111,7 @@ class Fuzzer {
   const Judging& judging_;
   const FuzzOptions& options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  int timeouts_ = 0;
+  int timeouts_;
   int64_t failures_ = 0;
   std::set<std::string> reported_;  // case lines of failures
   int new_processes_ = 0;
@@ -121,7 +123,7 @@ class Fuzzer {
 class Trust {
  public:
   void doubt(Verdict& verdict) {
-    if (verdict.kind == VerdictKind::kUninformative) ++in_vain_;
+    if (verdict.kind == VerdictKind::kUninformative || verdict.kind == VerdictKind::kMistrusted) ++in_vain_;
     if (verdict.kind == VerdictKind::kPass || verdict.kind == VerdictKind::kFail) is_earned_ = true;
     if (is_earned_ || in_vain_ != kMostInVain) return;
     verdict.kind = VerdictKind::kMistrusted;
@@ -160,16 +162,20 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
     const rc::Shrinkable<Case> drawn = draw(generator, of_case, path);
-    if (const auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
+    if (auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
+      trust.doubt(known->verdict);
       if (is_failure(known->verdict.kind) && fuzzer.ends_with(*known)) return;
       continue;
     }
+    if (fuzzer.has_timed_out()) return;
     if (options.starts) options.starts(drawn.value());
+    const int timeouts_before = fuzzer.timeouts();
     std::optional<Verdict> verdict = fuzzer.judge(drawn.value());
     if (!verdict) return;
     trust.doubt(*verdict);
     Judged judged{.which = drawn.value(), .verdict = *verdict, .shrunk_from = {}};
     if (is_failure(verdict->kind)) judged = fuzzer.simplified(drawn, *std::move(verdict));
+    judged.timeouts = fuzzer.timeouts() - timeouts_before;
     const bool is_last = is_failure(judged.verdict.kind) && fuzzer.ends_with(judged);
     if (fuzzer.has_timed_out()) {
       judged.verdict.reason +=

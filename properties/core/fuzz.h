@@ -17,6 +17,7 @@ struct Judged {
   Verdict verdict;
   // The failing case as drawn. `which` is the simplest one found that still fails.
   std::optional<Case> shrunk_from;
+  int timeouts = 0;  // that it took to say so, shrinking included
 };
 
 // The verdict on a case, or nothing to stop.
@@ -33,6 +34,7 @@ struct FuzzOptions {
   bool stop_at_first_failure = false;
   int max_shrinks = 400;  // judgements spent on shrinking one failure
   int max_timeouts = 3;   // after so many, shrinking included, the path is judged no further
+  int timeouts = 0;       // that an earlier run of the same options took
   std::optional<int64_t> max_failures = {};  // after so many failing cases, likewise
   bool shrinks_crashes = false;  // what crashes does not spoil the process that judges the next case
   // What an earlier run of the same options said of a drawn case, if it came so far. The case is

@@ -3,7 +3,8 @@
 // that started it goes on.
 //
 // A worker has a process group of its own, no standard input, and the standard error as its
-// standard output. It dies with the program that started it, and leaves neither a file nor memory.
+// standard output. It dies with the program that started it, and leaves neither a file nor memory
+// nor processes that its path forked, unless these left the group.
 #pragma once
 
 #include <sys/types.h>

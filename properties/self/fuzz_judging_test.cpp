@@ -166,6 +166,53 @@ TEST(Fuzz, JudgesAPathNoFurtherAfterThreeTimeouts) {
   const auto failures =
       std::ranges::count_if(all, [](const Judged& one) { return is_failure(one.verdict.kind); });
   EXPECT_EQ(failures, 1);
+  EXPECT_EQ(all.back().timeouts, 3);
+  EXPECT_EQ(all.front().timeouts, 0);
+  EXPECT_GT(judged, 3);
+}
+
+// Two of the three timeouts were seen before the run was interrupted; or all of them.
+TEST(Fuzz, CountsTimeoutsOfTheRunThatIsResumed) {
+  FuzzOptions options;
+  options.timeouts = 2;
+  const Judging judging = [](const Case& which) { return fails_from_d5(which, VerdictKind::kTimeout); };
+  const auto all = fuzz_with(judging, options);
+  EXPECT_EQ(all.back().timeouts, 1);
+  EXPECT_FALSE(all.back().shrunk_from);
+  EXPECT_THAT(all.back().verdict.reason,
+              testing::EndsWith("; after 3 timeouts the path is judged no further"));
+  options.timeouts = 3;
+  EXPECT_TRUE(fuzz_with(judging, options).empty());
+}
+
+TEST(Fuzz, TrustsAPathForWhatWasJudgedBeforeItWasInterrupted) {
+  using enum VerdictKind;
+  constexpr size_t kBefore = 7;
+  FuzzOptions options;
+  options.cases = 20;
+  options.max_shrinks = 0;
+  // The places of the mistrusted ones. The earlier run gave the first of these verdicts once, then
+  // the other. No further case can tell anything.
+  const auto mistrusted = [&](VerdictKind first, VerdictKind others) {
+    size_t recalled = 0;
+    options.recall = [&](const Case& which) -> std::optional<Judged> {
+      if (recalled == kBefore) return std::nullopt;
+      const VerdictKind kind = recalled++ == 0 ? first : others;
+      return Judged{
+          .which = which, .verdict = {.kind = kind, .reason = "", .outputs = {}}, .shrunk_from = {}};
+    };
+    const auto all = fuzz_with(
+        [](const Case&) -> Verdict { return {.kind = kUninformative, .reason = "", .outputs = {}}; },
+        options);
+    std::vector<size_t> places;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].verdict.kind == kMistrusted) places.push_back(i);
+    }
+    return places;
+  };
+  EXPECT_EQ(mistrusted(kPass, kUninformative), std::vector<size_t>());
+  EXPECT_EQ(mistrusted(kUninformative, kUninformative), std::vector<size_t>{0});
+  EXPECT_EQ(mistrusted(kSkipped, kUninformative), std::vector<size_t>{1});
 }
 
 TEST(Fuzz, ShrinkingKeepsToTheBudget) {

@@ -3,7 +3,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <sstream>
 
 #include "kernels/core/error.h"
 #include "kernels/core/printable.h"
@@ -63,6 +65,11 @@ Shard parse_shard(std::string_view option, const std::string& text) {
   }
   if (i < 1 || i > n) throw usage_error("{} {} is not i/n with 1 <= i <= n", option, excerpt(text));
   return {.number = i, .count = n};
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 }  // namespace assay

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace assay {
 
@@ -22,5 +23,7 @@ struct Shard {
   int64_t number, count;  // i and n
 };
 Shard parse_shard(std::string_view option, const std::string& text);  // "i/n"
+
+std::vector<std::string> words_of(const std::string& text);
 
 }  // namespace assay

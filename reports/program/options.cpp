@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <iterator>
-#include <sstream>
 
 #include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
@@ -37,11 +35,6 @@ struct RawOptions {
   std::string slower = "5%";
   std::string more_wrong = "25%";
 };
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream words(text);
-  return {std::istream_iterator<std::string>(words), {}};
-}
 
 class CommandLine {
  public:
@@ -187,6 +180,8 @@ class CommandLine {
       if (!raw_.budget.empty()) options_.budget = parse_time(origin("--budget"), raw_.budget);
       if (!raw_.timeout.empty()) options_.timeout = parse_time(origin("--timeout"), raw_.timeout);
       options_.isolate = !raw_.no_isolate;
+      if (options_.out == "-")
+        throw usage_error("{} -: is no standard output; ./- is a file", origin("--out"));
       if (!raw_.shard.empty()) {
         const Shard shard = parse_shard(origin("--shard"), raw_.shard);
         options_.shard = shard.number - 1;
@@ -263,11 +258,12 @@ class CommandLine {
     return fmt::format("there is no command {}{}", excerpt(word), did_you_mean(word, known));
   }
 
-  // Keeps the text of the options that select and draw the cases. A resumed run takes those of its
-  // journal, and refuses others.
+  // Keeps the text of the options that decide what the record says. A resumed run takes those of
+  // its journal, and refuses others.
   void take_typed() {
     std::string command = app_.get_subcommands().front()->get_name();
     std::string specimens = options_.specimens ? "yes" : "";
+    std::string no_isolate = raw_.no_isolate ? "yes" : "";
     std::string filters = fmt::format("{}", fmt::join(options_.filters, " "));
     const std::pair<const char*, std::string*> texts[] = {{"command", &command},
                                                           {"FILTER", &filters},
@@ -279,7 +275,9 @@ class CommandLine {
                                                           {"--shard", &raw_.shard},
                                                           {"--max-elements", &raw_.max_elements},
                                                           {"--specimens", &specimens},
-                                                          {"--max-failures", &raw_.max_failures}};
+                                                          {"--max-failures", &raw_.max_failures},
+                                                          {"--timeout", &raw_.timeout},
+                                                          {"--no-isolate", &no_isolate}};
     if (!options_.resume.empty()) {
       options_.out = options_.resume;
       const Journal journal = unfinished_run(options_.resume);
@@ -294,6 +292,7 @@ class CommandLine {
       }
       options_.filters = words_of(filters);
       options_.specimens = !specimens.empty();
+      raw_.no_isolate = !no_isolate.empty();
     }
     for (const auto& [name, text] : texts) {
       if (!text->empty()) options_.typed[name] = *text;

@@ -65,7 +65,7 @@ struct Options {
   std::string formula;  // of a new op
   std::string after;    // a record, or a folder of them, to compare with the subject
   std::string resume;   // the directory of an unfinished run
-  // The options that select and draw cases, as they were typed. A resumed run has the same.
+  // The options that select, draw and judge cases, as they were typed. A resumed run has the same.
   std::map<std::string, std::string> typed;
   std::vector<std::string> command_line;
 };

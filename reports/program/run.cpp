@@ -53,6 +53,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
+  fuzzing.timeouts = session.timeouts(selected.subject, *selected.device);
   if (fuzzing.budget) *fuzzing.budget -= Seconds(session.spent(selected.subject, *selected.device));
   fuzzing.recall = [&](const Case& drawn) {
     auto known = session.recall(drawn, *selected.device);
@@ -132,15 +133,26 @@ struct Plan {
   }
 };
 
+// The devices that are asked for, or none and the reason.
+std::pair<std::vector<std::unique_ptr<Device>>, std::string> devices_for(const Options& options) {
+  try {
+    return {open_devices(options.device), ""};
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    return {std::vector<std::unique_ptr<Device>>(), error.what()};
+  }
+}
+
 // The paths that this machine can run now. The others are recorded with the reason.
 std::vector<SelectedPath> runnable(const std::vector<SelectedPath>& selected, const Options& options,
-                                   Session& session) {
+                                   const std::string& absent, Session& session) {
   std::vector<SelectedPath> result;
   for (const SelectedPath& path : selected) {
     const Subject& subject = path.subject;
     if (path.device == nullptr) {
-      session.add_not_run(*subject.op, *subject.path,
-                          fmt::format("no {} device", name_of(subject.path->device)));
+      session.add_not_run(
+          *subject.op, *subject.path,
+          absent.empty() ? fmt::format("no {} device", name_of(subject.path->device)) : absent);
     } else if (!serves(*subject.path, options.dtype)) {
       session.add_not_run(*subject.op, *subject.path,
                           fmt::format("does not serve {}", name_of(*options.dtype)));
@@ -170,7 +182,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   const bool verifies = options.command != Command::kBench;
   const bool is_timed = options.command == Command::kBench || options.command == Command::kRun;
 
-  const auto devices = open_devices(options.device);
+  const auto [devices, absent] = devices_for(options);
   const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
   const std::vector<std::string> disturbances = is_timed ? timing_disturbances() : std::vector<std::string>{};
   for (const std::string& disturbance : disturbances)
@@ -186,11 +198,12 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     session.finish(false);
     return kExitEnvironmentUnfit;
   }
-  const std::vector<SelectedPath> paths = runnable(selected, options, session);
+  const std::vector<SelectedPath> paths = runnable(selected, options, absent, session);
   if (paths.empty()) {
     const bool lacks_device =
         std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
     for (const std::string& line : render_not_run(session.not_run())) fmt::print(stderr, "assay: {}\n", line);
+    if (options.json || !options.out.empty()) session.finish(false);  // no reports of an earlier run stay
     return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
   }
   Plan plan(paths, sweeps, options);
@@ -236,6 +249,7 @@ int run_specimens(const Registry& registry, const Options& options) {
   pace.planned = std::ssize(selected);
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.stop_at_first_failure = true;
+  fuzzing.shrinks_crashes = options.isolate;
   for (const auto& [subject, device] : selected) {
     if (is_interrupted()) break;
     session.progress(fmt::format("judging specimens {}: {}", describe(pace), path_name(subject)),
@@ -247,7 +261,10 @@ int run_specimens(const Registry& registry, const Options& options) {
       session.starts(drawn, *on);
       is_known = false;
     };
-    fuzz(subject, *device, fuzzing, [&, of = subject, on = device](const Judged& judged) {
+    fuzzing.timeouts = session.timeouts(subject, *device);
+    PathJudge judge(subject, *device, options);
+    const Judging judging = [&](const Case& which) { return judge.judge(which); };
+    fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(of, *on, judged);
       return !is_interrupted();
     });
@@ -264,6 +281,7 @@ int run_demo(const Registry& registry, const Options& given) {
   Options options = given;
   if (options.out.empty()) options.out = "assay-demo";
   options.cases = 20;
+  if (!options.timeout) options.timeout = Seconds(3);  // a specimen may hang, and the cases are small
   if (registry.specimens().empty()) {
     fmt::print(stderr, "assay: this program has no specimens to show\n");
     return kExitNothingSelected;

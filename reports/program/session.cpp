@@ -34,6 +34,14 @@ std::string key_of(const Case& drawn, std::string_view device) {
   return fmt::format("{} {}", drawn.to_string(), device);
 }
 
+// What a journal says of a path, or 0.
+template <class Value>
+Value value_of(const std::map<std::string, Value>& of_paths, const Subject& subject, const Device& device) {
+  const auto found =
+      of_paths.find(fmt::format("{}/{} {}", subject.op->name, subject.path->name, device.info().name()));
+  return found == of_paths.end() ? 0 : found->second;
+}
+
 int exit_code(const Record& record) {
   const auto [failed, passed] = outcome_of(record);
   if (!record.complete) return kExitInterrupted;
@@ -113,6 +121,7 @@ void Session::resume() {
     recalled_.emplace(key_of(item.shrunk_from.value_or(item.which), item.device), judged);
   }
   spent_ = std::move(journal.spent);
+  timeouts_ = std::move(journal.timeouts);
   judged_ = std::ssize(journal.record.cases);
   before_ = journal.record.seconds;
   journal_->cut(journal.bytes);
@@ -125,9 +134,11 @@ std::optional<Judged> Session::recall(const Case& drawn, const Device& device) c
 }
 
 double Session::spent(const Subject& subject, const Device& device) const {
-  const auto found =
-      spent_.find(fmt::format("{}/{} {}", subject.op->name, subject.path->name, device.info().name()));
-  return found == spent_.end() ? 0 : found->second;
+  return value_of(spent_, subject, device);
+}
+
+int Session::timeouts(const Subject& subject, const Device& device) const {
+  return value_of(timeouts_, subject, device);
 }
 
 void Session::starts(const Case& which, const Device& device) {
@@ -149,7 +160,8 @@ void Session::add(const Subject& subject, const Device& device, const Judged& ju
        .perf_warm = {},
        .no_perf = is_failure(judged.verdict.kind)
                       ? fmt::format("the verdict is {}", name_of(judged.verdict.kind))
-                      : "not timed"});
+                      : "not timed"},
+      judged.timeouts);
 }
 
 void Session::print_first(const CaseRecord& failure) {
@@ -178,7 +190,7 @@ std::string Session::save_capsule(const CaseRecord& failure) const {
   }
 }
 
-void Session::add(CaseRecord record) {
+void Session::add(CaseRecord record, int timeouts) {
   if (!journal_) begin(std::nullopt);
   record.seconds = elapsed() - case_start_;
   // A specimen fails as it should.
@@ -187,7 +199,7 @@ void Session::add(CaseRecord record) {
     if (!options_.out.empty()) record.capsule = save_capsule(record);
   }
   case_start_ = elapsed();
-  append(case_line(case_start_, record));
+  append(case_line(case_start_, record, timeouts));
   ++judged_;
 }
 

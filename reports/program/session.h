@@ -40,12 +40,13 @@ class Session {
   std::optional<Judged> recall(const Case& drawn, const Device& device) const;
   // [s] How long the resumed run took for the cases of a path.
   double spent(const Subject& subject, const Device& device) const;
+  int timeouts(const Subject& subject, const Device& device) const;  // of the same cases
 
   void starts(const Case& which, const Device& device);  // before a case is judged
   // Adds a judged case. Of each path the first failure of a kind is printed at once. If there is an
   // output directory, a failure is saved as a capsule. The record does not keep its evidence.
   void add(const Subject& subject, const Device& device, const Judged& judged);
-  void add(CaseRecord record);
+  void add(CaseRecord record, int timeouts = 0);
   void add_not_run(const Op& op, const Path& path, std::string reason);
 
   // Prints a line on stderr. On a terminal the next line replaces it; elsewhere only milestones are
@@ -75,6 +76,7 @@ class Session {
   std::optional<LockedFile> journal_;
   std::map<std::string, Judged> recalled_;  // by drawn case and device
   std::map<std::string, double> spent_;
+  std::map<std::string, int> timeouts_;
   std::set<std::string> printed_;  // "op/path device verdict"
   int64_t judged_ = 0;
   double before_ = 0;  // [s] that the resumed run took

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/record/journal.h"
 
+#include <tuple>
+
 #include "kernels/core/json.h"
 
 namespace assay {
@@ -18,6 +20,10 @@ Json to_json(const Writer& writer) {
 
 Writer read_writer(const JsonFields& fields) {
   return {.pid = fields.integer<int64_t>("pid"), .started = fields.text("started")};
+}
+
+std::string path_of(const Case& which, const std::string& device) {
+  return fmt::format("{}/{} {}", which.op, which.path, device);
 }
 
 void replace_device(MachineRecord& machine, DeviceRecord device) {
@@ -57,7 +63,10 @@ class Fold {
     } else if (fields.has("case")) {
       record.cases.push_back(read_case(fields.object("case")));
       record.running.reset();
-      spend(record.cases.back().which, record.cases.back().device);
+      const auto& [which, device] = std::tie(record.cases.back().which, record.cases.back().device);
+      spend(which, device);
+      if (fields.has("timeouts"))
+        journal_.timeouts[path_of(which, device)] += fields.integer<int>("timeouts");
     } else if (fields.has("device")) {
       replace_device(record.machine, read_device(fields.object("device")));
     } else if (fields.has("not_run")) {
@@ -76,7 +85,7 @@ class Fold {
 
  private:
   void spend(const Case& which, const std::string& device) {
-    const std::string path = fmt::format("{}/{} {}", which.op, which.path, device);
+    const std::string path = path_of(which, device);
     const double at = journal_.record.seconds;
     const double first = first_.emplace(path, at).first->second;
     journal_.spent[path] = at - first;
@@ -106,8 +115,10 @@ std::string running_line(double at, const Case& which, std::string_view device) 
   return one_line(Json{{"at", at}, {"running", which.to_string()}, {"device", device}}) + "\n";
 }
 
-std::string case_line(double at, const CaseRecord& item) {
-  return line_at(at, "case", to_json(item));
+std::string case_line(double at, const CaseRecord& item, int timeouts) {
+  Json line{{"at", at}, {"case", to_json(item)}};
+  if (timeouts > 0) line["timeouts"] = timeouts;
+  return one_line(line) + "\n";
 }
 
 std::string device_line(double at, const DeviceRecord& device) {

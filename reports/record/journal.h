@@ -20,10 +20,11 @@ struct Writer {
 struct Journal {
   Record record;                               // not complete
   Json begun;                                  // the record as it was before the first case
-  std::map<std::string, std::string> options;  // that select and draw the cases, as they were typed
+  std::map<std::string, std::string> options;  // that select, draw and judge, as they were typed
   Writer writer;                               // the last one
   size_t bytes = 0;                            // up to the end of the last whole line
   std::map<std::string, double> spent;         // [s] on the cases of each path: "op/path device"
+  std::map<std::string, int> timeouts;         // of each path, those while shrinking included
 };
 
 // The lines of a journal. `at` is in seconds since the run began, without the time between an
@@ -32,7 +33,7 @@ std::string head_line(const Record& begun, const std::map<std::string, std::stri
                       const Writer& writer);
 std::string resumed_line(double at, const Writer& writer);
 std::string running_line(double at, const Case& which, std::string_view device);
-std::string case_line(double at, const CaseRecord& item);
+std::string case_line(double at, const CaseRecord& item, int timeouts = 0);
 std::string device_line(double at, const DeviceRecord& device);  // replaces the device of its name
 std::string not_run_line(double at, const NotRun& path);
 

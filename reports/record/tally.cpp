@@ -50,7 +50,7 @@ std::vector<SpecimenSummary> summarize_specimens(const Record& record) {
     ++specimen.cases;
     specimen.seconds += item.seconds.value_or(0);
     const VerdictKind kind = item.verdict.kind;
-    if (kind == VerdictKind::kFail || kind == VerdictKind::kCrashed) specimen.caught = &item;
+    if (is_failure(kind) && kind != VerdictKind::kMistrusted) specimen.caught = &item;
   }
   return specimens;
 }

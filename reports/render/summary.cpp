@@ -150,7 +150,7 @@ std::string render_drift(const Perf& perf) {
 
 std::string render_interruption(const Record& record) {
   if (record.complete) return "";
-  if (record.cases.empty() && !record.planned) return "not complete";
+  if (record.cases.empty() && !record.planned && !record.running) return "not complete";
   const std::string of = record.planned ? fmt::format(" of {}", format_count(*record.planned)) : "";
   const int64_t known = record.planned.value_or(std::ssize(record.cases));
   const std::string in = record.running ? fmt::format(", in {}", printable(record.running->to_string())) : "";

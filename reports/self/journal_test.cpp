@@ -107,6 +107,20 @@ TEST(Journal, KnowsHowLongEachPathTook) {
             (std::map<std::string, double>{{"op/a cpu", 3}, {"op/b cpu", 1}, {"op/b cuda:0", 0}}));
 }
 
+TEST(Journal, CountsTheTimeoutsOfEachPath) {
+  std::string text = head_line(Record{}, {}, {.pid = 1, .started = ""});
+  const auto judged = [](const char* which, int timeouts) {
+    CaseRecord item;
+    item.which = parse_case(which);
+    item.device = "cpu";
+    return case_line(1, item, timeouts);
+  };
+  text += judged("op/a/f32/n=1", 1) + judged("op/a/f32/n=2", 0) + judged("op/a/f32/n=3", 2);
+  EXPECT_TRUE(read_journal(text + judged("op/b/f32/n=1", 0), "j").timeouts ==
+              (std::map<std::string, int>{{"op/a cpu", 3}}));
+  EXPECT_EQ(judged("op/b/f32/n=1", 0).find("timeouts"), std::string::npos);
+}
+
 TEST(Journal, RefusesWhatIsNone) {
   const std::string head = lines_of(example_record(1)).front();
   EXPECT_EQ(error_of_journal(""), "j: the run ended before it began");

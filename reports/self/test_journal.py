@@ -185,6 +185,8 @@ class Resume(JournalTest):
             ("command bench: the unfinished run in", "bench"),
             ("--out excludes --resume", "verify", "--out", "elsewhere"),
             ("--max-failures 2: the unfinished run in", "verify", "--max-failures", "2"),
+            ("--timeout 5s: the unfinished run in", "verify", "--timeout", "5s"),
+            ("--no-isolate yes: the unfinished run in", "verify", "--no-isolate"),
             ("--specimens yes: the unfinished run in", "verify", "--specimens"),
         ]:
             with self.subTest(args=args):

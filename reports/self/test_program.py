@@ -208,6 +208,8 @@ class BadInput(ProgramTest):
             ("an argument is empty", "verify", "--cases", "1", "--out", ""),
             ("an argument is empty", "verify", "--resume", ""),
             ("an argument is empty", "replay", ""),
+            ("--out -: is no standard output; ./- is a file", "draw", CASE, "--out", "-"),
+            ("--out -: is no standard output; ./- is a file", "verify", "--out", "-"),
             ("--out= is empty", "verify", "--out=", "dynamic_conv"),
             ("a command is required",),
             ("data=odd", "replay", CASE.replace("normal", "odd")),
@@ -280,6 +282,21 @@ class BadInput(ProgramTest):
     def test_an_absent_device(self):
         self.fails(77, "cuda", "verify", "--device", "cuda")
         self.fails(77, "cuda:3", "verify", "--device", "cuda:3")
+
+    def test_a_run_on_an_absent_device_leaves_no_reports_of_an_earlier_one(self):
+        for command in "verify", "run":
+            with self.subTest(command):
+                out = self.dir / command
+                self.assertEqual(assay("verify", "mhc_post/cpu", "--cases", "3", "--out", out).returncode, 0)
+                result = assay(command, "mhc_post", "--device", "cuda:99", "--out", out)
+                self.assertEqual(result.returncode, 77, result.stderr)
+                record = json.loads((out / "run.json").read_text())
+                self.assertEqual((record["complete"], record["cases"]), (False, []))
+                self.assertTrue(all("--device cuda:99: " in path["reason"] for path in record["not_run"]))
+                for name in "report.html", "report.md", "junit.xml":
+                    text = (out / name).read_text()
+                    self.assertIn("not complete", text.lower(), name)
+                    self.assertNotIn("mhc_post/cpu/f32", text, name)
 
     def test_an_unfit_machine_under_strict_env(self):
         busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]

@@ -123,12 +123,13 @@ class Workers(InstalledTest):
                 self.assertEqual(len(cases), 1 if verdict == "timeout" else CASES)
                 if verdict:
                     self.assertEqual({case["verdict"] for case in cases}, {verdict})
-                    if verdict != "pass":
-                        self.assertTrue(cases[0]["id"].startswith(f"echo/{path}/f32/n=1/data=normal/state=first_call"), cases[0]["id"])
-                if verdict and verdict != "pass":  # of wrong results only the smallest case is judged again
+                if verdict and verdict != "pass":
+                    self.assertTrue(cases[0]["id"].startswith(f"echo/{path}/f32/n=1/data=normal/state=first_call"), cases[0]["id"])
+                    self.assertIn(reason, cases[0]["reason"])
+                    # of wrong results only the smallest case is judged again
                     self.assertIs(min(cases, key=lambda case: case["id"])["fails_alone"], True)
                 for case in cases if verdict and verdict != "pass" else []:
-                    self.assertIn(reason, case["reason"])
+                    self.assertIn(reason.removesuffix("in the first run"), case["reason"])  # or in a step of its state
                     self.assertEqual("; it fails alone in a fresh process" in case["reason"], "fails_alone" in case)
         self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
         self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
@@ -213,6 +214,54 @@ class Workers(InstalledTest):
                 code, output, errors = self.replay_with_memory_for(more)
                 self.assertEqual(code, 5, errors)
                 self.assertIn(f"skipped: {reason}\n", output)
+
+    def kill_after(self, count, *args):
+        """Kills a run once it has judged so many cases. Returns its folder and its journal."""
+        out = self.work / f"killed-{count}-{args[-1].replace('/', '-')}"
+        program = self.start(*args, "--out", out)
+        journal = out / "journal.jsonl"
+        self.wait_for(lambda: journal.exists() and '"running"' in (text := journal.read_text()) and text.count('"case"') >= count)
+        program.kill()
+        program.communicate()
+        return out, journal
+
+    def test_a_resumed_run_keeps_to_its_timeout_and_leaves_paths_that_timed_out(self):
+        out, journal = self.kill_after(3, "verify", "--cases", "1000", *SHORT, "echo/hang", "echo/hang_deaf", "echo/healthy_too")
+        hung = [json.loads(line) for line in journal.read_text().splitlines() if '"timeout"' in line]
+        self.assertEqual([line["timeouts"] for line in hung], [3, 3])
+        other = self.assay("verify", "--resume", out, "--timeout", "1s")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("--timeout 1s: the unfinished run in", other.stderr)
+        resumed = self.assay("verify", "--resume", out)
+        self.assertEqual(resumed.returncode, 1, resumed.stderr)
+        cases = json.loads((out / "run.json").read_text())["cases"]
+        self.assertEqual(sum(case["path"].startswith("hang") for case in cases), 2)
+        self.assertEqual(sum(case["path"] == "healthy_too" for case in cases), 1000)
+
+    def test_a_resumed_run_has_the_timeout_of_its_journal(self):
+        out, _ = self.kill_after(0, "verify", "--cases", "1000", *SHORT, "echo/hang")
+        self.assertEqual(self.assay("verify", "--resume", out).returncode, 1)  # not after three minutes
+        (case,) = json.loads((out / "run.json").read_text())["cases"]
+        self.assertIn("within 0.3 s", case["reason"])
+
+    def test_specimens_that_harm_their_process_are_caught(self):
+        result = self.assay("verify", "--specimens", "--json", *SHORT)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        record = json.loads(result.stdout)
+        self.assertTrue(all(specimen["caught"] for specimen in record["specimens"]))
+        caught = {case["path"]: case["verdict"] for case in record["cases"] if case["verdict"] not in ("pass", "skipped")}
+        self.assertEqual(caught, {"specimen.copies_nothing": "fail", "specimen.segv": "crashed", "specimen.hang": "timeout"})
+        out, _ = self.kill_after(0, "verify", "--specimens", *SHORT[:1], "1h", "--device", "cpu", "echo/specimen.hang")
+        self.assertIn("interrupted after 0 cases, in echo/specimen.hang/", self.assay("report", out).stderr)
+
+    @unittest.skipUnless(os.environ.get("ASSAY_NIGHTLY"), "nightly: it waits for all that hangs")
+    def test_the_demo_waits_three_seconds_for_a_case(self):
+        out = self.work / "demo"
+        result = self.assay("demo", "-q", "--out", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        cases = {case["path"]: case for case in json.loads((out / "run.json").read_text())["cases"]}
+        self.assertEqual(cases["specimen.segv"]["verdict"], "crashed")
+        self.assertIn("did not return within 3 s", cases["specimen.hang"]["reason"])
 
     def test_one_process_is_enough_where_it_is_asked_for(self):
         self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 1)
