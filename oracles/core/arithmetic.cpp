@@ -284,7 +284,7 @@ Ball Arithmetic::gelu(Ball z) const {
 Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
   if (std::isnan(v.mid)) return {kNan, 0};
   if (v.is_open()) return v;
-  const auto f = [&](double x) { return 1 / std::sqrt(std::max(x, 0.0) + epsilon); };
+  const auto f = [added = planted(epsilon)](double x) { return 1 / std::sqrt(std::max(x, 0.0) + added); };
   const double value = f(v.mid);
   if (mode_ == Mode::kExact || std::isinf(v.mid)) return {value, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(value * (1 + chance(v.mid) * 3 * kUnit)), 0};

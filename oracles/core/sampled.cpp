@@ -268,7 +268,7 @@ Moments Arithmetic::sampled_moments(const Row& values, double epsilon) const {
     squares += d * d;
   }
   const Ball variance{std::max(0.0, (squares - sum * (sum / n)) / n), 0};
-  return {.mean = {mean}, .variance = variance, .rstd = rsqrt(variance, planted(epsilon))};
+  return {.mean = {mean}, .variance = variance, .rstd = rsqrt(variance, epsilon)};
 }
 
 }  // namespace assay

@@ -20,9 +20,9 @@ void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std:
     if (std::ranges::any_of(ops_, [&](const Op* other) { return other->name == op.name; })) {
       throw Error("the op '{}' is registered twice", op.name);
     }
-    if (std::ranges::none_of(oracles_, [&](const Oracle& oracle) { return oracle.op == op.name; })) {
-      throw Error("the op '{}' has no oracle", op.name);
-    }
+    const size_t blocks = oracle(op.name).block_axes.size();
+    if (blocks != op.outputs.size())
+      throw Error("the oracle of '{}' has {} block_axes for {} outputs", op.name, blocks, op.outputs.size());
     ops_.push_back(&op);
     std::ranges::move(recipe_specimens(op, oracle(op.name)), std::back_inserter(specimens_));
   }

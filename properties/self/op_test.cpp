@@ -65,6 +65,14 @@ TEST(OpTable, InAnotherOrderIsRefused) {
                         "declared in place 1"));
 }
 
+TEST(OpTable, AnOutputWithoutBlocksIsRefused) {
+  Registry registry;
+  Oracle oracle = assay::registry().oracle("dynamic_conv_grad");
+  oracle.block_axes.pop_back();
+  EXPECT_EQ(fault_of([&] { registry.add({ops().back()}, {oracle}, {}, {}); }),
+            "the oracle of 'dynamic_conv_grad' has 1 block_axes for 2 outputs");
+}
+
 TEST(Recipe, NamesSitesThatShareAPlace) {
   const Rounding hidden{.site = {5, "hidden"}, .format = Format::kF16};
   const auto sites_with = [&](const Site& sum, const std::vector<Site>& all_sums) {

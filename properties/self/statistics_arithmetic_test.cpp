@@ -184,6 +184,14 @@ TEST(StatisticsArithmetic, SpecialValues) {
 }
 
 // rstd = 1 / 6.7e38 has 20 bits in f32.
+TEST(StatisticsArithmetic, APlantedEpsilonReachesEveryRstd) {
+  const Arithmetic right(Arithmetic::Mode::kSampled, 7);
+  const Arithmetic wrong(Plant{.kind = Plant::Kind::kEpsilonTimes10}, 7);
+  const Balls values = values_around(0, 0);
+  EXPECT_GT(right.rsqrt({0.01}, 1e-2).mid, 1.5 * wrong.rsqrt({0.01}, 1e-2).mid);
+  EXPECT_GT(right.moments(values.row(), 10).rstd.mid, 1.5 * wrong.moments(values.row(), 10).rstd.mid);
+}
+
 TEST(StatisticsArithmetic, ASubnormalRstdLosesBits) {
   Reach reach;
   for (int i = 0; i < 100; ++i) {
