@@ -154,7 +154,7 @@ class Arithmetic {
   Ball performed(const Rounding& rounding, Ball value, double lost) const;
   Ball multiplied(Ball a, Ball b) const;
   Ball f32(double value, double inherited) const;
-  // A number in [-1, 1] that depends on the seed and `value` alone.
+  // A number in [-1, 1] that depends on the seed and `value` alone. An end of it for two seeds.
   double chance(double value) const;
   Ball sampled_dot(const Row& a, const Row& b, const Sum& sum) const;
   void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,

@@ -140,6 +140,28 @@ TEST(Dot, LeavesOutWhatSplittingLosesOfFactors) {
   EXPECT_TRUE(dot({HUGE_VAL}, {1}, {.factors = Format::kBF16x3}).is_open());
 }
 
+// Of one product of factors in two parts, something is left out.
+TEST(Dot, OfOneProductOfPartsIsInDoubt) {
+  const Sum sum{.factors = Format::kBF16x3};
+  const Ball ball = dot({1.2345679}, {0.7654321}, sum);
+  const Ball got = Arithmetic(Arithmetic::Mode::kSampled, 3)
+                       .dot(Balls(std::vector{1.2345679}).row(), Balls(std::vector{0.7654321}).row(), sum);
+  EXPECT_LE(std::abs(got.mid - ball.mid), ball.radius);
+  EXPECT_GT(ball.radius, 0);
+}
+
+// A function may be off in one direction for all values, as the two plainest paths are.
+TEST(Rsqrt, IsOffByAllThatIsGrantedInTheFirstPaths) {
+  for (double v : {0.3, 1.7, 42.0}) {
+    const double exact = kExact.rsqrt({v}, 0).mid;
+    const auto off = [&](uint64_t seed) {
+      return Arithmetic(Arithmetic::Mode::kSampled, seed).rsqrt({v}, 0).mid / exact - 1;
+    };
+    EXPECT_GT(off(0), 2 * kUnit);
+    EXPECT_LT(off(1), -2 * kUnit);
+  }
+}
+
 // Eight right paths in lanes are the same as one after the other.
 TEST(Dot, OfSeveralRowsIsThatOfEach) {
   const CounterRandom random(3, 0);

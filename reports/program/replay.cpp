@@ -21,13 +21,24 @@
 namespace assay {
 namespace {
 
+// "; rms 1.2e-09, of right paths up to 2e-09"
+std::string describe_rms(const OutputNumerics& output) {
+  if (!output.conformity) return "";
+  const Conformity& seen = *output.conformity;
+  std::string text = fmt::format("; rms {:.3g}, that of right paths {:.3g}", seen.rms, seen.predicted);
+  if (output.obeys_rms_law) text += fmt::format(", allowed {:.3g}", seen.allowed);
+  if (seen.rows > 0) text += fmt::format("; farthest in {} of {} rows", seen.farthest, seen.rows);
+  return text;
+}
+
 void print_numerics(const Verdict& verdict) {
   for (const OutputNumerics& output : verdict.outputs) {
     const Comparison& c = output.comparison;
-    fmt::print(
-        "  {:<8} {} of {} elements compared, {} wrong; error/bound {:.3g}; normwise error {}, largest {}\n",
-        output.name, c.count, output.elements, c.wrong, c.max_error_over_bound, format_number(c.rel_l2()),
-        format_number(c.largest_error()));
+    fmt::print("  {:<8} {} of {} elements compared, {} wrong\n", output.name, c.count, output.elements,
+               c.wrong);
+    fmt::print("    accuracy         normwise error {}, largest error {}\n", format_number(c.rel_l2()),
+               format_number(c.largest_error()));
+    fmt::print("    conformity       error/bound {:.3g}{}\n", c.max_error_over_bound, describe_rms(output));
     const std::vector<double> parts = parts_of_bound(output.shares);
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto& [stage, bound, rms] = output.shares[i];
