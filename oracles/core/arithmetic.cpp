@@ -227,8 +227,8 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
   if (sums.magnitude == 0 && sums.inherited == 0) return {sums.value, 0};
   if (sums.inherited == 0 && parts == nullptr && is_exact(a, b, sums.magnitude))
     return in_range(sums.value, 0, sums.magnitude);
-  if (sums.inherited == 0 && parts == nullptr && a.size == 1 && !sum.truncates &&
-      sum.group == 0)  // rounded once
+  const bool is_rounded_once = a.size == 1 && parts == nullptr && !sum.truncates && sum.group == 0;
+  if (sums.inherited == 0 && is_rounded_once)
     return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
   const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : a.size);
   const double n = additions * (parts == nullptr ? 1 : 3);

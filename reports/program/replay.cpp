@@ -21,7 +21,7 @@
 namespace assay {
 namespace {
 
-// "; rms 1.2e-09, of right paths up to 2e-09"
+// "; rms 1.2e-09, that of right paths 2e-09, allowed 5e-09"
 std::string describe_rms(const OutputNumerics& output) {
   if (!output.conformity) return "";
   const Conformity& seen = *output.conformity;
