@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <nlohmann/json.hpp>
+
 #include "bench/core/ceilings.h"
 #include "kernels/core/build.h"
 #include "kernels/core_cuda/cuda_device.h"

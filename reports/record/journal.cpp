@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/record/journal.h"
 
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "kernels/core/json.h"

@@ -2,6 +2,7 @@
 // Keys, their order and the aggregates are those of Google Benchmark 1.7.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "reports/render/render.h"

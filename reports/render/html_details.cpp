@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "reports/render/failures.h"
 #include "reports/render/render.h"

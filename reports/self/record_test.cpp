@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "kernels/core/json.h"

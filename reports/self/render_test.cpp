@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "properties/self/marks.h"
 #include "reports/program/terminal.h"
