@@ -108,9 +108,10 @@ std::optional<std::string> accepted_fault(const Compared& compared) {
   if (!compared.previous.empty() && is_accepted(compared, previous)) return "the previous call's output";
 
   for (size_t i = 0; i < compared.oracle.faults.size(); ++i) {
-    const Arithmetic exact(Arithmetic::Mode::kExact);
+    // Rounded as the path rounds: what differs from the computed value is the fault's work alone.
+    const Arithmetic computed(Arithmetic::Mode::kBall);
     const Evaluate formula =
-        compared.oracle.formula(compared.question, compared.output, exact, static_cast<int>(i) + 1);
+        compared.oracle.formula(compared.question, compared.output, computed, static_cast<int>(i) + 1);
     if (!formula) continue;
     const auto faulty = [&](size_t begin, std::span<double> values) {
       std::vector<Ball> balls(values.size());

@@ -253,6 +253,34 @@ TEST(Certificate, TriesThePreviousCall) {
   EXPECT_EQ(accepted({1.25, 2.25, 3.25}), "the previous call's output");
 }
 
+// The path rounds 1.001 to 1. A bound below what that loses accepts a fault that does less.
+TEST(Certificate, SeesWhatAFaultDoesBesideRounding) {
+  const Rounding rounding{.site = {1, "y"}, .format = Format::kBF16};
+  constexpr double kBound = 0x1p-12, kFault = 0x1p-13;
+  Oracle oracle{.op = "op", .formula = {}, .faults = {"a fault"}};
+  oracle.formula = [&](const Question&, int, const Arithmetic& a, int fault) -> Evaluate {
+    return [&, fault](std::span<const int64_t>, std::span<Ball> values) {
+      for (Ball& value : values) {
+        value = a.round(rounding, {1.001});
+        value.mid += fault * kFault;
+      }
+    };
+  };
+  const Question question{.dims = {}, .recipe = {}, .inputs = {}};
+  const std::vector<int64_t> elements{0, 1, 2};
+  const std::vector<Expected> expected(3, {.value = 1, .bound = kBound, .exact = 1.001});
+  EXPECT_EQ(accepted_fault({.oracle = oracle,
+                            .question = question,
+                            .output = 0,
+                            .shape = {3},
+                            .dtype = DType::kF32,
+                            .elements = elements,
+                            .expected = expected,
+                            .noise = 0,
+                            .previous = {}}),
+            "a fault");
+}
+
 // Zeros are wrong answers that a bound of 2 accepts.
 TEST(Certificate, AsksForWhatShows) {
   const Oracle oracle{.op = "op", .formula = {}};
