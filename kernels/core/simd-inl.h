@@ -16,8 +16,9 @@
 
 // The other x86 targets would cost compile time and gain hardly any speed, since this work waits
 // for memory. Vectors whose length is known at run time only cannot be kept in arrays. Sanitizers
-// need one set of vectors only, since the sources are the same.
+// need one set of vectors only, since the sources are the same: that of the compiler's options.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HWY_COMPILE_ONLY_STATIC
 #define ASSAY_UNSANITIZED_TARGETS HWY_AVX3
 #else
 #define ASSAY_UNSANITIZED_TARGETS 0

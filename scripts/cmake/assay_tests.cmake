@@ -85,10 +85,6 @@ assay_add_test_program(assay_bench_test      FROM bench/self SERIAL)
 assay_add_test_program(assay_reports_test    FROM reports/self SHARDS 2 LINK assay::reports)
 set_source_files_properties(reports/self/readers_test.cpp PROPERTIES
   COMPILE_DEFINITIONS ASSAY_CORPUS="${PROJECT_SOURCE_DIR}/reports/self/corpus")
-if(NOT ASSAY_SANITIZE)  # half of their time is in loops of their own
-  set_source_files_properties(properties/self/trimul_test.cpp properties/self/trimul_dependent_roundings_test.cpp
-                              PROPERTIES COMPILE_OPTIONS -O2 SKIP_PRECOMPILE_HEADERS ON)
-endif()
 
 # Sanitizers look at our own code; what follows tests the program and the repository.
 if(ASSAY_SANITIZE)
