@@ -171,7 +171,7 @@ struct Op {
 };
 
 // Throws Error (internal), naming the op and the entry, unless each dimension and each tensor of
-// the op's table stands in the place that it declares.
+// the op's table stands in the place that it declares, and the edges of paths have no others.
 void require_places(const Op& op);
 
 // Throws Error (usage) unless `dims` has exactly the op's dimensions, each within its range.

@@ -6,8 +6,8 @@
 
 namespace assay {
 
-// A path reads such a size by value() in each call: the elements of a chunk, the bytes of a group of
-// batches. The judge can lower all of them, so that small problems reach what large ones do. A
+// A path reads such a size by value() in each call: the elements of a chunk, the bytes of a group
+// of batches. The judge can lower all of them, so that small problems reach what large ones do. A
 // result may depend on them as it depends on sizes, within its bounds.
 class Threshold {
  public:

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include "properties/core/sizes.h"
+
 namespace assay {
 namespace {
 
@@ -49,9 +51,9 @@ rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   for (int64_t count = 1; count <= 5 && is_summed(op, dim); ++count)
     multiples.push_back(count * dim.edges.front());
   return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
-                                          {60, small},
+                                          {90, small},
                                           {dim.edges.empty() ? 0 : 60, one_of(legal_sizes(dim, one, beside))},
-                                          {dim.edges.empty() ? 0 : 30, one_of(legal_sizes(dim, one, beyond))},
+                                          {dim.edges.empty() ? 0 : 20, one_of(legal_sizes(dim, one, beyond))},
                                           {is_summed(op, dim) ? 125 : 0, one_of(std::move(multiples))}});
 }
 
@@ -67,119 +69,6 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
                layout == Layout::kInflated ? kLongestInflated : std::max<int64_t>(dims.at(outermost), 2));
     }
   }
-}
-
-// What a case may have at most.
-struct Size {
-  int64_t elements;  // of the largest tensor
-  int64_t flops = INT64_MAX;
-
-  bool allows(const Op& op, const Dims& dims, DType dtype) const {
-    return largest_tensor(op, dims) <= elements &&
-           (flops == INT64_MAX || op.cost(dims, dtype).flops <= flops);
-  }
-};
-
-// Halves the largest dimension until the size is small enough or all dimensions are 0. Dimensions
-// that are kept are halved only after all others, the last one first, so that edges that were drawn
-// survive, or one of them.
-void limit(const Op& op, const std::vector<std::string_view>& kept, const Size& size, DType dtype,
-           Dims& dims) {
-  while (!size.allows(op, dims, dtype)) {
-    const auto weight = [&](const auto& dim) -> int64_t {
-      if (!is_axis(op, dim.first) || dim.second == 0) return 0;
-      const auto rank = std::ranges::find(kept, dim.first) - kept.begin();
-      return dim.second == 1 ? 1 : rank == std::ssize(kept) ? 2 + rank + dim.second : 2 + rank;
-    };
-    const auto largest = std::ranges::max_element(dims.values(), {}, weight);
-    if (largest == dims.values().end() || weight(*largest) == 0) return;
-    dims.set(std::string(largest->first), largest->second / 2);
-  }
-}
-
-// A product edge, and the dimension by which a case meets it.
-struct Meeting {
-  const ProductEdge* edge = nullptr;
-  std::string_view free{};
-};
-
-// Gives the product `times` the size of its edge and the free dimension `more` than that, if the
-// size allows it. All other dimensions of the product are halved until they leave something to the
-// free one, those beside it until they leave enough.
-bool meet(const Meeting& meeting, int64_t times, int64_t more, const Op& op, DType dtype, const Size& size,
-          Dims& dims) {
-  const ProductEdge& edge = *meeting.edge;
-  const int64_t target = times * edge.at / (edge.is_bytes ? static_cast<int64_t>(size_of(dtype)) : 1);
-  Dims placed = dims;
-  const auto is_in_product = [&](std::string_view key) {
-    return std::ranges::count(edge.dims, key, &Dim::key) != 0;
-  };
-  for (const auto& [key, length] : dims.values()) {
-    if (length == 0 && (is_in_product(key) || is_axis_of_output(op, key))) placed.set(key, 1);
-  }
-  const auto product_with = [&](int64_t free) {
-    double product = 1;
-    for (const Dim& dim : edge.dims)
-      product *= static_cast<double>(dim.key == meeting.free ? free : placed.at(dim.key));
-    return product;
-  };
-  const auto halve_one = [&](auto&& may) {
-    for (const auto& [key, length] : dims.values()) {
-      if (!may(key) || placed.at(key) <= 1) continue;
-      placed.set(key, placed.at(key) / 2);
-      return true;
-    }
-    return false;
-  };
-  while (product_with(1) > static_cast<double>(target)) {
-    if (!halve_one([&](std::string_view key) { return key != meeting.free && is_in_product(key); }))
-      return false;
-  }
-  int64_t free = 1;
-  while (product_with(2 * free) <= static_cast<double>(target)) free *= 2;
-  for (int64_t step = free / 2; step > 0; step /= 2) {
-    if (product_with(free + step) <= static_cast<double>(target)) free += step;
-  }
-  placed.set(meeting.free, std::max<int64_t>(free + more, 1));
-  while (!size.allows(op, placed, dtype)) {
-    if (!halve_one([&](std::string_view key) { return is_axis(op, key) && !is_in_product(key); }))
-      return false;
-  }
-  const auto info = std::ranges::find(op.dims, meeting.free, &DimInfo::key);
-  if (placed.at(meeting.free) > info->max) return false;
-  dims = std::move(placed);
-  return true;
-}
-
-// The edges that a case of this size can meet, each by each of its dimensions.
-std::vector<Meeting> meetings(const Op& op, const Path& path, const Size& size) {
-  std::vector<Meeting> possible;
-  for (const ProductEdge& edge : path.edges) {
-    for (const DimInfo& dim : op.dims) {
-      if (std::ranges::count(edge.dims, dim.key, &Dim::key) == 0 || is_short(dim)) continue;
-      Dims smallest;
-      for (const DimInfo& other : op.dims) smallest.set(other.key, std::max<int64_t>(other.min, 1));
-      const Meeting meeting{&edge, dim.key};
-      if (meet(meeting, 1, 1, op, path.dtypes.front(), size, smallest)) possible.push_back(meeting);
-    }
-  }
-  return possible;
-}
-
-// Gives an axis the largest length that is allowed.
-void grow(const Op& op, std::string_view key, const Size& size, DType dtype, Dims& dims) {
-  const auto info = std::ranges::find(op.dims, key, &DimInfo::key);
-  const auto allows = [&](int64_t length) {
-    Dims longer = dims;
-    longer.set(key, length);
-    return length <= std::min(info->max, size.elements) && size.allows(op, longer, dtype);
-  };
-  int64_t length = std::max<int64_t>(dims.at(key), 1);
-  while (allows(2 * length)) length *= 2;
-  for (int64_t step = length / 2; step > 0; step /= 2) {
-    if (allows(length + step)) length += step;
-  }
-  if (allows(length)) dims.set(key, length);
 }
 
 // How the problem of an earlier call differs from the judged one.
@@ -294,7 +183,7 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
 
 // The dimensions of a case. If it is large, one of them grows unless a product edge is met.
 Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& size) {
-  const bool is_large = size.flops != INT64_MAX;
+  const bool is_large = size.flops == kLargeFlops;
   std::vector<std::string_view> keys, long_axes;
   for (const DimInfo& dim : op.dims) {
     keys.push_back(dim.key);
@@ -302,7 +191,7 @@ Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& si
   }
   const std::vector<std::string_view> kept{*one_of(keys), *one_of(keys)};
   const std::vector<Meeting> possible = meetings(op, path, size);
-  std::vector<Meeting> drawn_from(possible.empty() ? 1 : is_large ? possible.size() : 3 * possible.size());
+  std::vector<Meeting> drawn_from(possible.empty() ? 1 : is_large ? possible.size() : 5 * possible.size());
   drawn_from.insert(drawn_from.end(), possible.begin(), possible.end());
   const Meeting meeting = *one_of(std::move(drawn_from));
   const int64_t times = *one_of<int64_t>({1, 1, 1, 2, 3});
@@ -416,7 +305,7 @@ rc::Gen<Case> arbitrary_large_case(const Op& op, const Path& path) {
         [](const std::tuple<int64_t, int>& drawn) { return std::get<0>(drawn) << std::get<1>(drawn); });
     const int64_t most =
         *rc::gen::shrink(elements, [](int64_t drawn) { return rc::shrink::towards<int64_t>(drawn, 1); });
-    return draw_case(op, path, {.elements = most, .flops = kLargestFlops}, 1);
+    return draw_case(op, path, {.elements = most, .flops = kLargeFlops}, 1);
   });
 }
 
