@@ -13,7 +13,7 @@ namespace assay {
 inline constexpr int64_t kFuzzElements = int64_t{1} << 16;
 // The most flops of its cost, however many elements are allowed; and those of a large case. So the
 // oracle answers within a fraction of a second, and within a second or two.
-inline constexpr int64_t kFuzzFlops = int64_t{1} << 23, kLargeFlops = int64_t{1} << 25;
+inline constexpr int64_t kFuzzFlops = int64_t{1} << 22, kLargeFlops = int64_t{1} << 25;
 
 // The fewest and the most elements of the largest tensor of a large case.
 inline constexpr int64_t kLargeElements = int64_t{1} << 20, kLargestElements = int64_t{1} << 24;

@@ -153,10 +153,11 @@ GradParts::GradParts(const Geometry& geometry) {
   blocks = (geometry.examples + examples - 1) / examples;
   size = 3 * geometry.period;
   // The window holds a few times what a group of rows reaches, so that little is moved.
-  constexpr int64_t kTimes = 4;
+  constexpr Threshold kTimes{4, 1};
   const int64_t reach = geometry.shift < geometry.size ? geometry.shift : 0;
   const int64_t group = std::min(kSumGroup, rows) * period;
-  window = std::min(geometry.size, kTimes * (group + std::min(reach, geometry.size) * 2 + geometry.run));
+  window =
+      std::min(geometry.size, kTimes.value() * (group + std::min(reach, geometry.size) * 2 + geometry.run));
 }
 
 namespace {
