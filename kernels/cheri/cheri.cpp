@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/cheri/block/block.h"
+#include "kernels/cheri/conv_norm/cpu_jobs.h"
 #include "kernels/cheri/tunables.h"
 #include "kernels/core/build.h"
 #include "kernels/core/operands.h"
@@ -71,6 +72,8 @@ std::vector<DimInfo> common_dims() {
 Path cpu_path(std::function<void(const Call&)> run, std::string_view summary, const Tunable& tunable) {
   Path path = f32_path("cpu", DeviceKind::kCpu, std::move(run), summary);
   path.tunables = {&tunable};
+  // The second run and the second chunk of an example; where a second thread has work.
+  path.edges = {{{kL, kC}, kRun}, {{kL, kC}, kChunk}, {{kN, kL, kC}, kChunk}};
   return path;
 }
 
@@ -79,6 +82,18 @@ Path cuda_path(std::string_view name, std::function<void(const Call&)> run, std:
   Path path = f32_path(name, DeviceKind::kCuda, std::move(run), summary);
   path.tunables = {&tunable};
   return path;
+}
+
+// Parts and jobs of one launch, and more of them than blocks that a GPU runs at a time.
+std::vector<ProductEdge> two_pass_edges() {
+  return {{{kN}, 2048}, {{kL, kC}, int64_t{1} << 20}};
+}
+
+// Each size of a cluster, and more examples than clusters that a GPU runs at a time.
+std::vector<ProductEdge> cluster_edges() {
+  std::vector<ProductEdge> edges{{{kN}, 132}, {{kN}, 1056}};
+  for (int64_t blocks : {1, 2, 4, 8}) edges.push_back({{kL, kC}, blocks * (int64_t{48} << 10), true});
+  return edges;
 }
 
 Op conv_norm_op() {
@@ -97,9 +112,11 @@ Op conv_norm_op() {
     op.paths.push_back(cuda_path(
         "cuda.two_pass", [](const Call& call) { conv_norm_two_pass(conv_norm_tensors(call), run_of(call)); },
         "sums over each example, then normalisation; any size", conv_norm_two_pass_tunable()));
+    op.paths.back().edges = two_pass_edges();
     op.paths.push_back(cuda_path(
         "cuda.cluster", [](const Call& call) { conv_norm_cluster(conv_norm_tensors(call), run_of(call)); },
         "a thread-block cluster holds an example and reads it once", conv_norm_cluster_tunable()));
+    op.paths.back().edges = cluster_edges();
   }
   return op;
 }
@@ -120,15 +137,23 @@ Op conv_norm_grad_op() {
   op.paths.push_back(
       cpu_path([](const Call& call) { conv_norm_grad_cpu(conv_norm_grad_tensors(call), run_of(call)); },
                "SIMD, threads over examples or parts of them", conv_norm_grad_cpu_tunable()));
+  // Where the window of dconv moves, if each row has 256 elements. It is shorter with low thresholds.
+  for (int64_t windows : {1, 4})
+    op.paths.back().edges.push_back({{kL, kC}, windows * (kSumGroup * 256 + kRun)});
+  // Blocks of the smallest examples, each with a part of dw. With low thresholds they are smaller.
+  for (int64_t blocks : {1, 32, 128, 2048})
+    op.paths.back().edges.push_back({{kN}, blocks * kRowsPerSum.usual()});
   if constexpr (kHasCuda) {
     op.paths.push_back(cuda_path(
         "cuda.two_pass",
         [](const Call& call) { conv_norm_grad_two_pass(conv_norm_grad_tensors(call), run_of(call)); },
         "sums over each example, then both gradients; any size", conv_norm_grad_two_pass_tunable()));
+    op.paths.back().edges = two_pass_edges();
     op.paths.push_back(cuda_path(
         "cuda.cluster",
         [](const Call& call) { conv_norm_grad_cluster(conv_norm_grad_tensors(call), run_of(call)); },
         "a thread-block cluster works on an example", conv_norm_grad_cluster_tunable()));
+    op.paths.back().edges = cluster_edges();
   }
   for (Path& path : op.paths) path.recipe = grad_recipe;
   return op;
@@ -196,6 +221,11 @@ Op block_op() {
         serves_any, [](const Call& call) { block_auto(block_tensors(call), false, run_of(call)); },
         "cuda.fused where it serves the size, else cuda.train; without gradients",
         {&conv_norm_two_pass_tunable()});
+    // More tiles of 64 rows than multiprocessors; a second slab of hidden values.
+    for (Path& path : op.paths) {
+      if (path.device == DeviceKind::kCuda)
+        path.edges = {{{kN, kL}, 132 * 64}, {{kN, kL, kHidden}, int64_t{24} << 20, true}};
+    }
   }
   return op;
 }

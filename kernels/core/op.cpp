@@ -125,6 +125,15 @@ void require_places(const Op& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) require("input", op.inputs[i].name, op.inputs[i].place, i);
   for (size_t i = 0; i < op.outputs.size(); ++i)
     require("output", op.outputs[i].name, op.outputs[i].place, i);
+  for (const Path& path : op.paths) {
+    for (const ProductEdge& edge : path.edges) {
+      for (const Dim& dim : edge.dims) {
+        if (dim.place < op.dims.size() && op.dims[dim.place].key == dim.key) continue;
+        throw Error("{}/{}: an edge has the dimension '{}' in place {}, which the op has not", op.name,
+                    path.name, dim.key, dim.place);
+      }
+    }
+  }
 }
 
 void require_dims(const Op& op, const Dims& dims) {

@@ -126,6 +126,14 @@ struct Call {
   std::vector<uint64_t> versions{};
 };
 
+// A product of dimensions at which a path changes its behaviour: {{kL, kC}, 65536}, beyond which an
+// example has a second chunk. A dimension may stand twice.
+struct ProductEdge {
+  std::vector<Dim> dims;
+  int64_t at;             // [elements]
+  bool is_bytes = false;  // `at` counts bytes of elements of the storage dtype
+};
+
 // One way to compute an op.
 struct Path {
   std::string_view name;  // "cpu", "cuda"; what follows a dot names the algorithm or the precision
@@ -139,6 +147,7 @@ struct Path {
   std::function<void(const Call&)> run;  // throws Error; does not wait for a CUDA path
   std::string_view summary;
   std::vector<const Tunable*> tunables{};  // what its launches choose among
+  std::vector<ProductEdge> edges{};        // besides those of single dimensions (DimInfo)
 };
 
 // Products and sums in f32, in any order, and one rounding to the storage dtype.
@@ -162,7 +171,7 @@ struct Op {
 };
 
 // Throws Error (internal), naming the op and the entry, unless each dimension and each tensor of
-// the op's table stands in the place that it declares.
+// the op's table stands in the place that it declares, and the edges of paths have no others.
 void require_places(const Op& op);
 
 // Throws Error (usage) unless `dims` has exactly the op's dimensions, each within its range.

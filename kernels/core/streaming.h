@@ -6,24 +6,15 @@
 #include <initializer_list>
 
 #include "kernels/core/tensor.h"
+#include "kernels/core/threshold.h"
 
 namespace assay {
 
 // [bytes] Outputs of a call that take at least this much together are written past the caches. A
 // core has less cache for itself.
-inline constexpr int64_t kStreamingThreshold = int64_t{8} << 20;
+inline constexpr Threshold kStreamingThreshold{int64_t{8} << 20, 0};
 
 // Whether these outputs of a call reach the threshold.
 bool outgrow_caches(std::initializer_list<TensorView> outputs);
-
-// Sets another threshold for all calls while it lives, so that tests reach streaming stores with
-// few elements. Only one may live at a time.
-class StreamingThreshold {
- public:
-  explicit StreamingThreshold(int64_t bytes);
-  ~StreamingThreshold();
-  StreamingThreshold(const StreamingThreshold&) = delete;
-  StreamingThreshold& operator=(const StreamingThreshold&) = delete;
-};
 
 }  // namespace assay

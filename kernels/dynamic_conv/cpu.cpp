@@ -278,25 +278,24 @@ namespace {
 HWY_EXPORT(forward_item);
 HWY_EXPORT(backward_item);
 
-constexpr int64_t kGrain = int64_t{1} << 16;  // [positions x channels] worth another thread
-
 template <class Fn>
 void for_each_item(const Extents& shape, std::initializer_list<TensorView> outputs, Fn&& fn) {
   const int64_t b = shape[0], t = shape[1], d = shape[2];
   if (b == 0 || t == 0 || d == 0) return;
-  const int64_t runs = (t + kRows - 1) / kRows;
-  const int64_t blocks = (d + kChannels - 1) / kChannels;
+  const int64_t rows = kRows.value(), channels = kChannelsThreshold.value();
+  const int64_t runs = (t + rows - 1) / rows;
+  const int64_t blocks = (d + channels - 1) / channels;
   const bool stream = outgrow_caches(outputs);
-  const int64_t item_size = std::min(t, kRows) * std::min(d, kChannels);
+  const int64_t item_size = std::min(t, rows) * std::min(d, channels);
   parallel_for(b * runs * blocks, std::max<int64_t>(kGrain / item_size, 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t t_begin = i / blocks % runs * kRows;
-      const int64_t d_begin = i % blocks * kChannels;
+      const int64_t t_begin = i / blocks % runs * rows;
+      const int64_t d_begin = i % blocks * channels;
       fn(Item{.b = i / blocks / runs,
               .t_begin = t_begin,
-              .t_end = std::min(t_begin + kRows, t),
+              .t_end = std::min(t_begin + rows, t),
               .d = d_begin,
-              .channels = std::min(kChannels, d - d_begin),
+              .channels = std::min(channels, d - d_begin),
               .stream = stream});
     }
   });

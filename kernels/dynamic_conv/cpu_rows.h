@@ -9,14 +9,16 @@
 #include <utility>
 
 #include "kernels/core/tensor.h"
+#include "kernels/core/threshold.h"
 #include "kernels/dynamic_conv/dynamic_conv.h"
 
 namespace assay::dynamic_conv {
 
 // Most channels of a block: W rows of them stay in the first two cache levels.
 inline constexpr int64_t kChannels = 1024;
+inline constexpr Threshold kChannelsThreshold{kChannels, 32};
 // Most positions of an item: many more than the W - 1 that two items share.
-inline constexpr int64_t kRows = 256;
+inline constexpr Threshold kRows{256, 16};
 
 struct Item {
   int64_t b;

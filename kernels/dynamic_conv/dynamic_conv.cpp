@@ -5,6 +5,7 @@
 
 #include "kernels/core/build.h"
 #include "kernels/core/operands.h"
+#include "kernels/core/streaming.h"
 
 namespace assay::dynamic_conv {
 namespace {
@@ -47,6 +48,11 @@ Cost backward_cost(const Dims& dims, DType storage) {
           .flops = 3 * w * positions(dims)};
 }
 
+// Where a second thread has work, and where the largest output goes past the caches.
+std::vector<ProductEdge> cpu_edges(std::vector<Dim> output) {
+  return {{{kB, kT, kD}, kGrain}, {std::move(output), kStreamingThreshold.usual(), true}};
+}
+
 Op forward_op() {
   Op op{
       .name = "dynamic_conv",
@@ -59,6 +65,7 @@ Op forward_op() {
   op.paths.push_back(f32_path(
       "cpu", DeviceKind::kCpu, [](const Call& call) { forward_cpu(forward_tensors(call)); },
       "SIMD across channels, threads across batch and time"));
+  op.paths.back().edges = cpu_edges({kB, kT, kD});
   if constexpr (kHasCuda) {
     op.paths.push_back(f32_path(
         "cuda", DeviceKind::kCuda, [](const Call& call) { forward_cuda(forward_tensors(call), call.stream); },
@@ -82,6 +89,7 @@ Op backward_op() {
   op.paths.push_back(f32_path(
       "cpu", DeviceKind::kCpu, [](const Call& call) { backward_cpu(backward_tensors(call)); },
       "both gradients in one pass; SIMD across channels, threads across batch and time"));
+  op.paths.back().edges = cpu_edges({kB, kT, kD, kW});
   if constexpr (kHasCuda) {
     op.paths.push_back(f32_path(
         "cuda", DeviceKind::kCuda,

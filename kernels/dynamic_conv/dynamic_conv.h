@@ -28,6 +28,7 @@
 namespace assay::dynamic_conv {
 
 inline constexpr int64_t kMaxTaps = 8;
+inline constexpr int64_t kGrain = int64_t{1} << 16;  // [positions x channels] worth another CPU thread
 
 inline constexpr Dim kB{0, "b"}, kT{1, "t"}, kD{2, "d"}, kW{3, "w"};
 

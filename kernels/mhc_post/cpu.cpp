@@ -209,8 +209,6 @@ namespace {
 
 HWY_EXPORT(run_blocks);
 
-constexpr int64_t kGrain = int64_t{1} << 18;  // [output elements] worth another thread
-
 }  // namespace
 
 void run_cpu(const Tensors& t) {

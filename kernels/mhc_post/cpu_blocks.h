@@ -3,10 +3,12 @@
 // depends on the instruction set.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
 #include "kernels/core/tensor.h"
+#include "kernels/core/threshold.h"
 #include "kernels/mhc_post/mhc_post.h"
 
 namespace assay::mhc_post {
@@ -18,12 +20,13 @@ inline constexpr int64_t kTile = 64;
 // [floats] The rows of a block take at most a quarter of a first cache level of 48 KiB. With larger
 // blocks reading and writing alternate so slowly that memory idles.
 inline constexpr int64_t kBlockFloats = 3072;
+inline constexpr Threshold kBlockThreshold{kBlockFloats, 640};
 
 // A block has `size` elements along h of x and of every stream of one token. The last block of a
 // token may be shorter.
 struct Blocks {
   explicit Blocks(const Extents& shape) : h(shape[2]) {
-    const int64_t largest = kBlockFloats / (1 + shape[1]) / kTile * kTile;
+    const int64_t largest = std::max(kBlockThreshold.value() / (1 + shape[1]) / kTile, int64_t{1}) * kTile;
     per_token = (h + largest - 1) / largest;
     size = per_token == 0 ? 0 : (h + per_token * kTile - 1) / (per_token * kTile) * kTile;
     count = shape[0] * per_token;

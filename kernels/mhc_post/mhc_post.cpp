@@ -5,6 +5,8 @@
 
 #include "kernels/core/build.h"
 #include "kernels/core/operands.h"
+#include "kernels/core/streaming.h"
+#include "kernels/core_cuda/limits.h"
 
 namespace assay::mhc_post {
 namespace {
@@ -63,10 +65,12 @@ const std::vector<Op>& ops() {
     op.paths.push_back(f32_path(
         "cpu", DeviceKind::kCpu, [](const Call& call) { run_cpu(tensors_of(call)); },
         "SIMD across h, threads across tokens; a block of all streams stays in the first cache level"));
+    op.paths.back().edges = {{{kN, kHc, kH}, kGrain}, {{kN, kHc, kH}, kStreamingThreshold.usual(), true}};
     if constexpr (kHasCuda) {
       op.paths.push_back(f32_path(
           "cuda", DeviceKind::kCuda, [](const Call& call) { run_cuda(tensors_of(call), call.stream); },
           "each thread loads its part of x and of every stream once, and writes all outputs"));
+      op.paths.back().edges = {{{kN}, kGridLimit}};
     }
     return std::vector<Op>{std::move(op)};
   }();

@@ -26,6 +26,7 @@
 namespace assay::mhc_post {
 
 inline constexpr int64_t kMaxStreams = 16;
+inline constexpr int64_t kGrain = int64_t{1} << 18;  // [output elements] worth another CPU thread
 
 inline constexpr Dim kN{0, "n"}, kHc{1, "hc"}, kH{2, "h"};
 inline constexpr Input kX{0, "x"}, kResidual{1, "residual"}, kPost{2, "post"}, kComb{3, "comb"};

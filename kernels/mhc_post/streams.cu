@@ -16,6 +16,7 @@
 
 #include "kernels/core/specialise.h"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/mhc_post/mhc_post.h"
 
@@ -290,13 +291,11 @@ Division divide(int64_t n, int64_t h) {
   return division;
 }
 
-constexpr int64_t kMostGroups = 65535;  // along one dimension of a grid
-
 // x counts tiles, y and z count groups.
 dim3 grid_of(const Division& division) {
-  const int64_t z = (division.groups + kMostGroups - 1) / kMostGroups;
+  const int64_t most = kMostAlongY.value(), z = (division.groups + most - 1) / most;
   const int64_t y = (division.groups + z - 1) / z;  // few blocks have no work
-  if (division.tiles > INT32_MAX || z > kMostGroups) {
+  if (division.tiles > INT32_MAX || z > kGridLimit) {
     throw unsupported_error("a grid of {} by {} by {} blocks: {}", division.tiles, y, z,
                             division.to_string());
   }
@@ -358,7 +357,7 @@ bool is_small(const Tensors& t) {
   constexpr int64_t kTile = Plan::kThreads * Plan::kElements;
   const auto all_dense = [](const auto&... views) { return (views.is_dense() && ...); };
   return (t.x.size() + t.residual.size() + t.out.size()) * int64_t{sizeof(T)} <= kBytes &&
-         t.x.shape[0] <= kMostGroups && t.x.shape[1] % kTile == 0 &&
+         t.x.shape[0] <= kMostAlongY.value() && t.x.shape[1] % kTile == 0 &&
          all_dense(t.x, t.residual, t.post, t.comb, t.out);
 }
 

@@ -339,9 +339,7 @@ void run_cpu(const Tensors& t, const Run& run) {
   copy_norm(t.norm, norms.as<float>());
   copy_norm(t.to_out_norm, norms.as<float>() + 2 * g.channels);
 
-  // [bytes] of intermediate tensors; one batch at least.
-  constexpr int64_t kTogether = int64_t{64} << 20;
-  const int64_t batches = std::clamp<int64_t>(kTogether / (4 * g.edges() * kFloat), 1, g.batches);
+  const int64_t batches = std::clamp<int64_t>(kTogether.value() / (4 * g.edges() * kFloat), 1, g.batches);
   const int64_t bytes = batches * g.edges() * kFloat;
   const auto left = workspace.lease(bytes, run.stream), right = workspace.lease(bytes, run.stream);
   const auto hidden = workspace.lease(bytes, run.stream), gate = workspace.lease(bytes, run.stream);

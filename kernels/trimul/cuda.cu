@@ -12,6 +12,7 @@
 
 #include "kernels/core_cuda/cublas.h"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/trimul/cuda_plan.cuh"
 
 namespace assay::trimul {
@@ -19,7 +20,8 @@ namespace {
 
 // [bytes] The intermediate tensors of batches that go together take at most kMostBytes, and at most
 // one part in kMostShare of the device's memory.
-constexpr int64_t kMostBytes = int64_t{8} << 30, kMostShare = 4;
+constexpr Threshold kMostBytes{int64_t{8} << 30, 1 << 15};
+constexpr int64_t kMostShare = 4;
 constexpr int kThreads = 256;
 
 struct Mask {
@@ -56,7 +58,7 @@ void scale_sides(const ConstTensorView& view, const Scales* scales, SideScales* 
              "cudaMemsetAsync");
   const Mask mask{view.as<float>(), view.strides[0], view.strides[1], view.strides[2], nodes};
   const dim3 grid(static_cast<unsigned>(std::min<int64_t>(nodes, 512)),
-                  static_cast<unsigned>(std::min<int64_t>(batches, 65535)));
+                  static_cast<unsigned>(std::min(batches, kMostAlongY.value())));
   sides_kernel<<<grid, kThreads, 0, stream>>>(mask, batches, scales, sides);
   cuda_check_launch("sides_kernel");
 }
@@ -125,7 +127,7 @@ void run_factor(const Tensors& t, Product product, const Run& run) {
   }
   constexpr int64_t kParts = TileFactor<kFactor>::kParts;
   const int64_t bytes = planes.batch() * int64_t{sizeof(T)};  // of one tensor of a batch
-  const int64_t most = std::min(kMostBytes, run.context.device().info().memory_bytes / kMostShare);
+  const int64_t most = std::min(kMostBytes.value(), run.context.device().info().memory_bytes / kMostShare);
   const int64_t together =
       std::clamp<int64_t>(most / std::max<int64_t>((2 + 2 * kParts) * bytes, 1), 1, batches);
   const auto left = workspace.lease(kParts * together * bytes, run.stream);

@@ -18,6 +18,7 @@
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cluster.cuh"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/mbarrier.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/core_cuda/tensor_copy.cuh"
@@ -329,7 +330,8 @@ void launch(const Job<Format::kTF32x3>& job, int multiprocessors) {
               .rest = static_cast<int>(planes)};
   a.tiles = planes * a.rows_of_tiles * a.columns_of_tiles;
   const int64_t clusters =
-      std::clamp<int64_t>(Plan::kBlocks * multiprocessors / kCluster, 1, (a.tiles + kCluster - 1) / kCluster);
+      std::clamp<int64_t>(std::min<int64_t>(Plan::kBlocks * multiprocessors / kCluster, kMostBlocks.value()),
+                          1, (a.tiles + kCluster - 1) / kCluster);
   launch_clusters({.name = "contract_kernel",
                    .compute_capability = 90,
                    .size = kCluster,

@@ -7,8 +7,12 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/op.h"
+#include "kernels/core/threshold.h"
 
 namespace assay::trimul {
+
+// The most terms that terms_at_once() gives to a tensor core.
+inline constexpr Threshold kMostTerms{512, 32};
 
 // The type that a path stores between its kernels. As factors of the contraction, those of 32 bits
 // are rounded to tf32. For kTF32x3 they take two tensors: the rests follow all first parts.

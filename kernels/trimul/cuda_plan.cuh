@@ -123,9 +123,9 @@ void project(const Job<kFactor>& job);
 // kTermsStep. f32 then adds up these sums. A tensor core truncates each addition, so a sum loses
 // the more, the more terms it has. More parts would lose less, but each of them reads and writes
 // all of hidden again.
-inline constexpr int64_t kTermsStep = 32, kMostTerms = 512;
-constexpr int64_t terms_at_once(int64_t nodes) {
-  const int64_t parts = (nodes + kMostTerms - 1) / kMostTerms;
+inline constexpr int64_t kTermsStep = 32;
+inline int64_t terms_at_once(int64_t nodes) {
+  const int64_t most = kMostTerms.value(), parts = (nodes + most - 1) / most;
   return (nodes + parts * kTermsStep - 1) / (parts * kTermsStep) * kTermsStep;
 }
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel. For compute capability 9.0.

@@ -5,6 +5,7 @@
 
 #include "kernels/core/build.h"
 #include "kernels/core/operands.h"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/trimul/cuda_limits.h"
 #include "kernels/trimul/tunables.h"
 
@@ -50,7 +51,8 @@ void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
        .recipe = [](const Dims&, DType) { return recipe_of(kFactor); },
        .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); },
        .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, kProduct, run_of(call)); },
-       .summary = summary});
+       .summary = summary,
+       .edges = {{{kN}, kMostTerms.usual()}, {{kB}, kGridLimit}}});
 }
 
 Op trimul_op() {
@@ -92,7 +94,8 @@ Op trimul_op() {
                       .unsupported = {},
                       .run = [](const Call& call) { run_cpu(tensors_of(call), run_of(call)); },
                       .summary = "SIMD, all products in panels of edges, threads over panels",
-                      .tunables = {&cpu_tunable()}});
+                      .tunables = {&cpu_tunable()},
+                      .edges = {{{kB, kN, kN, kH}, kTogether.usual() / (4 * int64_t{sizeof(float)})}}});
   if constexpr (kHasCuda) {
     add_cuda_path<Format::kF16>(
         op, "cuda.f16",

@@ -119,6 +119,8 @@ class Fuzzer {
   bool has_given_up_ = false;
 };
 
+constexpr int64_t kLargeEvery = 64;  // so 200 cases have three large ones
+
 // Comparisons that never reject a wrong answer are worth nothing.
 class Trust {
  public:
@@ -155,13 +157,15 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
   Fuzzer fuzzer(judging, options);
   Path path = *subject.path;
   if (options.dtype) path.dtypes = {*options.dtype};
-  const rc::Gen<Case> generator = arbitrary_case(*subject.op, path, options.max_elements);
+  const rc::Gen<Case> usual = arbitrary_case(*subject.op, path, options.max_elements.value_or(kFuzzElements));
+  const rc::Gen<Case> large = arbitrary_large_case(*subject.op, path);
   rc::Random random(options.seed);
   Trust trust;
   for (int64_t i = 0; (options.budget || i < options.cases) && !fuzzer.is_over_budget(); ++i) {
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
-    const rc::Shrinkable<Case> drawn = draw(generator, of_case, path);
+    const bool is_large = !options.max_elements && i % kLargeEvery == kLargeEvery - 1;
+    const rc::Shrinkable<Case> drawn = draw(is_large ? large : usual, of_case, path);
     if (auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
       trust.doubt(known->verdict);
       if (is_failure(known->verdict.kind) && fuzzer.ends_with(*known)) return;

@@ -27,9 +27,10 @@ struct FuzzOptions {
   int64_t cases = 200;
   std::optional<std::chrono::duration<double>> budget;  // stop after this time, not by `cases`
   uint64_t seed = 0;
-  std::optional<DType> dtype;            // only this dtype
-  int64_t max_elements = kFuzzElements;  // of the largest tensor of a case
-  int64_t shard = 0;                     // judge the cases i with i % shards == shard
+  std::optional<DType> dtype;  // only this dtype
+  // Of the largest tensor of a case. By default kFuzzElements, and every 64th case is a large one.
+  std::optional<int64_t> max_elements;
+  int64_t shard = 0;  // judge the cases i with i % shards == shard
   int64_t shards = 1;
   bool stop_at_first_failure = false;
   int max_shrinks = 400;  // judgements spent on shrinking one failure

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include "properties/core/sizes.h"
+
 namespace assay {
 namespace {
 
@@ -18,28 +20,40 @@ rc::Gen<T> one_of(std::vector<T> values) {
                       [values = std::move(values)](int64_t i) { return values[static_cast<size_t>(i)]; });
 }
 
-// Any size of a short dimension. Else mostly a small size or one beside an edge. Rarely the
-// smallest, which may be 0: an empty case shows little. If every path serves multiples of some
-// size, often such a multiple.
+// The sizes within the range of a dimension, once each, after `one`.
+std::vector<int64_t> legal_sizes(const DimInfo& dim, int64_t one, std::vector<int64_t> sizes) {
+  std::erase_if(sizes, [&](int64_t size) { return size <= one || size > dim.max; });
+  sizes.push_back(one);
+  std::ranges::sort(sizes);
+  const auto repeated = std::ranges::unique(sizes);
+  sizes.erase(repeated.begin(), repeated.end());
+  return sizes;
+}
+
+// Any size of a short dimension. Else mostly a small size or one beside an edge, else one beyond an
+// edge: beside two or three times the edge, or a few elements past it. Rarely the smallest, which
+// may be 0: an empty case shows little. If every path serves multiples of some size, often such a
+// multiple.
 rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
   const int64_t one = std::max<int64_t>(dim.min, 1);
   const auto small =
       is_short(dim) ? rc::gen::inRange(dim.min, dim.max + 1) : rc::gen::inRange(one, one + kSmall + 1);
-  std::vector<int64_t> sizes{one};
+  constexpr int64_t kHalo = 16;
+  std::vector<int64_t> beside, beyond, multiples{one};
   for (int64_t edge : dim.edges) {
-    for (int64_t size : {edge - 1, edge, edge + 1}) sizes.push_back(size);
+    for (int64_t size : {edge - 1, edge, edge + 1}) beside.push_back(size);
+    for (int64_t past = 2; past <= kHalo; ++past) beyond.push_back(edge + past);
+    for (int64_t times : {2, 3}) {
+      for (int64_t size : {times * edge - 1, times * edge, times * edge + 1}) beyond.push_back(size);
+    }
   }
-  std::erase_if(sizes, [&](int64_t size) { return size < one || size > dim.max; });
-  std::ranges::sort(sizes);
-  const auto repeated = std::ranges::unique(sizes);
-  sizes.erase(repeated.begin(), repeated.end());
-  std::vector<int64_t> multiples{one};
   for (int64_t count = 1; count <= 5 && is_summed(op, dim); ++count)
     multiples.push_back(count * dim.edges.front());
   return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
-                                          {60, small},
-                                          {dim.edges.empty() ? 0 : 60, one_of(std::move(sizes))},
+                                          {90, small},
+                                          {dim.edges.empty() ? 0 : 60, one_of(legal_sizes(dim, one, beside))},
+                                          {dim.edges.empty() ? 0 : 20, one_of(legal_sizes(dim, one, beyond))},
                                           {is_summed(op, dim) ? 125 : 0, one_of(std::move(multiples))}});
 }
 
@@ -54,19 +68,6 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
       dims.set(outermost,
                layout == Layout::kInflated ? kLongestInflated : std::max<int64_t>(dims.at(outermost), 2));
     }
-  }
-}
-
-// Halves the largest dimension until the largest tensor is small enough or all dimensions are 0.
-// `kept` is halved only after all others, so that an edge that was drawn survives.
-void limit(const Op& op, std::string_view kept, int64_t max_elements, Dims& dims) {
-  while (largest_tensor(op, dims) > max_elements) {
-    const auto weight = [&](const auto& dim) {
-      return !is_axis(op, dim.first) || dim.second == 0 ? 0 : dim.first == kept ? 1 : dim.second;
-    };
-    const auto largest = std::ranges::max_element(dims.values(), {}, weight);
-    if (largest == dims.values().end() || weight(*largest) == 0) return;
-    dims.set(std::string(largest->first), largest->second / 2);
   }
 }
 
@@ -104,6 +105,7 @@ std::vector<StepKind> legal_steps(const Path& path) {
       case StepKind::kWeightsReplaced:
       case StepKind::kWeightsMoved:
       case StepKind::kWeightsReallocated:
+      case StepKind::kLowThresholds:
         return false;
     }
     throw Error("StepKind({}) is not a kind of step", static_cast<int>(kind));
@@ -127,12 +129,12 @@ std::vector<int64_t> ways_to_differ(const Op& op) {
   return ways;
 }
 
-// None, or up to kMostSteps.
-rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path) {
-  constexpr int kMostSteps = 4;
+// None, or up to `most`.
+rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path, int most) {
   std::vector<StepKind> kinds = legal_steps(path);
   kinds.insert(kinds.end(), 5, StepKind::kAfter);
   kinds.push_back(StepKind::kWeightUpdated);  // of several weights, one at a time
+  kinds.insert(kinds.end(), 4, StepKind::kLowThresholds);
   const auto weights = static_cast<int64_t>(op.inputs.size()) - 1;
   const auto step = rc::gen::resize(
       rc::kNominalSize,
@@ -145,11 +147,11 @@ rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path) 
                    }));
   return rc::gen::weightedOneOf<std::vector<DrawnStep>>(
       {{2, rc::gen::just(std::vector<DrawnStep>())},
-       {3, rc::gen::resize(kMostSteps, rc::gen::container<std::vector<DrawnStep>>(step))}});
+       {3, rc::gen::resize(most, rc::gen::container<std::vector<DrawnStep>>(step))}});
 }
 
 Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Case& which,
-               const Dims& other_sizes, int64_t max_elements) {
+               const Dims& other_sizes, const Size& size) {
   Step step{.kind = drawn.kind};
   if (step.kind == StepKind::kForced) {
     int64_t number = drawn.config;
@@ -174,9 +176,62 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
       const std::string key(op.dims[i].key);
       if (is_all || drawn.changed == static_cast<int64_t>(i)) step.dims.set(key, other_sizes.at(key));
     }
-    limit(op, "", max_elements, step.dims);
+    limit(op, {}, size, step.dtype, step.dims);
   }
   return step;
+}
+
+// The dimensions of a case. If it is large, one of them grows unless a product edge is met.
+Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& size) {
+  const bool is_large = size.flops == kLargeFlops;
+  std::vector<std::string_view> keys, long_axes;
+  for (const DimInfo& dim : op.dims) {
+    keys.push_back(dim.key);
+    if (is_axis(op, dim.key) && !is_short(dim)) long_axes.push_back(dim.key);
+  }
+  const std::vector<std::string_view> kept{*one_of(keys), *one_of(keys)};
+  const std::vector<Meeting> possible = meetings(op, path, size);
+  std::vector<Meeting> drawn_from(possible.empty() ? 1 : is_large ? possible.size() : 5 * possible.size());
+  drawn_from.insert(drawn_from.end(), possible.begin(), possible.end());
+  const Meeting meeting = *one_of(std::move(drawn_from));
+  const int64_t times = *one_of<int64_t>({1, 1, 1, 2, 3});
+  const int64_t more = *one_of<int64_t>({0, 1, -1, 0, 1, -1, 2, 3, 5, 9, 16});
+  Dims dims;
+  for (const DimInfo& dim : op.dims) dims.set(dim.key, *arbitrary_size(op, dim));
+  make_legal(which.layout, op, dims);
+  const bool is_met = meeting.edge != nullptr && meet(meeting, times, more, op, which.dtype, size, dims);
+  if (!is_met) limit(op, kept, size, which.dtype, dims);
+  if (is_large && !long_axes.empty()) {
+    const std::string_view grown = *one_of(std::move(long_axes));
+    if (!is_met) grow(op, grown, size, which.dtype, dims);
+  }
+  return dims;
+}
+
+Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps) {
+  Case result;
+  result.op = op.name;
+  result.path = path.name;
+  // The sizes come last. rapidcheck never shrinks a draw again once it has shrunk a later one, and
+  // the layout and the data decide what sizes may shrink to.
+  const auto layouts = all_layouts();
+  result.layout = *one_of(std::vector(layouts.begin(), layouts.end()));
+  std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
+  regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
+  result.data = *one_of(regimes);
+  const std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
+  result.dtype = *one_of(path.dtypes);
+  constexpr uint64_t kSeeds = 1'000'000;
+  result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);
+  Dims other_sizes;
+  for (const DimInfo& dim : op.dims) other_sizes.set(dim.key, *arbitrary_size(op, dim));
+  result.dims = draw_dims(op, path, result, size);
+  if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
+  const Size of_steps{.elements = std::min(size.elements, kFuzzElements)};
+  for (const DrawnStep& step : steps) {
+    result.state.steps.push_back(make_step(step, op, path, result, other_sizes, of_steps));
+  }
+  return result;
 }
 
 bool is_axis_of(const std::vector<TensorInfo>& tensors, std::string_view key) {
@@ -236,33 +291,21 @@ bool is_legal(Layout layout, const Op& op, const Dims& dims) {
 
 rc::Gen<Case> arbitrary_case(const Op& op, const Path& path, int64_t max_elements) {
   return rc::gen::exec([&op, &path, max_elements] {
-    Case result;
-    result.op = op.name;
-    result.path = path.name;
-    // The sizes come last. rapidcheck never shrinks a draw again once it has shrunk a later one,
-    // and the layout and the data decide what sizes may shrink to.
-    const auto layouts = all_layouts();
-    result.layout = *one_of(std::vector(layouts.begin(), layouts.end()));
-    std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
-    regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
-    result.data = *one_of(regimes);
-    const std::vector<DrawnStep> steps = *arbitrary_steps(op, path);
-    result.dtype = *one_of(path.dtypes);
-    constexpr uint64_t kSeeds = 1'000'000;
-    result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);
-    std::vector<std::string_view> keys;
-    for (const DimInfo& dim : op.dims) keys.push_back(dim.key);
-    const std::string_view kept = *one_of(keys);
-    Dims other_sizes;
-    for (const DimInfo& dim : op.dims) other_sizes.set(std::string(dim.key), *arbitrary_size(op, dim));
-    for (const DimInfo& dim : op.dims) result.dims.set(std::string(dim.key), *arbitrary_size(op, dim));
-    make_legal(result.layout, op, result.dims);
-    limit(op, kept, max_elements, result.dims);
-    if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
-    for (const DrawnStep& step : steps) {
-      result.state.steps.push_back(make_step(step, op, path, result, other_sizes, max_elements));
-    }
-    return result;
+    constexpr int kMostSteps = 4;
+    return draw_case(op, path, {.elements = max_elements}, kMostSteps);
+  });
+}
+
+rc::Gen<Case> arbitrary_large_case(const Op& op, const Path& path) {
+  return rc::gen::exec([&op, &path] {
+    // Mostly less than twice the least.
+    const auto elements = rc::gen::map(
+        rc::gen::tuple(rc::gen::inRange(kLargeElements, 2 * kLargeElements),
+                       one_of<int>({0, 0, 0, 0, 1, 1, 2, 3})),
+        [](const std::tuple<int64_t, int>& drawn) { return std::get<0>(drawn) << std::get<1>(drawn); });
+    const int64_t most =
+        *rc::gen::shrink(elements, [](int64_t drawn) { return rc::shrink::towards<int64_t>(drawn, 1); });
+    return draw_case(op, path, {.elements = most, .flops = kLargeFlops}, 1);
   });
 }
 

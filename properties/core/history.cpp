@@ -67,6 +67,7 @@ std::optional<std::string> inapplicable(const Step& step, const Path& path) {
     case StepKind::kWeightsReplaced:
     case StepKind::kWeightsMoved:
     case StepKind::kWeightsReallocated:
+    case StepKind::kLowThresholds:
       return std::nullopt;
     case StepKind::kRetuned:
     case StepKind::kCacheLoaded:
@@ -169,6 +170,9 @@ class History {
         problem_.capture();
         return wrong;
       }
+      case StepKind::kLowThresholds:
+        problem_.lower_thresholds();
+        return std::nullopt;
     }
     throw Error("StepKind({}) is not a kind of step", static_cast<int>(step.kind));
   }

@@ -189,6 +189,11 @@ void Problem::release_graph() {
   replay_ = {};
 }
 
+void Problem::lower_thresholds() {
+  release_graph();
+  if (low_thresholds_ == nullptr) low_thresholds_ = std::make_unique<LowThresholds>();
+}
+
 void Problem::begin(std::string_view step) const {
   if (observer_) observer_(step);
 }

@@ -14,6 +14,7 @@
 
 #include "kernels/core/context.h"
 #include "kernels/core/device.h"
+#include "kernels/core/threshold.h"
 #include "oracles/core/oracle.h"
 #include "properties/core/case.h"
 #include "properties/core/guarded_tensor.h"
@@ -72,6 +73,9 @@ class Problem {
   // From now on enqueue() and run() replay a graph of the call. It reads what the inputs hold then.
   void capture();
   void release_graph();  // back to direct calls
+  // From now on, while this problem lives, all thresholds are low. Calls are direct, since a graph
+  // holds a call with the thresholds of its capture.
+  void lower_thresholds();
 
   // What happens from now on, for whoever has to say in what a process ended: "the first run".
   void begin(std::string_view step) const;
@@ -111,6 +115,7 @@ class Problem {
   bool only_holds_inputs_ = false;
   std::shared_ptr<Context> context_of_graph_;
   std::function<void()> replay_;
+  std::unique_ptr<LowThresholds> low_thresholds_;
   std::function<void(std::string_view)> observer_;
 };
 

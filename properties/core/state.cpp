@@ -16,7 +16,7 @@ using enum StepKind;
 constexpr std::array kSteps{kSecondCall,         kWarm,          kForced,          kRetuned,
                             kCacheLoaded,        kAfter,         kDirtyWorkspace,  kOtherStream,
                             kWeightsUpdated,     kWeightUpdated, kWeightsReplaced, kWeightsMoved,
-                            kWeightsReallocated, kGraphReplay};
+                            kWeightsReallocated, kGraphReplay,   kLowThresholds};
 constexpr std::string_view kFirstCall = "first_call";
 
 // forced:<tunable>:<config>
@@ -109,6 +109,8 @@ std::string_view name_of(StepKind kind) {
       return "weights_reallocated";
     case kGraphReplay:
       return "graph_replay";
+    case kLowThresholds:
+      return "low_thresholds";
   }
   throw Error("StepKind({}) is not a kind of step", static_cast<int>(kind));
 }

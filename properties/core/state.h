@@ -45,6 +45,7 @@ enum class StepKind : uint8_t {
   // instead.
   kWeightsReallocated,
   kGraphReplay,
+  kLowThresholds,  // from now on the thresholds that paths read are low; calls are direct at first
 };
 std::span<const StepKind> all_steps();
 std::string_view name_of(StepKind kind);  // "second_call"

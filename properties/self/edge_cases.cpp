@@ -57,7 +57,7 @@ EdgeCase Edges::at(const Row& row) const {
   return {.dims = dims_of(row),
           .layout = all_layouts()[level(rest)],
           .dtype = path_.dtypes[level(rest + 1)],
-          .streams = level(rest + 2) != 0};
+          .is_low = level(rest + 2) != 0};
 }
 
 std::vector<EdgeCase> Edges::pairs() const {
@@ -107,7 +107,7 @@ std::vector<EdgeCase> Edges::random(size_t most) const {
     cases.push_back({.dims = std::move(dims),
                      .layout = layouts[turn % layouts.size()],
                      .dtype = path_.dtypes[round % path_.dtypes.size()],
-                     .streams = round / path_.dtypes.size() % 2 != 0});
+                     .is_low = round / path_.dtypes.size() % 2 != 0});
     ++turn;
   }
   return cases;

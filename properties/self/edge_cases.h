@@ -17,11 +17,11 @@ struct EdgeCase {
   Dims dims;
   Layout layout;
   DType dtype;
-  bool streams;  // stores past the caches, whatever the size
+  bool is_low;  // thresholds are low
 };
 
-// What may vary in an edge case: the size of each dimension, the layout, the dtype, how outputs are
-// stored. No tensor has more than `elements` elements.
+// What may vary in an edge case: the size of each dimension, the layout, the dtype, and whether
+// thresholds are low. No tensor has more than `elements` elements.
 class Edges {
  public:
   Edges(const Op& op, const Path& path, int64_t elements);

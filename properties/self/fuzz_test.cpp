@@ -90,6 +90,32 @@ TEST(Fuzz, KeepsToOneDtype) {
   for (const Judged& judged : fuzz_all(production(), options)) EXPECT_EQ(judged.which.dtype, DType::kBF16);
 }
 
+// One in 64, unless somebody asks for small ones.
+TEST(Fuzz, DrawsLargeCases) {
+  FuzzOptions options;
+  options.cases = 128;
+  const auto largest_of = [&] {
+    std::vector<int64_t> sizes;
+    const Subject subject = production();
+    const Judging passes = [](const Case&) {
+      return Verdict{.kind = VerdictKind::kPass, .reason = "", .outputs = {}};
+    };
+    fuzz(subject, passes, options, [&](const Judged& judged) {
+      sizes.push_back(largest_tensor(*subject.op, judged.which.dims));
+      return true;
+    });
+    return sizes;
+  };
+  const std::vector<int64_t> sizes = largest_of();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (i == 63 || i == 127) continue;
+    EXPECT_LE(sizes[i], kFuzzElements) << i;
+  }
+  EXPECT_GT(std::max(sizes[63], sizes[127]), 4 * kFuzzElements);
+  options.max_elements = kFuzzElements;
+  EXPECT_LE(std::ranges::max(largest_of()), kFuzzElements);
+}
+
 TEST(Fuzz, KeepsProblemsAsSmallAsAsked) {
   constexpr int64_t kMost = 512;
   FuzzOptions options;

@@ -154,29 +154,98 @@ TEST_P(Generated, ShrinkingEndsAtTheSimplestCase) {
   }
 }
 
-// On an op of its own, so that the values change with the generator and not with an op.
+// An op of its own, so that what is drawn changes with the generator and not with an op.
+constexpr Dim kB{0, "b"}, kT{1, "t"}, kS{2, "s"};
+const Path& made_up_path() {
+  static const Path path{.name = "cpu",
+                         .device = DeviceKind::kCpu,
+                         .dtypes = {DType::kF32, DType::kF16, DType::kBF16},
+                         .deterministic = true,
+                         .recipe = nullptr,
+                         .unsupported = {},
+                         .run = {},
+                         .summary = "",
+                         .edges = {{{kB, kT}, 3000}, {{kB, kT, kT}, 100'000, true}, {{kB, kT}, 1 << 19}}};
+  return path;
+}
+const Op& made_up_op() {
+  static const Op op{.name = "made_up",
+                     .formula = "",
+                     .dims = {{kB, 0, int64_t{1} << 40, {}, ""},
+                              {kT, 0, int64_t{1} << 40, {16, 256}, ""},
+                              {kS, 1, 16, {}, ""}},
+                     .inputs = {{{0, "x"}, "b t", {}, ""}, {{1, "mix"}, "b t s", DType::kF32, ""}},
+                     .outputs = {{{0, "out"}, "b t s", {}, ""}},
+                     .cost = nullptr,
+                     .paths = {}};
+  return op;
+}
+
+TEST(GeneratedCases, LieBesideMultiplesOfAnEdgeAndAFewElementsPastIt) {
+  std::set<int64_t> sizes;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    for (const Case& c : cases_of(made_up_op(), made_up_path(), seed)) sizes.insert(c.dims[kT]);
+  }
+  for (int64_t size : {18, 25, 31, 32, 33, 47, 48, 49, 258, 265, 511, 512, 513, 767, 768, 769})
+    EXPECT_TRUE(sizes.contains(size)) << size;
+}
+
+// One element of the free dimension before, at and after it, by either dimension; and twice, and
+// three times as far.
+TEST(GeneratedCases, LieAtProductsOfDimensions) {
+  std::map<std::pair<int64_t, int64_t>, int> met;  // by multiple and distance
+  int long_b = 0, long_t = 0, in_bytes = 0;
+  for (const Case& c : cases_of(made_up_op(), made_up_path(), 0)) {
+    const int64_t b = c.dims[kB], t = c.dims[kT];
+    for (int64_t times : {1, 2, 3}) {
+      for (int64_t more : {-1, 0, 1, 16}) {
+        if (b > 0 && t == 3000 * times / b + more) ++met[{times, more}], ++long_t;
+        if (t > 0 && b == 3000 * times / t + more) ++met[{times, more}], ++long_b;
+      }
+    }
+    const int64_t bytes = b * t * t * static_cast<int64_t>(size_of(c.dtype));
+    if (bytes >= 90'000 && bytes <= 110'000) ++in_bytes;
+  }
+  for (int64_t times : {1, 2, 3}) {
+    for (int64_t more : {-1, 0, 1, 16}) EXPECT_GT((met[{times, more}]), 0) << times << " " << more;
+  }
+  EXPECT_GT(long_b, kCases / 100);
+  EXPECT_GT(long_t, kCases / 100);
+  EXPECT_GT(in_bytes, kCases / 100);
+}
+
+TEST(GeneratedCases, LetTwoEdgesMeet) {
+  Op op = made_up_op();
+  op.dims[kB.place].edges = {128};
+  const auto cases = cases_of(op, made_up_path(), 0);
+  EXPECT_GT(
+      std::ranges::count_if(cases, [](const Case& c) { return c.dims[kB] >= 127 && c.dims[kT] >= 255; }),
+      kCases / 100);
+}
+
+TEST(GeneratedCases, AreLargeIfAsked) {
+  const rc::Gen<Case> generator = arbitrary_large_case(made_up_op(), made_up_path());
+  rc::Random random(0);
+  int large = 0, at_edge = 0, largest = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Case c = generator(random.split(), rc::kNominalSize).value();
+    const int64_t elements = largest_tensor(made_up_op(), c.dims);
+    EXPECT_LE(elements, kLargestElements);
+    EXPECT_LE(c.state.steps.size(), 1u);
+    if (elements >= kLargeElements / 2) ++large;
+    if (elements >= kLargestElements / 4) ++largest;
+    if (c.dims[kB] * c.dims[kT] >= (1 << 19) - (1 << 15)) ++at_edge;
+  }
+  EXPECT_GT(large, 100);
+  EXPECT_GT(largest, 5);
+  EXPECT_GT(at_edge, 50);
+}
+
 TEST(GeneratedCases, AreTheSameEverywhere) {
-  const Path path{.name = "cpu",
-                  .device = DeviceKind::kCpu,
-                  .dtypes = {DType::kF32, DType::kF16, DType::kBF16},
-                  .deterministic = true,
-                  .recipe = nullptr,
-                  .unsupported = {},
-                  .run = {},
-                  .summary = ""};
-  const Op op{.name = "made_up",
-              .formula = "",
-              .dims = {{{0, "b"}, 0, int64_t{1} << 40, {}, ""},
-                       {{1, "t"}, 0, int64_t{1} << 40, {16, 256}, ""},
-                       {{2, "s"}, 1, 16, {}, ""}},
-              .inputs = {{{0, "x"}, "b t", {}, ""}, {{1, "mix"}, "b t s", DType::kF32, ""}},
-              .outputs = {{{0, "out"}, "b t s", {}, ""}},
-              .cost = nullptr,
-              .paths = {}};
-  const auto drawn = [&](uint64_t seed) { return cases_of(op, path, seed); };
+  const auto drawn = [&](uint64_t seed) { return cases_of(made_up_op(), made_up_path(), seed); };
   uint64_t hash = test::hash_of("");
   for (const Case& c : drawn(0)) hash = test::hash_of(c.to_string(), hash);
-  EXPECT_EQ(hash, 17181395024949113842u);
+  EXPECT_EQ(hash, 872318343407133616u);
   EXPECT_NE(drawn(0), drawn(1));
 }
 

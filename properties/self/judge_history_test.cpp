@@ -120,6 +120,35 @@ TEST(JudgeHistory, WhatACallThatWasRefusedLeavesMustNotShow) {
   EXPECT_EQ(refused, 1);
 }
 
+// What a path does beyond a threshold is judged on a small problem, from the step on.
+TEST(JudgeHistory, LowThresholdsReachWhatLargeProblemsDo) {
+  constexpr Threshold kLength{1 << 20, 4};
+  int beyond = 0;
+  const Path path = spoiled([&](const Call& call) {
+    if (call.dims[dynamic_conv::kT] < kLength.value()) return;
+    ++beyond;
+    *output(call) += 1;
+  });
+  expect(judge_path(path, in_state("warm")), VerdictKind::kPass, testing::_);
+  EXPECT_EQ(beyond, 0);
+  expect(judge_path(path, in_state("warm+low_thresholds")), VerdictKind::kFail, HasSubstr("1 of"));
+  EXPECT_EQ(beyond, 3);  // both judged runs, and the untuned call
+  expect(judge_path(path, in_state("low_thresholds+warm")), VerdictKind::kFail, HasSubstr("1 of"));
+  EXPECT_EQ(kLength.value(), 1 << 20);
+}
+
+// A path may add up in another order then.
+TEST(JudgeHistory, LowThresholdsAreThoseOfTheCallToCompareWith) {
+  constexpr Threshold kLength{1 << 20, 4};
+  const Path path = spoiled([&](const Call& call) {
+    if (call.dims[dynamic_conv::kT] >= kLength.value()) *output(call) = std::nextafter(*output(call), 0.0f);
+  });
+  const Oracle oracle = test::loose_oracle(2);
+  for (std::string_view state :
+       {"low_thresholds", "warm+low_thresholds", "low_thresholds+warm", "warm+low_thresholds+warm"})
+    expect(judge_path(path, in_state(state), &oracle), VerdictKind::kPass, testing::_);
+}
+
 TEST(JudgeHistory, WhatTheWorkspaceHeldMustNotShow) {
   const Path path = spoiled([](const Call& call) {
     const Workspace::Lease lease = call.context->workspace().lease(4, call.stream);

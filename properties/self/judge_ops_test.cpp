@@ -70,7 +70,8 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
 
   void expect_pass(const std::vector<test::EdgeCase>& cases) {
     for (const test::EdgeCase& edge : cases) {
-      const StreamingThreshold threshold(edge.streams ? 0 : kStreamingThreshold);
+      std::optional<LowThresholds> low;
+      if (edge.is_low) low.emplace();
       expect_pass(edge.dims, edge.layout, edge.dtype);
     }
     EXPECT_TRUE(has_passed());
@@ -113,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Paths, JudgeEveryPath, testing::ValuesIn(production_pat
   return name;
 });
 
-// Sizes around the op's edges, layouts, dtypes, and cached and streaming stores: each pair of them
+// Sizes around the op's edges, layouts, dtypes, and usual and low thresholds: each pair of them
 // meets.
 TEST_P(JudgeEveryPath, PassesAtEveryEdge) {
   NOT_UNDER_THREAD_SANITIZER("problems at the edges are too small for a second thread");
@@ -129,10 +130,11 @@ TEST_P(JudgeEveryPath, PassesAtRandomEdges) {
 }
 
 // Every layout of every dtype on few elements, on rows of whole vectors and on longer ones, with
-// and without streaming stores.
+// usual and with low thresholds.
 TEST_P(JudgeEveryPath, PassesInEveryLayout) {
-  for (const int64_t bytes : {kStreamingThreshold, int64_t{0}}) {
-    const StreamingThreshold threshold(bytes);
+  for (const bool is_low : {false, true}) {
+    std::optional<LowThresholds> low;
+    if (is_low) low.emplace();
     for (DType dtype : dtypes()) {
       std::vector<Dims> problems;
       for (int64_t size : {1, 3, 1000}) problems.push_back(test::small_dims(op(), size));
@@ -154,12 +156,14 @@ TEST_P(JudgeEveryPath, PassesInEveryConfiguration) {
   }
 }
 
-// Outputs that outgrow the caches, which no fuzzed case has. Under sanitizers they are a 32nd of
-// that, in one dtype; under ThreadSanitizer an eighth, since some paths leave smaller ones to one
-// thread.
+// Outputs that outgrow the caches. Under sanitizers they are a 32nd of that, in one dtype, with low
+// thresholds; under ThreadSanitizer an eighth, since some paths leave smaller ones to one thread.
 TEST_P(JudgeEveryPath, PassesOnLargeOutputs) {
-  const int64_t bytes = kStreamingThreshold / (test::kHasThreadSanitizer ? 8 : test::kIsSanitized ? 32 : 1);
-  const StreamingThreshold threshold(bytes);
+  const int64_t bytes = kStreamingThreshold.usual() / (test::kHasThreadSanitizer ? 8
+                                                       : test::kIsSanitized      ? 32
+                                                                                 : 1);
+  std::optional<LowThresholds> low;
+  if (test::kIsSanitized) low.emplace();
   // A row length that all paths serve.
   for (const int64_t row : {1030, 515}) {
     Layout layout = Layout::kMixed;

@@ -63,6 +63,11 @@ TEST(OpTable, InAnotherOrderIsRefused) {
   EXPECT_THAT(refusal([](Op& op) { std::swap(op.outputs[grad::kDx], op.outputs[grad::kDk]); }),
               HasSubstr("dynamic_conv_grad: the output 'dk' stands in place 0 of the table; it is "
                         "declared in place 1"));
+  EXPECT_THAT(refusal([](Op& op) {
+                op.paths.front().edges = {{{kB, {1, "d"}}, 8}};
+              }),
+              HasSubstr("dynamic_conv_grad/cpu: an edge has the dimension 'd' in place 1, which the op has "
+                        "not"));
 }
 
 TEST(OpTable, AnOutputWithoutBlocksIsRefused) {

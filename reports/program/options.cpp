@@ -336,7 +336,8 @@ class CommandLine {
         ->excludes(cases)
         ->type_name("TIME");
     sub.add_option("--max-elements", raw_.max_elements,
-                   "Elements of a case's largest tensor (default " + std::to_string(kFuzzElements) + ")")
+                   "Elements of a case's largest tensor (default " + std::to_string(kFuzzElements) +
+                       ", but millions in every 64th case)")
         ->type_name("N");
     sub.add_option("--max-failures", raw_.max_failures,
                    "Failing cases after which a path is judged no further")

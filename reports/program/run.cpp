@@ -31,7 +31,7 @@ FuzzOptions fuzz_options(const Options& options) {
           .budget = options.budget,
           .seed = options.seed,
           .dtype = options.dtype,
-          .max_elements = options.max_elements.value_or(kFuzzElements),
+          .max_elements = options.max_elements,
           .shard = options.shard,
           .shards = options.shards,
           .stop_at_first_failure = false,

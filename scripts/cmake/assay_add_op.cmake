@@ -76,6 +76,10 @@ function(_assay_add_static target globs)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/assay>)
   target_link_libraries(${target} PUBLIC ${ARGN} PRIVATE $<BUILD_INTERFACE:$<TARGET_NAME_IF_EXISTS:assay_options>>)
   target_compile_features(${target} PUBLIC cxx_std_20)
+  if(ASSAY_COVERAGE AND target MATCHES "^assay_core$|_kernels$")
+    target_compile_options(${target} PRIVATE --coverage -fprofile-update=atomic)
+    target_link_options(${target} PUBLIC --coverage)
+  endif()
 endfunction()
 
 # Copies the shared libraries that Debian has no static version of beside the program, which then looks there first.

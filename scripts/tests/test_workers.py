@@ -226,7 +226,7 @@ class Workers(InstalledTest):
         return out, journal
 
     def test_a_resumed_run_keeps_to_its_timeout_and_leaves_paths_that_timed_out(self):
-        out, journal = self.kill_after(3, "verify", "--cases", "1000", *SHORT, "echo/hang", "echo/hang_deaf", "echo/healthy_too")
+        out, journal = self.kill_after(3, "verify", "--cases", "1000", "--max-elements", "65536", *SHORT, "echo/hang", "echo/hang_deaf", "echo/healthy_too")
         hung = [json.loads(line) for line in journal.read_text().splitlines() if '"timeout"' in line]
         self.assertEqual([line["timeouts"] for line in hung], [3, 3])
         other = self.assay("verify", "--resume", out, "--timeout", "1s")

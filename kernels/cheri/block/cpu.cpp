@@ -227,11 +227,11 @@ int32_t shift_for(const Geometry& geometry, int64_t hidden, double largest_w1, d
 
 // Computes all rows, in tasks of tiles of about `wanted` rows, or fewer if a tile would be huge.
 void run_tiles(const BlockJob& job, int64_t wanted, const Run& run) {
-  constexpr int64_t kMostBytes = int64_t{64} << 20;  // of a tile
-  constexpr int64_t kTask = int64_t{1} << 22;        // [flop] worth another thread
+  constexpr Threshold kMostBytes{int64_t{64} << 20, 1 << 14};  // of a tile
+  constexpr int64_t kTask = int64_t{1} << 22;                  // [flop] worth another thread
   const int64_t rows_in_all = job.geometry.examples * job.geometry.positions;
   const int64_t row_bytes = HWY_DYNAMIC_DISPATCH(tile_bytes)(job, 1);
-  wanted = std::clamp<int64_t>(kMostBytes / row_bytes, 1, wanted);
+  wanted = std::clamp<int64_t>(kMostBytes.value() / row_bytes, 1, wanted);
   const int64_t rows = HWY_DYNAMIC_DISPATCH(rows_of_tile)(wanted);
   const int64_t tile_work = rows * job.geometry.channels * (4 * job.hidden + 64);
   const int64_t tiles = (rows_in_all + rows - 1) / rows;

@@ -12,6 +12,7 @@
 #include "kernels/cheri/cheri.h"
 #include "kernels/core/specialise.h"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay::cheri {
@@ -139,7 +140,8 @@ void enqueue(const BlockArguments<typename Plan::T>& a, const Run& run) {
   auto* const kernel = block_kernel<Plan>;
   allow_all_shared_memory(kernel);
   // One block takes all registers of a multiprocessor, or almost all of its shared memory.
-  const auto blocks = static_cast<unsigned>(std::min(run.context.device().info().units, int64_t{a.tiles}));
+  const auto blocks = static_cast<unsigned>(
+      std::min({run.context.device().info().units, int64_t{a.tiles}, kMostBlocks.value()}));
   const auto bytes = static_cast<size_t>(Layout<Plan>::kFixedBytes + a.slots * Layout<Plan>::kChunkBytes);
   launch_dependent(run.context.device().info().compute_capability >= 90, "block_kernel", kernel, blocks,
                    Plan::kThreads, bytes, static_cast<cudaStream_t>(run.stream), a);

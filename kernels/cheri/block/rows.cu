@@ -5,13 +5,14 @@
 
 #include "kernels/cheri/block/block.h"
 #include "kernels/core/specialise.h"
+#include "kernels/core/threshold.h"
 #include "kernels/core_cuda/cuda_check.h"
 
 namespace assay::cheri {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = int64_t{1} << 20;
+constexpr Threshold kMostBlocks{int64_t{1} << 20, 2};
 
 // A tensor as rows. Row r is (r / length, r % length). Strides are in elements.
 struct RowLayout {
@@ -52,7 +53,7 @@ template <bool kToRows>
 void launch(const void* from, void* to, DType dtype, const RowLayout& layout, void* stream) {
   const int64_t count = layout.rows * (kToRows ? layout.pitch : layout.columns);
   if (count == 0) return;
-  const auto blocks = static_cast<unsigned>(std::min((count + kThreads - 1) / kThreads, kMostBlocks));
+  const auto blocks = static_cast<unsigned>(std::min((count + kThreads - 1) / kThreads, kMostBlocks.value()));
   visit_storage(dtype, [&]<class T>(std::type_identity<T>) {
     using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>;
     copy_rows_kernel<Bits, kToRows><<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(

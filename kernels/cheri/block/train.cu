@@ -10,6 +10,7 @@
 #include "kernels/cheri/cheri.h"
 #include "kernels/cheri/conv_norm/conv_norm.cuh"
 #include "kernels/core/specialise.h"
+#include "kernels/core/threshold.h"
 #include "kernels/core_cuda/cublas.h"
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/packed.cuh"
@@ -18,16 +19,16 @@ namespace assay::cheri {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = int64_t{1} << 20;
-constexpr int64_t kSlabBytes = int64_t{24} << 20;  // of hidden activations
-constexpr int64_t kPitch = 8;                      // [elements] rows in memory are padded to this
+constexpr Threshold kMostBlocks{int64_t{1} << 20, 2};
+constexpr Threshold kSlabBytes{int64_t{24} << 20, 1};  // of hidden activations
+constexpr int64_t kPitch = 8;                          // [elements] rows in memory are padded to this
 
 constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
 unsigned blocks_for(int64_t threads) {
-  return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
+  return static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks.value()));
 }
 
 // Works in place on `count` vectors of 16 bytes.
@@ -123,7 +124,7 @@ void run_storage(const BlockTensors& t, const Run& run) {
 
   const int64_t pitch = round_up(c, kPitch), hidden_pitch = round_up(hidden, kPitch);
   // [rows].
-  const int64_t slab = std::max<int64_t>(kSlabBytes / (hidden_pitch * kSize) / 256, 1) * 256;
+  const int64_t slab = std::max<int64_t>(kSlabBytes.value() / (hidden_pitch * kSize) / 256, 1) * 256;
   const RowProduct expand{t.x.dtype, hidden_pitch, c, pitch, pitch, hidden_pitch, slab};
   const RowProduct contract{t.x.dtype, c, hidden, hidden_pitch, hidden_pitch, pitch, slab};
   Workspace& workspace = run.context.workspace();

@@ -10,6 +10,7 @@
 #include "kernels/cheri/conv_norm/conv_norm.cuh"
 #include "kernels/core_cuda/async_copy.cuh"
 #include "kernels/core_cuda/cluster.cuh"
+#include "kernels/core_cuda/limits.h"
 
 namespace assay::cheri {
 
@@ -178,7 +179,7 @@ inline int64_t bytes_in_one_piece(const ConstTensorView& view) {
 // Host: how many clusters to launch. Each works on several examples, one after the other.
 template <class... Parameters>
 int64_t at_once(int64_t examples, const ClusterLaunch& launch, void (*kernel)(Parameters...)) {
-  return std::min<int64_t>(examples, std::max(1, resident_clusters(launch, kernel)));
+  return std::min({examples, std::max<int64_t>(1, resident_clusters(launch, kernel)), kMostBlocks.value()});
 }
 
 }  // namespace assay::cheri

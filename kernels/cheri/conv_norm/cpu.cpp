@@ -56,8 +56,8 @@ void apply(const ConvNormJob& job, const Source<T>& source, int64_t n, const Nor
     return;
   }
   T packed[kRun];
-  for (int64_t at = begin; at < end; at += kRun) {
-    const int64_t run_end = std::min(at + kRun, end);
+  for (int64_t at = begin; at < end; at += source.run) {
+    const int64_t run_end = std::min(at + source.run, end);
     WriteNormalised<T> write(norm, packed - at, false);
     for_convolution(source, at, run_end, write);
     y.unpack(n, at, run_end, packed);
@@ -79,9 +79,9 @@ void apply_chunks(const ConvNormJob& job, int64_t begin, int64_t end, const Norm
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
     const Examples<const T> x(job.x);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t n = i / job.geometry.chunks, at = i % job.geometry.chunks * kChunk;
+      const int64_t n = i / job.geometry.chunks, at = i % job.geometry.chunks * job.geometry.chunk;
       const Source<T> source(job.geometry, x[n], job.taps);
-      apply(job, source, n, norms[n], at, std::min(at + kChunk, job.geometry.size));
+      apply(job, source, n, norms[n], at, std::min(at + source.chunk, source.size));
     }
   });
   hwy::FlushStream();

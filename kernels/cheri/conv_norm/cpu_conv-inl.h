@@ -29,6 +29,7 @@ struct Source {
   const T* x;
   int64_t size;
   int64_t shift;
+  int64_t run, chunk;
   const float* taps;
   int64_t pitch;
   int64_t period;
@@ -37,6 +38,8 @@ struct Source {
       : x(example),
         size(geometry.size),
         shift(geometry.shift),
+        run(geometry.run),
+        chunk(geometry.chunk),
         taps(repeated_taps),
         pitch(Taps::pitch(geometry)),
         period(geometry.period) {}
@@ -212,13 +215,13 @@ double convolution_at(const Source<T>& source, int64_t at) {
   return static_cast<double>(hn::GetLane(convolve_part(source, at, 1, source.taps + at % source.period)));
 }
 
-// The statistics of the convolution within chunk number `chunk`.
+// The statistics of the convolution within a chunk.
 template <class T>
-Moments chunk_moments(const Source<T>& source, int64_t chunk) {
+Moments chunk_moments(const Source<T>& source, int64_t number) {
   Moments moments;
-  const int64_t end = std::min((chunk + 1) * kChunk, source.size);
-  for (int64_t at = chunk * kChunk; at < end; at += kRun) {
-    const int64_t run_end = std::min(at + kRun, end);
+  const int64_t end = std::min((number + 1) * source.chunk, source.size);
+  for (int64_t at = number * source.chunk; at < end; at += source.run) {
+    const int64_t run_end = std::min(at + source.run, end);
     const double about = convolution_at(source, at);
     Deviations sums(about);
     for_convolution(source, at, run_end, sums);

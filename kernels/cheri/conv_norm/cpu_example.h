@@ -15,6 +15,7 @@
 #include "kernels/cheri/cheri.h"
 #include "kernels/core/op.h"
 #include "kernels/core/tensor.h"
+#include "kernels/core/threshold.h"
 
 namespace assay::cheri {
 
@@ -25,9 +26,12 @@ inline constexpr int64_t kMostLanes = 16;
 // a factor kRun of precision, which f64 has to spare.
 inline constexpr int64_t kRun = 4096;
 
-// [elements] One thread computes the statistics of a chunk. Chunks decide the order of all sums
-// over an example.
+inline constexpr Threshold kRunThreshold{kRun, 64};
+
+// [elements] One thread computes the statistics of a chunk, some runs. Chunks decide the order of
+// all sums over an example.
 inline constexpr int64_t kChunk = 16 * kRun;
+inline constexpr Threshold kChunkThreshold{kChunk, 256};
 
 struct Geometry {
   Geometry(const Extents& shape, int64_t dilation)
@@ -36,7 +40,9 @@ struct Geometry {
         channels(shape[2]),
         size(positions * channels),
         shift(dilation >= positions ? size : dilation * channels),
-        chunks((size + kChunk - 1) / kChunk),
+        run(kRunThreshold.value()),
+        chunk(kChunkThreshold.value()),
+        chunks((size + chunk - 1) / chunk),
         period(period_of(channels, size)) {}
 
   // The period is a multiple of C, so that the taps repeat. It is also a multiple of all lanes,
@@ -58,6 +64,8 @@ struct Geometry {
   int64_t channels;
   int64_t size;    // elements of an example
   int64_t shift;   // elements to the neighbours of an element; `size` without any
+  int64_t run;     // [elements] at most kRun
+  int64_t chunk;   // [elements]
   int64_t chunks;  // of an example
   int64_t period;  // of the taps, in elements
 };

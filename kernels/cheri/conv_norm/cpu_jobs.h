@@ -7,6 +7,7 @@
 #include "kernels/cheri/conv_norm/cpu_example.h"
 #include "kernels/core/op.h"
 #include "kernels/core/tensor.h"
+#include "kernels/core/threshold.h"
 
 namespace assay::cheri {
 
@@ -21,6 +22,9 @@ struct ConvNormJob {
   TensorView y;
   bool stream;  // past the caches
 };
+
+// The least rows of a part, so that it takes a tenth of their memory.
+inline constexpr Threshold kRowsPerSum{64, 4};
 
 // dw is summed in parts. There is a part for each block of examples and each range of their rows. A
 // row here is a period of the taps, so a place in it belongs to one channel.

@@ -5,7 +5,9 @@
 #include "kernels/cheri/conv_norm/conv_norm.cuh"
 #include "kernels/cheri/tunables.h"
 #include "kernels/core/specialise.h"
+#include "kernels/core/threshold.h"
 #include "kernels/core_cuda/dependent_launch.cuh"
+#include "kernels/core_cuda/limits.h"
 
 namespace assay::cheri {
 namespace {
@@ -14,9 +16,8 @@ constexpr int kThreads = 256;  // most threads of a block of the second pass
 // Threads of a block of the first pass. Many small blocks: some wait for memory while others
 // compute.
 constexpr int kSumThreads = 128;
-constexpr int kSumRows = 8;           // most rows of a strip
-constexpr int64_t kMostParts = 1024;  // of an example; each block of the second pass adds up all
-constexpr int64_t kMostBlocks = INT32_MAX;
+constexpr int kSumRows = 8;               // most rows of a strip
+constexpr Threshold kMostParts{1024, 2};  // of an example; each block of the second pass adds up all
 
 // A part is the work of one block of the first pass: some groups of strips in one tile.
 struct Parts {
@@ -26,7 +27,7 @@ struct Parts {
 };
 
 Parts parts_of(const Cut& cut) {
-  const int64_t groups = (cut.units() + kMostParts - 1) / kMostParts;
+  const int64_t most = kMostParts.value(), groups = (cut.units() + most - 1) / most;
   const int64_t slices = (cut.groups + groups - 1) / groups;
   return {groups, slices, cut.tiles * slices};
 }
@@ -211,7 +212,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 4 : 3) normalise_ke
 }
 
 unsigned grid_of(int64_t jobs) {
-  return static_cast<unsigned>(std::min(jobs, kMostBlocks));
+  return static_cast<unsigned>(std::min(jobs, kMostBlocks.value()));
 }
 
 template <class T, int kPiece>

@@ -61,7 +61,7 @@ class Window {
         ready_(source.size) {}
 
   const float* operator()(int64_t begin, int64_t end) {
-    begin = begin / kRun * kRun;
+    begin = begin / source_.run * source_.run;
     if (begin < ready_) {
       if (begin < first_) {
         const int64_t moved = end - capacity_;
@@ -120,8 +120,8 @@ void dconv_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_t end, 
                      float* dconv) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
     const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps);
-    const int64_t last = std::min(end * kChunk, source.size);
-    compute_dconv(source, Examples<const T>(job.dy)[n], norm, begin * kChunk, last, dconv);
+    const int64_t last = std::min(end * source.chunk, source.size);
+    compute_dconv(source, Examples<const T>(job.dy)[n], norm, begin * source.chunk, last, dconv);
   });
 }
 
@@ -144,19 +144,20 @@ HWY_AFTER_NAMESPACE();
 namespace assay::cheri {
 
 GradParts::GradParts(const Geometry& geometry) {
-  constexpr int64_t kRowsPerSum = 64;  // so a part takes a tenth of the memory of its rows
+  const int64_t rows_per_sum = kRowsPerSum.value();
   const int64_t period = std::max<int64_t>(geometry.period, 1);
   rows = (geometry.size + period - 1) / period;
-  rows_of_part = (std::max(kChunk / period, kRowsPerSum) + kSumGroup - 1) / kSumGroup * kSumGroup;
+  rows_of_part = (std::max(geometry.chunk / period, rows_per_sum) + kSumGroup - 1) / kSumGroup * kSumGroup;
   per_example = (rows + rows_of_part - 1) / rows_of_part;
-  examples = std::max<int64_t>(kRowsPerSum / std::max<int64_t>(rows, 1), 1);
+  examples = std::max<int64_t>(rows_per_sum / std::max<int64_t>(rows, 1), 1);
   blocks = (geometry.examples + examples - 1) / examples;
   size = 3 * geometry.period;
   // The window holds a few times what a group of rows reaches, so that little is moved.
-  constexpr int64_t kTimes = 4;
+  constexpr Threshold kTimes{4, 1};
   const int64_t reach = geometry.shift < geometry.size ? geometry.shift : 0;
   const int64_t group = std::min(kSumGroup, rows) * period;
-  window = std::min(geometry.size, kTimes * (group + std::min(reach, geometry.size) * 2 + kRun));
+  window =
+      std::min(geometry.size, kTimes.value() * (group + std::min(reach, geometry.size) * 2 + geometry.run));
 }
 
 namespace {

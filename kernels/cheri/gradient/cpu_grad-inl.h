@@ -58,11 +58,11 @@ struct GradSums {
 };
 
 template <class T>
-GradMoments chunk_grad_moments(const Source<T>& source, const T* dy, int64_t chunk) {
+GradMoments chunk_grad_moments(const Source<T>& source, const T* dy, int64_t number) {
   GradMoments moments;
-  const int64_t end = std::min((chunk + 1) * kChunk, source.size);
-  for (int64_t at = chunk * kChunk; at < end; at += kRun) {
-    const int64_t run_end = std::min(at + kRun, end);
+  const int64_t end = std::min((number + 1) * source.chunk, source.size);
+  for (int64_t at = number * source.chunk; at < end; at += source.run) {
+    const int64_t run_end = std::min(at + source.run, end);
     const double about = convolution_at(source, at);
     GradSums<T> sums(about, dy);
     for_convolution(source, at, run_end, sums);

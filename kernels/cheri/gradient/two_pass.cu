@@ -6,15 +6,16 @@
 #include "kernels/cheri/gradient/gradient.cuh"
 #include "kernels/cheri/tunables.h"
 #include "kernels/core/specialise.h"
+#include "kernels/core/threshold.h"
+#include "kernels/core_cuda/limits.h"
 
 namespace assay::cheri {
 namespace {
 
-constexpr int kThreads = 256;          // most threads of a block
-constexpr int64_t kLongestStrip = 14;  // [rows] with one more at each end: whole batches of loads
-constexpr int64_t kMostParts = 1024;   // of an example; each block of the second pass adds up all
-constexpr int64_t kManyJobs = 2048;    // blocks of the second pass; each makes a share of dw
-constexpr int64_t kMostBlocks = INT32_MAX;
+constexpr int kThreads = 256;             // most threads of a block
+constexpr int64_t kLongestStrip = 14;     // [rows] with one more at each end: whole batches of loads
+constexpr Threshold kMostParts{1024, 2};  // of an example; each block of the second pass adds up all
+constexpr Threshold kManyJobs{2048, 4};   // blocks of the second pass; each makes a share of dw
 
 // A part is the work of one block: some groups of strips in one tile.
 struct Parts {
@@ -122,8 +123,8 @@ struct Plan {
 
   Plan(const Extents& shape, int64_t dilation) : cut(), sums(), grad(), share_rows(0) {
     cut = cheri::cut(shape, dilation, kGradLanes, kThreads, kLongestStrip);
-    sums = parts_of(cut, (cut.units() + kMostParts - 1) / kMostParts);
-    grad = parts_of(cut, std::clamp<int64_t>(cut.examples * cut.units() / kManyJobs, 1, cut.groups));
+    sums = parts_of(cut, (cut.units() + kMostParts.value() - 1) / kMostParts.value());
+    grad = parts_of(cut, std::clamp<int64_t>(cut.examples * cut.units() / kManyJobs.value(), 1, cut.groups));
     share_rows = cut.examples * grad.slices;
   }
   int64_t sums_count() const { return cut.examples * sums.count * 4; }
@@ -152,7 +153,7 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Config& config,
                        .grad_parts = plan.grad};
   const dim3 block(static_cast<unsigned>(plan.cut.threads()));
   const auto grid_of = [&](const Parts& parts) {
-    return dim3(static_cast<unsigned>(std::min(plan.cut.examples * parts.count, kMostBlocks)));
+    return dim3(static_cast<unsigned>(std::min(plan.cut.examples * parts.count, kMostBlocks.value())));
   };
   grad_sums_kernel<T, kPiece><<<grid_of(plan.sums), block, 0, stream>>>(a);
   cuda_check_launch("grad_sums_kernel");
