@@ -19,14 +19,10 @@
 // need one set of vectors only, since the sources are the same: that of the compiler's options.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HWY_COMPILE_ONLY_STATIC
-#define ASSAY_UNSANITIZED_TARGETS HWY_AVX3
-#else
-#define ASSAY_UNSANITIZED_TARGETS 0
 #endif
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS                                                                        \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | \
-   ASSAY_UNSANITIZED_TARGETS)
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
 #include <hwy/cache_control.h>
 #ifdef HWY_TARGET_INCLUDE
