@@ -137,11 +137,11 @@ Op conv_norm_grad_op() {
   op.paths.push_back(
       cpu_path([](const Call& call) { conv_norm_grad_cpu(conv_norm_grad_tensors(call), run_of(call)); },
                "SIMD, threads over examples or parts of them", conv_norm_grad_cpu_tunable()));
-  // Where the window of dconv moves, if each row has 256 elements. It is shorter with low thresholds.
+  // Where the window of dconv moves, if each row has 256 elements; with low thresholds and without.
   for (int64_t windows : {1, 4})
     op.paths.back().edges.push_back({{kL, kC}, windows * (kSumGroup * 256 + kRun)});
   // Blocks of the smallest examples, each with a part of dw. With low thresholds they are smaller.
-  for (int64_t blocks : {1, 32, 128, 2048})
+  for (int64_t blocks : {32, 128, 2048})
     op.paths.back().edges.push_back({{kN}, blocks * kRowsPerSum.usual()});
   if constexpr (kHasCuda) {
     op.paths.push_back(cuda_path(

@@ -24,7 +24,7 @@ struct ConvNormJob {
 };
 
 // The least rows of a part, so that it takes a tenth of their memory.
-inline constexpr Threshold kRowsPerSum{64, 4};
+inline constexpr Threshold kRowsPerSum{64, 1};
 
 // dw is summed in parts. There is a part for each block of examples and each range of their rows. A
 // row here is a period of the taps, so a place in it belongs to one channel.
