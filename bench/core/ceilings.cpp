@@ -14,9 +14,9 @@
 #include "bench/core/measure.h"
 #include "kernels/core/build.h"
 #include "kernels/core/context.h"
-#include "kernels/core/host_memory.h"
 #include "kernels/core/parallel.h"
 #include "kernels/core_cuda/cublas.h"
+#include "properties/core/host_memory.h"
 #include "properties/core/random.h"
 
 namespace assay {

@@ -106,18 +106,9 @@ DType parse_dtype(std::string_view text) {
   throw usage_error("dtype '{}' is not one of f32, f16, bf16", excerpt(text));
 }
 
-double unit_roundoff(DType dtype) {
-  return power_of_two(-format_of(dtype).precision);
-}
-
 double max_finite(DType dtype) {
   const FloatFormat format = format_of(dtype);
   return (2 - power_of_two(1 - format.precision)) * power_of_two(format.max_exponent);
-}
-
-double smallest_subnormal(DType dtype) {
-  const FloatFormat format = format_of(dtype);
-  return power_of_two(format.min_exponent - (format.precision - 1));
 }
 
 double ulp_at(DType dtype, double value) {

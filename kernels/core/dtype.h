@@ -33,9 +33,7 @@ FloatFormat format_of(DType dtype);
 size_t size_of(DType dtype);               // [bytes]
 std::string_view name_of(DType dtype);     // "f64", "f32", "f16", "bf16"
 DType parse_dtype(std::string_view text);  // throws Error for any other text
-double unit_roundoff(DType dtype);         // 2^-precision: largest relative error of one rounding
 double max_finite(DType dtype);            // the largest finite value
-double smallest_subnormal(DType dtype);    // the smallest positive value
 double ulp_at(DType dtype, double value);  // spacing of `dtype` at |value|, value finite
 
 // Round to nearest, ties to even. Too large a value becomes an infinity, subnormals are kept, and a

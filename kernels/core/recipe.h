@@ -27,7 +27,7 @@ enum class Format : uint8_t {
   kStored,  // as they are in memory, or in f32
   kF16,     // rounded to f16
   kBF16,    // rounded to bf16
-  kBF16x3,  // hi + lo, both bf16: of a product hi*hi + hi*lo + lo*hi is computed, lo*lo is left out
+  kBF16x3,  // hi + lo, both bf16; a product is hi*hi + hi*lo + lo*hi, without lo*lo
   kTF32,    // rounded to tf32
   kTF32x3,  // as kBF16x3, hi and lo in tf32
 };
@@ -88,8 +88,8 @@ struct Recipe {
 
   Rounding rounding(const Site& site) const;
   Sum sum(const Site& site) const;
-  // Each named site with what happens there, in the order of the formula, "outputs" last. Of
-  // `all_sums`, those that are not named, too. Throws Error if two sites share a place.
+  // Each named site with what happens there, in the order of the formula, "outputs" last. Also the
+  // sums of `all_sums` that the recipe does not name. Throws Error if two sites share a place.
   std::vector<std::pair<std::string_view, std::string>> sites(const std::vector<Site>& all_sums = {}) const;
   std::string to_string() const;  // all of it on one line
 };

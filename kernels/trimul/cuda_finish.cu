@@ -286,7 +286,9 @@ template <class Plan>
 void launch(const Job<Plan::kFactor>& job, Arguments a) {
   a.tiles = (job.planes.plane() + Plan::Tile::kRows - 1) / Plan::Tile::kRows;
   const int64_t blocks = a.tiles * job.count;
-  if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::Tile::kRows);
+  if (blocks > INT32_MAX)
+    throw unsupported_error("{} blocks of {} edges are more than a grid's {}", blocks, Plan::Tile::kRows,
+                            INT32_MAX);
   const int fixed = Plan::Tile::bytes(a.tile_depth) + Plan::kGroups * kExchangeBytes;
   const int most_shared = most_shared_memory();
   a.ring_slots = std::min((most_shared - fixed) / SlotRing::bytes(1), 2 * Plan::kGroups);

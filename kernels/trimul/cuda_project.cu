@@ -274,7 +274,9 @@ template <class Plan>
 void launch(const Job<Plan::kFactor>& job, Arguments a, int most_shared) {
   a.tiles = (job.planes.plane() + Plan::kRows - 1) / Plan::kRows;
   const int64_t blocks = a.tiles * job.count;
-  if (blocks > INT32_MAX) throw unsupported_error("{} blocks of {} edges", blocks, Plan::kRows);
+  if (blocks > INT32_MAX)
+    throw unsupported_error("{} blocks of {} edges are more than a grid's {}", blocks, Plan::kRows,
+                            INT32_MAX);
   // If a multiprocessor has registers for two blocks, both get at least three slots. Otherwise one
   // block gets all shared memory.
   const int fixed = fixed_bytes<Plan>(a.channels), half = most_shared / 2 - 1024;

@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-// Of a function: compiled for several sets of vectors, of which the machine's best one is called.
+// Marks a function. It is compiled for several instruction sets, and the best one that the machine
+// has is called.
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define ASSAY_VECTORS __attribute__((target_clones("avx512f", "avx2", "default")))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of which each is computed when it is first asked for, by one of several threads.
+// Values. Each is computed when one of several threads first asks for it.
 #pragma once
 
 #include <cstdint>

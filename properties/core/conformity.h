@@ -7,22 +7,22 @@
 // energy be the sum of its squared distances, with mean V over all blocks together, and at most w
 // for each. Then Chernoff's bound says
 //   P(energy >= t V) <= exp(-(V / w) (t ln t - t + 1)).
-// V is the largest energy of a sample, the plainest loops among them, and ln(1e9) / kSamples flips
-// more, which as many samples miss with a probability of 1e-9: a flip is a value near the middle of
-// two numbers that rounds to the other one, and its energy at most the square of an ulp and of a
-// radius. w is 4 times the largest energy of a block in any sample, or that of a flip. The law
-// allows the t for which the bound is 1e-9.
+// A *flip* is a value near the middle of two numbers that rounds to the other one. Its energy is at
+// most the square of an ulp, and of a radius. V is estimated from above: the largest energy of any
+// sample, plus that of ln(1e9) / kSamples flips, which kSamples samples miss with a probability of
+// 1e-9. w is 4 times the largest energy of a block in any sample, or that of a flip. The law allows
+// the t for which the bound is 1e-9.
 //
 // A value inside the formula that rounds to the other number moves whole rows by more than all f32
 // noise together, and samples of some rows may miss it: of trimul in f16 (B7 N7 C6 H48), right
 // paths have an rms of 2e-4 to 9e-4, and four of them on 512 elements had 3.5e-6. So the rms law
 // applies where no value inside stays in doubt. Elsewhere the rank law does: in one row of each of
 // R parts of the output that share few such values (Oracle::doubt_axes), a right path is the
-// farthest of itself and kSamples right paths in 1 of 5. It may err up to twice as much as the
-// sampled ones do, and its roundings be in doubt as often as theirs, or a little more often: it
-// is more than twice as far as each of them in at most 1 of 4. The law allows as many rows of R as
-// a binomial distribution with p = 1/4 exceeds with a probability of 1e-9: 24 of 32, and all of
-// less than 15.
+// farthest of itself and kSamples right paths in 1 of 5. We allow for a path whose errors are twice
+// those of the samples and whose roundings are in doubt a little more often. Such a path is more
+// than twice as far as each sample in at most 1 row of 4. The law allows as many rows of R as a
+// binomial distribution with p = 1/4 exceeds with a probability of 1e-9: 24 of 32, and all of less
+// than 15.
 //
 // Both laws presume that what was sampled is like what is judged: the judge applies them to
 // continuous regimes only.

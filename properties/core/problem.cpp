@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "kernels/core/host_memory.h"
 #include "properties/core/float_environment.h"
+#include "properties/core/host_memory.h"
 #include "properties/core/random.h"
 #include "properties/core/regime.h"
 

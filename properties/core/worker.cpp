@@ -18,7 +18,7 @@
 #include <fstream>
 #include <thread>
 
-#include "kernels/core/host_memory.h"
+#include "properties/core/host_memory.h"
 
 namespace assay {
 namespace {

@@ -129,8 +129,6 @@ TYPED_TEST(ShortFloat, KnowsItsLimits) {
   const DType dtype = dtype_of<TypeParam>();
   const std::vector<double> values = finite_values<TypeParam>();
   EXPECT_EQ(max_finite(dtype), values.back());
-  EXPECT_EQ(smallest_subnormal(dtype), values[1]);
-  EXPECT_EQ(unit_roundoff(dtype), std::ldexp(1.0, -Format<TypeParam>::kStoredBits - 1));
   for (size_t pattern = 0; pattern + 1 < values.size(); ++pattern) {
     const double ulp = values[pattern + 1] - values[pattern];
     ASSERT_EQ(ulp_at(dtype, values[pattern]), ulp);
@@ -142,10 +140,6 @@ TYPED_TEST(ShortFloat, KnowsItsLimits) {
 TEST(DType, LimitsOfTheNativeTypes) {
   EXPECT_EQ(max_finite(DType::kF32), std::numeric_limits<float>::max());
   EXPECT_EQ(max_finite(DType::kF64), std::numeric_limits<double>::max());
-  EXPECT_EQ(smallest_subnormal(DType::kF32), std::numeric_limits<float>::denorm_min());
-  EXPECT_EQ(smallest_subnormal(DType::kF64), std::numeric_limits<double>::denorm_min());
-  EXPECT_EQ(unit_roundoff(DType::kF32), std::numeric_limits<float>::epsilon() / 2);
-  EXPECT_EQ(unit_roundoff(DType::kF64), std::numeric_limits<double>::epsilon() / 2);
   for (float value : {0.0f, 1.0f, 1.5f, 0x1p-126f, 0x1p-130f, 3e38f}) {
     EXPECT_EQ(ulp_at(DType::kF32, value), double{std::nextafterf(value, INFINITY)} - value);
   }

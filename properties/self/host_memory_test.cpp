@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that is left, on made-up trees of /proc and /sys.
-#include "kernels/core/host_memory.h"
+#include "properties/core/host_memory.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -78,13 +78,6 @@ void expect_property(const Testable& testable, int successes = 200) {
   EXPECT_TRUE(result.template is<rc::detail::SuccessResult>()) << message.str() << "\nseed " << params.seed;
 }
 
-// Uniform in [begin, end). rapidcheck's inRange starts at the lower end and widens from draw to
-// draw.
-template <class T>
-T any_between(T begin, T end) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<T>(begin, end));
-}
-
 // FNV-1a, for golden values.
 inline uint64_t hash_of(std::string_view text, uint64_t hash = 0xCBF29CE484222325u) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "properties/core/conformity.h"
-#include "reports/gate/sides.h"
+#include "reports/gate/compared.h"
 
 namespace assay {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "reports/gate/sides.h"
+#include "reports/gate/compared.h"
 #include "reports/render/text.h"
 
 namespace assay {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "reports/gate/sides.h"
+#include "reports/gate/compared.h"
 #include "reports/render/render.h"
 #include "reports/render/text.h"
 

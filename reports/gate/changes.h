@@ -50,8 +50,8 @@ struct TimeChange {
 // that was allowed before (Conformity::allowed). So wider limits hide nothing.
 //
 // A path that changes its recipe may still compute what that says. So accuracy counts, too: the rms
-// of an output's errors against the exact values, by the larger of that of before and the rms that
-// was allowed before, since another order of a sum is no loss.
+// of an output's errors against the exact values, divided by the larger of the old rms and the rms
+// allowed before: another order of a sum then counts as no loss.
 struct ErrorChange {
   std::string op, path;
   DType dtype;

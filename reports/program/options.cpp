@@ -181,7 +181,7 @@ class CommandLine {
       if (!raw_.timeout.empty()) options_.timeout = parse_time(origin("--timeout"), raw_.timeout);
       options_.isolate = !raw_.no_isolate;
       if (options_.out == "-")
-        throw usage_error("{} -: is no standard output; ./- is a file", origin("--out"));
+        throw usage_error("{} - is not the standard output; for a file write ./-", origin("--out"));
       if (!raw_.shard.empty()) {
         const Shard shard = parse_shard(origin("--shard"), raw_.shard);
         options_.shard = shard.number - 1;

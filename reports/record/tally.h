@@ -29,8 +29,8 @@ struct SpecimenSummary {
 std::vector<SpecimenSummary> summarize_specimens(const Record& record);  // in the record's order
 int64_t caught_specimens(const std::vector<SpecimenSummary>& specimens);
 
-// How many cases failed, and how many did not, what could tell nothing included. Of specimens: how
-// many survived, once all were judged, and how many were caught.
+// The failed cases, and the others, uninformative ones included. Of specimens: those that survived,
+// once all were judged, and those that were caught.
 struct Outcome {
   int64_t failed, passed;
 };

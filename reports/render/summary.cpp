@@ -186,9 +186,10 @@ std::string render_headline(const Record& record) {
     const std::string passed = judged == 1 ? "The only judged case passes"
                                            : fmt::format("All {} judged cases on {} pass",
                                                          format_count(judged), plural(path_count, "path"));
-    const std::string in_vain = counts.uninformative == 0 ? ""
-                                                          : fmt::format("; {} more could tell nothing",
-                                                                        plural(counts.uninformative, "case"));
+    std::string in_vain;
+    if (counts.uninformative == 1) in_vain = "; 1 more case was uninformative";
+    if (counts.uninformative > 1)
+      in_vain = fmt::format("; {} more cases were uninformative", format_count(counts.uninformative));
     return fmt::format("{}{}; the largest error is {} of its bound{}.", interrupted, passed,
                        format_ratio(worst), in_vain);
   }

@@ -28,7 +28,7 @@ struct PathSummary {
   std::string device;
   Tally tally;
   std::optional<Numbers> worst;
-  std::optional<Numbers> on_normal_data;      // of which errors mean something to a user
+  std::optional<Numbers> on_normal_data;      // elsewhere errors mean little to a user
   const CaseRecord* largest_timed = nullptr;  // the first timed case that moves most bytes
   std::optional<double> best_fraction;        // of the floor, cold, by a plausible time
   int64_t implausible = 0;                    // implausible cold times

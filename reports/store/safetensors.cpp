@@ -9,10 +9,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "kernels/core/host_memory.h"
 #include "kernels/core/json.h"
 #include "kernels/core/printable.h"
 #include "kernels/core/read_file.h"
+#include "properties/core/host_memory.h"
 #include "reports/store/files.h"
 
 namespace assay {

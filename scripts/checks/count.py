@@ -65,11 +65,21 @@ def tests_of(folder):
 
 
 def slowest_compiled(folder):
-    """The longest step of the build in seconds, from Ninja's log, or None."""
+    """The longest step of the build in seconds and its output, from Ninja's log, or None. Of an output that was built
+    several times the last one counts."""
     log = folder / ".ninja_log"
     rows = [line.split("\t") for line in log.read_text().splitlines()[1:]] if log.exists() else []
-    times = [((int(row[1]) - int(row[0])) / 1000, row[3]) for row in rows if len(row) > 3]
-    return max(times, default=None)
+    times = {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows if len(row) > 3}
+    return max(((seconds, output) for output, seconds in times.items()), default=None)
+
+
+def named(folder, output):
+    """An object by its source: CMake compiles several files together, and this names the first."""
+    together = folder / output.removesuffix(".o")
+    files = re.findall(r'#include "(.*)"', together.read_text()) if "/Unity/" in output and together.exists() else []
+    if not files:
+        return output.split("/", 2)[-1]
+    return f"{'/'.join(Path(files[0]).parts[-3:])} and {len(files) - 1} more"
 
 
 def main():
@@ -81,7 +91,7 @@ def main():
         of_step = list(tests_of(folder))
         print(f"{folder.name}: build {build_seconds} s, tests {test_seconds} s", end="")
         longest = slowest_compiled(folder)
-        print(f"; longest to compile: {longest[1].split('/', 2)[-1]} {longest[0]:.0f} s" if longest else "")
+        print(f"; longest to compile: {named(folder, longest[1])} {longest[0]:.0f} s" if longest else "")
         if not of_step:
             print(f"{folder.name}: no test ran")
             counts["failed"] += 1

@@ -22,8 +22,9 @@ G_SKIPPED = ('<testcase classname="A" name="s" status="run" result="skipped">'
              '<skipped message="a_test.cpp:22&#x0A;no NVIDIA driver"/></testcase>')
 
 
-def lines(*steps, shards=None):
-    """Exit status and lines for steps given as (test cases or None, exit status); shards: {test: test cases}."""
+def lines(*steps, shards=None, files=None):
+    """Exit status and lines for steps given as (test cases or None, exit status); shards: {test: test cases}; files of each
+    step's folder: {path: text}."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = []
         for i, (cases, status) in enumerate(steps):
@@ -33,6 +34,9 @@ def lines(*steps, shards=None):
                 (results / "ctest.xml").write_text(f"<testsuite>{cases}</testsuite>")
             for name, parts in (shards or {}).items():
                 (results / f"{name}.xml").write_text(f"<testsuites>{parts}</testsuites>")
+            for path, text in (files or {}).items():
+                (results.parent / path).parent.mkdir(parents=True, exist_ok=True)
+                (results.parent / path).write_text(text)
             arguments.append(f"{results.parent}={status}:60:30")
         done = subprocess.run([sys.executable, COUNT, *arguments], capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines()
@@ -53,6 +57,15 @@ class Count(unittest.TestCase):
     def test_reasons_are_counted(self):
         printed = lines((PASSED + TOLD + SKIPPED, 0), (TOLD, 0))[1]
         self.assertEqual(printed[-3:], ["2 skipped: no nvcc", "1 skipped: no reason given", "1 passed, 0 failed, 3 skipped"])
+
+    def test_names_what_took_longest_to_compile_last(self):
+        log = "# ninja log\n0\t9000\t1\tCMakeFiles/a.dir/kernels/a.cpp.o\tx\n0\t2000\t2\tCMakeFiles/a.dir/kernels/a.cpp.o\tx\n"
+        self.assertIn("longest to compile: kernels/a.cpp.o 2 s", lines((PASSED, 0), files={".ninja_log": log})[1][0])
+
+    def test_names_a_file_of_several_that_are_compiled_together(self):
+        unity = "CMakeFiles/a.dir/Unity/unity_0_cxx.cxx"
+        files = {".ninja_log": f"# ninja log\n0\t9000\t1\t{unity}.o\tx\n", unity: '#include "/src/reports/render/b.cpp"\n#include "/src/c.cpp"\n'}
+        self.assertIn("longest to compile: reports/render/b.cpp and 1 more 9 s", lines((PASSED, 0), files=files)[1][0])
 
     def test_failure(self):
         status, printed = lines((PASSED + FAILED, 8))

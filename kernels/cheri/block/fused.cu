@@ -99,7 +99,8 @@ DerivedTensors::Held packed_weights(const BlockTensors& t, Format factor, const 
                              .weight_bytes = weight_bytes};
     const int64_t blocks = (2 * weight_bytes / 16 + 255) / 256;
     if (blocks > INT32_MAX)
-      throw unsupported_error("hidden={} with C={} makes {} blocks", hidden, channels, blocks);
+      throw unsupported_error("hidden={} with C={}: a grid of {} blocks, more than {}", hidden, channels,
+                              blocks, INT32_MAX);
     if (blocks == 0) return;
     pack_kernel<Plan><<<static_cast<unsigned>(blocks), 256, 0, static_cast<cudaStream_t>(run.stream)>>>(a);
     cuda_check_launch("pack_kernel");
@@ -156,7 +157,8 @@ void run_plan(const BlockTensors& t, Format factor, const Run& run) {
   const int64_t rows = t.x.shape[0] * t.x.shape[1];
   const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
   if (tiles > INT32_MAX / 2 || chunks > INT32_MAX) {
-    throw unsupported_error("N*L={} with hidden={}", rows, t.w1.shape[0]);
+    throw unsupported_error("N*L={} with hidden={}: {} tiles or {} chunks are more than a launch counts",
+                            rows, t.w1.shape[0], tiles, chunks);
   }
 
   const int64_t all_slots = chunks * Plan::kOuts;
@@ -246,7 +248,8 @@ void block_fused(const BlockTensors& t, Format factor, const Run& run) {
     case DType::kF64:
       break;
   }
-  throw unsupported_error("{} factors with {} storage", name_of(factor), name_of(t.x.dtype));
+  throw unsupported_error("there is no kernel for {} factors with {} storage", name_of(factor),
+                          name_of(t.x.dtype));
 }
 
 void block_auto(const BlockTensors& t, bool gradients_wanted, const Run& run) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/core/host_memory.h"
+#include "properties/core/host_memory.h"
 
 #include <algorithm>
 #include <fstream>
