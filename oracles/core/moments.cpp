@@ -35,15 +35,11 @@ struct Spread {
   bool is_open = false, is_nan = false;
 };
 
-bool is_f32(double value) {
-  return static_cast<double>(static_cast<float>(value)) == value;
-}
-
 }  // namespace
 
 Ball Arithmetic::constant(double value) const {
   if (mode_ == Mode::kSampled) return {seed_ % 2 == 0 ? value : static_cast<float>(value), 0};
-  return {value, mode_ == Mode::kExact ? 0 : kUnit * std::abs(value)};
+  return {value, mode_ == Mode::kExact || is_f32(value) ? 0 : kUnit * std::abs(value)};
 }
 
 Ball Arithmetic::mean(const Row& a, const Row& b) const {
@@ -95,10 +91,9 @@ Ball Arithmetic::deviation(Ball value, Ball mean) const {
   if (std::isinf(d)) return {d, 0};
   if (mode_ == Mode::kSampled) return sampled_deviation(value.mid, mean.mid);
   const double inherited = value.radius + mean.radius;
-  const double kept =
-      mean.radius == 0 && is_f32(mean.mid) ? 0 : 4 * kUnit * kUnit * std::abs(mean.mid) + 2 * kUnderflow;
-  if (inherited == 0 && kept == 0 && is_f32(d)) return {d, 0};
-  return {d, (inherited + kept + 2 * kUnit * (std::abs(d) + inherited)) * kMargin};
+  const double lost = mean.radius == 0 && is_f32(mean.mid) ? 0 : 2 * kUnderflow;
+  if (inherited == 0 && lost == 0 && is_f32(d)) return {d, 0};
+  return {d, (inherited + lost + 2 * kUnit * (std::abs(d) + inherited)) * kMargin};
 }
 
 Moments Arithmetic::moments(const Row& values, double epsilon) const {

@@ -117,6 +117,16 @@ TEST(StatisticsArithmetic, DifferencesFromAMeanInTwoParts) {
   EXPECT_FALSE(kInBalls.deviation({3e38}, {-3e38}).is_open());  // a path scales
 }
 
+// Both differences lie half-way between two numbers of f32.
+TEST(StatisticsArithmetic, BothDifferencesFromAMeanAreRounded) {
+  const float value = 0x1p-24f, high = -1, low = -0x1p-24f + 0x1p-48f;
+  const volatile float first = value - high;
+  Reach reach;
+  const double mean = static_cast<double>(high) + low;
+  ASSERT_EQ(static_cast<float>(mean), high);
+  reach.hold(kInBalls.deviation({value}, {mean}), first - low);
+}
+
 TEST(StatisticsArithmetic, MeanAndVarianceOfAnExample) {
   Reach mean, variance, rstd;
   for (double about : {0.0, 1000.0}) {
