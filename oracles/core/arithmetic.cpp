@@ -37,7 +37,8 @@ Ball plus(Ball a, Ball b) {
 // What a dot product adds up.
 struct Sums {
   double value = 0, magnitude = 0, inherited = 0;  // of a*b, |a*b|, radii
-  double least = 0, most = 0, step = 0;            // of prefix sums, and the largest step of |a*b|
+  double least = 0, most = 0, step = 0;            // of prefix sums, and the largest step of |a*b|;
+                                                   // not of less than kLanes products
 };
 
 static_assert(Sum::kStep % kLanes == 0);
@@ -71,7 +72,7 @@ template <bool kDoubtA, bool kDoubtB>
   return sums;
 }
 
-// Without steps: of few products, any order is as good as any other. It ends at what is not finite.
+// Without prefix sums and steps. It ends at what is not finite.
 Sums add_up_few(const Row& a, const Row& b) {
   Sums sums;
   for (size_t i = 0; i < a.size && std::isfinite(sums.magnitude); ++i) {
@@ -82,7 +83,6 @@ Sums add_up_few(const Row& a, const Row& b) {
     const Ball x = a[i], y = b[i];
     sums.inherited += std::abs(x.mid) * y.radius + x.radius * (std::abs(y.mid) + y.radius);
   }
-  sums.most = sums.magnitude;
   return sums;
 }
 
@@ -249,7 +249,7 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
   const double excess = parts == nullptr ? 1 : 1 + std::ldexp(4, -parts->precision);
   const double magnitude = (sums.magnitude + sums.inherited) * excess;
   double ordering = gamma(n, sum.unit()) * magnitude;
-  if (sum.order == Sum::Order::kContiguous) {
+  if (sum.order == Sum::Order::kContiguous && a.size >= kLanes) {
     const double partial = sums.most - sums.least + sums.step + sums.inherited;
     ordering = std::min(ordering, gamma(n, sum.unit()) * partial);
   }
@@ -277,7 +277,7 @@ Ball Arithmetic::sigmoid(Ball z) const {
     const double off = has(Plant::Kind::kSigmoidOff) ? 5e-4 : (granted - value) * kUnit;
     return {static_cast<float>(value + chance(z.mid) * off), 0};
   }
-  return {value, (std::max(high - value, value - low) + granted * unit()) * kMargin + 0x1p-126};
+  return {value, (std::max(high - value, value - low) + granted * unit()) * kMargin + unit() * 0x1p-102};
 }
 
 Ball Arithmetic::gelu(Ball z) const {
@@ -292,7 +292,7 @@ Ball Arithmetic::gelu(Ball z) const {
         has(Plant::Kind::kGeluOff) ? 2.5e-4 * std::abs(z.mid) : (granted - std::abs(value)) * kUnit;
     return {static_cast<float>(value + chance(z.mid) * off), 0};
   }
-  return {value, (reached + granted * unit()) * kMargin + 2 * kUnderflow};
+  return {value, (reached + granted * unit()) * kMargin + 2 * underflow()};
 }
 
 Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
@@ -302,7 +302,7 @@ Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
   const double value = f(v.mid);
   if (mode_ == Mode::kExact || std::isinf(v.mid)) return {value, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(value * (1 + chance(v.mid) * 3 * kUnit)), 0};
-  return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin + kUnderflow};
+  return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin + underflow()};
 }
 
 }  // namespace assay

@@ -107,8 +107,8 @@ class Arithmetic {
   void dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const;
 
   // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
-  // for the argument of the exponential. Monotone: the ball is the hull of what becomes of the
-  // ends.
+  // for the argument of the exponential. An approximate quotient is 0 where the denominator exceeds
+  // 2^126, which is another 2^-126. Monotone: the ball is the hull of what becomes of the ends.
   Ball sigmoid(Ball z) const;
   // z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) in f32: off by 8u of itself and 4u |z|, for a
   // sum that cancels at most as 1 + tanh does. Has one minimum, -0.170041 at -0.75246, and is
@@ -141,7 +141,7 @@ class Arithmetic {
   // The mean of a_i * b_i, rounded to f32 (u). A path may multiply by the differences from one of
   // the b, and correct the sum by it: 3 max |b| takes the place of |b|. What is not certain of the
   // factors adds mean(|a| r(b) + r(a) |b| + r(a) r(b)).
-  Ball mean(const Row& a, const Row& b) const;
+  Ball mean_of_products(const Row& a, const Row& b) const;
   // The sum of what dot() made in groups, rounded to f32 or not (u).
   Ball total(const Row& sums) const;
 
@@ -179,6 +179,11 @@ class Arithmetic {
 
   bool is_doubtful() const { return mode_ == Mode::kBall || mode_ == Mode::kCarried; }
   double unit() const { return mode_ == Mode::kBall ? 0x1p-24 : 0; }
+  double underflow() const { return unit() * 0x1p-126; }
+  // What sums of n numbers in f64 are off by, relative to the mean magnitude.
+  double in_f64(size_t n) const {
+    return mode_ == Mode::kBall ? 4 * static_cast<double>(n - 1) * 0x1p-53 : 0;
+  }
   bool performs() const { return mode_ == Mode::kBall || mode_ == Mode::kSampled; }
   bool has(Plant::Kind kind) const { return plant_.kind == kind; }
   bool has(Plant::Kind kind, const Site& site) const { return has(kind) && plant_.site == site; }

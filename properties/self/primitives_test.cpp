@@ -99,7 +99,7 @@ std::vector<Primitive> primitives() {
        dot_of},
       {"dot in groups", [](auto& a, auto& x, auto& y) { return a.dot(x.row(), y.row(), {.group = 8}); },
        dot_of},
-      {"mean of products", [](auto& a, auto& x, auto& y) { return a.mean(x.row(), y.row()); },
+      {"mean of products", [](auto& a, auto& x, auto& y) { return a.mean_of_products(x.row(), y.row()); },
        [](auto& x, auto& y) { return dot_of(x, y) / Real(static_cast<double>(x.size())); }, 0.5},
       {"total", [](auto& a, auto& x, auto&) { return a.total(x.row()); },
        [](auto& x, auto&) { return mean_of(x) * Real(static_cast<double>(x.size())); }},
