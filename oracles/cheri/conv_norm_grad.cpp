@@ -62,7 +62,7 @@ class Gradient {
     Balls y(conv.size());
     for (size_t i = 0; i < y.size(); ++i) y.set(i, a.normalise(conv[i], moments));
     const Ball mean = keeps_mean_ ? Ball{} : a.moments(gradients.row(), kEpsilon).mean;
-    return {moments, mean, a.mean(gradients.row(), y.row())};
+    return {moments, mean, a.mean_of_products(gradients.row(), y.row())};
   }
 
   // dconv = rstd * (dy - mean(dy) - y * mean(dy * y))

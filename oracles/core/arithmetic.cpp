@@ -37,7 +37,8 @@ Ball plus(Ball a, Ball b) {
 // What a dot product adds up.
 struct Sums {
   double value = 0, magnitude = 0, inherited = 0;  // of a*b, |a*b|, radii
-  double least = 0, most = 0, step = 0;            // of prefix sums, and the largest step of |a*b|
+  double least = 0, most = 0, step = 0;            // of prefix sums, and the largest step of |a*b|;
+                                                   // not of less than kLanes products
 };
 
 static_assert(Sum::kStep % kLanes == 0);
@@ -71,7 +72,7 @@ template <bool kDoubtA, bool kDoubtB>
   return sums;
 }
 
-// Without steps: of few products, any order is as good as any other. It ends at what is not finite.
+// Without prefix sums and steps. It ends at what is not finite.
 Sums add_up_few(const Row& a, const Row& b) {
   Sums sums;
   for (size_t i = 0; i < a.size && std::isfinite(sums.magnitude); ++i) {
@@ -82,7 +83,6 @@ Sums add_up_few(const Row& a, const Row& b) {
     const Ball x = a[i], y = b[i];
     sums.inherited += std::abs(x.mid) * y.radius + x.radius * (std::abs(y.mid) + y.radius);
   }
-  sums.most = sums.magnitude;
   return sums;
 }
 
@@ -189,7 +189,7 @@ Arithmetic Arithmetic::of_stage(Mode mode, int only, uint64_t seed) {
 Ball Arithmetic::f32(double value, double inherited) const {
   if (mode_ == Mode::kExact || !std::isfinite(value)) return {value, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(value), 0};
-  if (inherited == 0 && static_cast<double>(static_cast<float>(value)) == value) return {value, 0};
+  if (inherited == 0 && is_f32(value)) return {value, 0};
   if (mode_ == Mode::kCarried) return {value, inherited};
   const double radius = (inherited + kUnit * (std::abs(value) + inherited)) * kMargin + kUnderflow;
   return in_range(value, radius, std::abs(value));
@@ -210,8 +210,21 @@ Ball Arithmetic::multiplied(Ball a, Ball b) const {
   return p.is_open() ? p : f32(p.mid, p.radius);
 }
 
-Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
-  if (mode_ == Mode::kSampled) return sampled_dot(a, b, sum);
+Ball Arithmetic::multiply_add(Ball a, Ball b, Ball c) const {
+  const Ball p = product(a, b), sum = plus(p, c);
+  if (mode_ == Mode::kExact) return {sum.mid, 0};
+  if (sum.is_open() || !std::isfinite(sum.mid)) return sum;
+  if (mode_ == Mode::kCarried) return sum;
+  if (mode_ == Mode::kSampled) return add(seed_ % 2 == 0 ? p : f32(p.mid, 0), c);
+  if (sum.radius == 0 && is_f32(p.mid) && is_f32(sum.mid)) return sum;
+  const double of_product = kUnit * (std::abs(p.mid) + p.radius) + kUnderflow;
+  const double inherited = sum.radius + of_product;
+  const double radius = (inherited + kUnit * (std::abs(sum.mid) + inherited)) * kMargin + kUnderflow;
+  return in_range(sum.mid, radius, std::abs(p.mid) + std::abs(c.mid));
+}
+
+Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const {
+  if (mode_ == Mode::kSampled) return sampled_dot(a, b, sum, roundings);
   if (mode_ == Mode::kExact) {
     const double value = a.size < kLanes ? sum_of_few(a, b) : sum_of_many(a, b);
     return std::isfinite(value) ? Ball{value, 0} : add_up_special(a, b);
@@ -230,13 +243,13 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum) const {
   const bool is_rounded_once = a.size == 1 && parts == nullptr && !sum.truncates && sum.group == 0;
   if (sums.inherited == 0 && is_rounded_once)
     return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
-  const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : a.size);
+  const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : roundings);
   const double n = additions * (parts == nullptr ? 1 : 3);
   // The products of parts add up to a little more than those of the factors.
   const double excess = parts == nullptr ? 1 : 1 + std::ldexp(4, -parts->precision);
   const double magnitude = (sums.magnitude + sums.inherited) * excess;
   double ordering = gamma(n, sum.unit()) * magnitude;
-  if (sum.order == Sum::Order::kContiguous) {
+  if (sum.order == Sum::Order::kContiguous && a.size >= kLanes) {
     const double partial = sums.most - sums.least + sums.step + sums.inherited;
     ordering = std::min(ordering, gamma(n, sum.unit()) * partial);
   }
@@ -264,7 +277,7 @@ Ball Arithmetic::sigmoid(Ball z) const {
     const double off = has(Plant::Kind::kSigmoidOff) ? 5e-4 : (granted - value) * kUnit;
     return {static_cast<float>(value + chance(z.mid) * off), 0};
   }
-  return {value, (std::max(high - value, value - low) + granted * unit()) * kMargin + 0x1p-126};
+  return {value, (std::max(high - value, value - low) + granted * unit()) * kMargin + unit() * 0x1p-102};
 }
 
 Ball Arithmetic::gelu(Ball z) const {
@@ -279,7 +292,7 @@ Ball Arithmetic::gelu(Ball z) const {
         has(Plant::Kind::kGeluOff) ? 2.5e-4 * std::abs(z.mid) : (granted - std::abs(value)) * kUnit;
     return {static_cast<float>(value + chance(z.mid) * off), 0};
   }
-  return {value, (reached + granted * unit()) * kMargin + 2 * kUnderflow};
+  return {value, (reached + granted * unit()) * kMargin + 2 * underflow()};
 }
 
 Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
@@ -289,69 +302,7 @@ Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
   const double value = f(v.mid);
   if (mode_ == Mode::kExact || std::isinf(v.mid)) return {value, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(value * (1 + chance(v.mid) * 3 * kUnit)), 0};
-  return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin + kUnderflow};
-}
-
-// n numbers v of radius r, range R with the radii, a = min((n + 1) / 2, 18 + n / 64) additions on
-// average. Deviations from a value of the row are at most R, wrong by u R; j of them add up to at
-// most j R. So the mean is wrong by
-//   m = mean(r) + (a + 3) u R        (one for the deviations, two for the product with 1/n)
-// and by u |mean| more if it is rounded. d = v - mean by e = r + m + u |d| + u R, V = mean(d^2) by
-// mean(2 |d| e + e^2) + 2 a u V, rstd = rsqrt(V), and y = d * rstd * weight + bias by e and the
-// radius of rstd, 3u of the product and u of y. Two normalised values differ by at most 2 sqrt(n).
-// Equal certain values have d = 0.
-void Arithmetic::layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
-                            bool rounds_mean, Balls& to) const {
-  if (v.size == 0) return;
-  if (mode_ == Mode::kSampled) return sampled_layer_norm(v, weight, bias, epsilon, rounds_mean, to);
-  const auto n = static_cast<double>(v.size);
-  double sum = 0, radii = 0, low = HUGE_VAL, high = -HUGE_VAL;
-  bool is_nan = false;
-  for (size_t i = 0; i < v.size; ++i) {
-    const Ball x = v[i];
-    is_nan |= !std::isfinite(x.mid);
-    sum += x.mid - v.mid[0];
-    radii += x.radius;
-    low = std::min(low, x.mid - x.radius);
-    high = std::max(high, x.mid + x.radius);
-  }
-  const double range = high - low;
-  const bool is_open = is_doubtful() && !(radii < HUGE_VAL && n * range < kOverflow);
-  if (is_nan || is_open) {
-    for (size_t i = 0; i < v.size; ++i) to.set(i, is_nan ? Ball{kNan, 0} : Ball::open());
-    return;
-  }
-  const double u = unit();
-  const double additions = std::min((n + 1) / 2, 18 + n / 64);
-  const double mean = v.mid[0] + sum / n;
-  const double of_mean =
-      radii / n + (additions + 3) * u * range + (rounds_mean ? u : 0x1p-53) * std::abs(mean);
-  const auto error_of = [&](size_t i) {
-    return v[i].radius + of_mean + u * (std::abs(v.mid[i] - mean) + range);
-  };
-  Ball variance;
-  for (size_t i = 0; i < v.size; ++i) {
-    const double d = v.mid[i] - mean, e = error_of(i);
-    variance.mid += d * d / n;
-    variance.radius += (2 * std::abs(d) + e) * e / n;
-  }
-  variance.radius += 2 * additions * u * variance.mid;
-  if (mode_ == Mode::kExact) variance.radius = 0;
-  const Ball rstd = rsqrt(variance, epsilon);
-  for (size_t i = 0; i < v.size; ++i) {
-    const double d = v.mid[i] - mean, w = weight.mid[i], y = d * rstd.mid;
-    const double value = y * w + bias.mid[i];
-    const double e = error_of(i) + 0x1p-149;
-    const double of_y = std::min(e * (rstd.mid + rstd.radius) + std::abs(d) * rstd.radius, 2 * std::sqrt(n));
-    if (mode_ == Mode::kExact || range == 0 || v.size == 1) {
-      to.set(i, {value, 0});
-    } else if (!std::isfinite(value)) {  // of an infinite weight, whose sign may be that of an error
-      to.set(i, std::isinf(w) && std::abs(y) <= of_y ? Ball::open() : Ball{value, 0});
-    } else {
-      const double radius = std::abs(w) * (of_y + 3 * u * (std::abs(y) + of_y)) + u * std::abs(value);
-      to.set(i, in_range(value, radius * kMargin + 2 * kUnderflow, std::abs(y * w) + std::abs(bias.mid[i])));
-    }
-  }
+  return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin + underflow()};
 }
 
 }  // namespace assay

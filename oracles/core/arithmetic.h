@@ -86,6 +86,9 @@ class Arithmetic {
     return mode_ == Mode::kExact ? Ball{a.mid * b.mid, 0} : multiplied(a, b);
   }
 
+  // a * b + c in f32, fused or not: u of the product, and u of the result.
+  Ball multiply_add(Ball a, Ball b, Ball c) const;
+
   // sum_i a_i * b_i, of equally many a and b, which are factors already. With n products that are
   // added up in S = sum |a_i b_i|, each goes through at most n roundings, so that the sum is wrong
   // by gamma_n * S, gamma_n = n * unit / (1 - n * unit) [Higham 2002, 3.1]. In contiguous order
@@ -99,29 +102,36 @@ class Arithmetic {
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
   // rest that underflows loses at most the format's smallest number. In groups, each product goes
   // through `group` roundings, and one more u is that of 2^29 additions in f64.
-  Ball dot(const Row& a, const Row& b, const Sum& sum) const;
+  Ball dot(const Row& a, const Row& b, const Sum& sum) const { return dot(a, b, sum, a.size); }
   // dot(a, b[i]) for each i.
   void dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const;
 
   // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
-  // for the argument of the exponential. Monotone: the ball is the hull of what becomes of the
-  // ends.
+  // for the argument of the exponential. An approximate quotient is 0 where the denominator exceeds
+  // 2^126, which is another 2^-126. Monotone: the ball is the hull of what becomes of the ends.
   Ball sigmoid(Ball z) const;
   // z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) in f32: off by 8u of itself and 4u |z|, for a
   // sum that cancels at most as 1 + tanh does. Has one minimum, -0.170041 at -0.75246, and is
   // monotone on either side.
   Ball gelu(Ball z) const;
-  // 1 / sqrt(v + epsilon) for v >= 0 in f32: off by 4u of itself.
+  // 1 / sqrt(v + epsilon) for v >= 0 in f32: off by 4u of itself. Rounding epsilon and the sum is
+  // u of it, root and quotient are 2u. GPUs have an approximation in their place, off by 2^-22.9 =
+  // 2.2u [PTX, rsqrt.approx.f32], and rsqrtf by somewhat more.
   Ball rsqrt(Ball v, double epsilon) const;
 
+  // Norms of rows add up evenly, as in 32 lanes or in parts of 32: a term goes through at most
+  // min(n, 36 + n/32) roundings, those of its product and of additions.
+  static constexpr size_t kMostOfRow = 36;
+  // mean(v_i^2): dot(v, v) of a row with so many roundings, times 1/n.
+  Ball mean_square(const Row& v, const Sum& sum) const;
   // (v_i - mean(v)) / sqrt(variance(v) + epsilon) * weight_i + bias_i in f32, two passes over
-  // deviations from one of the row's own values; a term of a sum goes through at most 18 + n/64
+  // deviations from one of the row's own values; a term of a sum goes through half as many
   // additions on average. Some paths round the mean to f32. The derivation stands at the
   // definition.
   void layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
                   Balls& to) const;
 
-  // A constant of the formula. A path holds it in f32 or in f64: u of itself.
+  // A constant of the formula. A path holds it in f32 or in f64: u of itself, if f32 rounds it.
   Ball constant(double value) const;
 
   // Sums over an example in f64, with v = 2^-53. A sum of n numbers has n - 1 additions, and a mean
@@ -131,14 +141,17 @@ class Arithmetic {
   // The mean of a_i * b_i, rounded to f32 (u). A path may multiply by the differences from one of
   // the b, and correct the sum by it: 3 max |b| takes the place of |b|. What is not certain of the
   // factors adds mean(|a| r(b) + r(a) |b| + r(a) r(b)).
-  Ball mean(const Row& a, const Row& b) const;
+  Ball mean_of_products(const Row& a, const Row& b) const;
   // The sum of what dot() made in groups, rounded to f32 or not (u).
   Ball total(const Row& sums) const;
 
-  // value - mean. A path keeps the mean in f64, or as a sum of two f32. The second one is off by
-  // u^2 |mean|. The difference from the first one is at most |d| + u |mean|, d = value - mean. Both
-  // differences are rounded, so d is off by 2u |d| + 4u^2 |mean|, and by 2^-149 for underflow. A
-  // mean that is a number of f32 is kept as it is. Where f32 would overflow, a path scales.
+  // d = value - mean, for a value of f32. A path keeps the mean in f64, or as high + low in f32,
+  // which it subtracts in turn. high is the number of f32 nearest to the mean, so |low| <= |d|, and
+  // low is off by u |d|, or by 2^-149 for underflow. The first difference is exact if the value and
+  // high are within a factor of 2 [Sterbenz]. Else |mean| is about 2 |d| at most: the first
+  // difference is off by u |d|, and low by no more than 2u^2 |d|. The last difference is rounded.
+  // So d is off by 2u |d|. A mean that is a number of f32 is kept as it is. Where f32 would
+  // overflow, a path scales.
   Ball deviation(Ball value, Ball mean) const;
   // Of n values c with radii r, let d = c - mean, and let R be the range of their balls. Sums in
   // f64 are those of differences from one of the values.
@@ -156,7 +169,9 @@ class Arithmetic {
   Ball f32(double value, double inherited) const;
   // A number in [-1, 1] that depends on the seed and `value` alone. An end of it for two seeds.
   double chance(double value) const;
-  Ball sampled_dot(const Row& a, const Row& b, const Sum& sum) const;
+  // Each product goes through at most so many roundings.
+  Ball dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const;
+  Ball sampled_dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const;
   void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
                           Balls& to) const;
   Ball sampled_deviation(double value, double mean) const;
@@ -164,6 +179,11 @@ class Arithmetic {
 
   bool is_doubtful() const { return mode_ == Mode::kBall || mode_ == Mode::kCarried; }
   double unit() const { return mode_ == Mode::kBall ? 0x1p-24 : 0; }
+  double underflow() const { return unit() * 0x1p-126; }
+  // What sums of n numbers in f64 are off by, relative to the mean magnitude.
+  double in_f64(size_t n) const {
+    return mode_ == Mode::kBall ? 4 * static_cast<double>(n - 1) * 0x1p-53 : 0;
+  }
   bool performs() const { return mode_ == Mode::kBall || mode_ == Mode::kSampled; }
   bool has(Plant::Kind kind) const { return plant_.kind == kind; }
   bool has(Plant::Kind kind, const Site& site) const { return has(kind) && plant_.site == site; }

@@ -20,6 +20,10 @@ inline double gamma(double n, double unit) {
   return n * unit < 1 ? n * unit / (1 - n * unit) : HUGE_VAL;
 }
 
+inline bool is_f32(double value) {
+  return static_cast<double>(static_cast<float>(value)) == value;
+}
+
 // The exponent of the largest power of two that divides a finite, non-zero value.
 constexpr int lowest_exponent(double value) {
   const auto bits = std::bit_cast<uint64_t>(value);

@@ -9,11 +9,6 @@
 namespace assay {
 namespace {
 
-// What sums of n numbers in f64 are off by, relative to the mean magnitude.
-double sums_in_f64(size_t n) {
-  return 4 * static_cast<double>(n - 1) * 0x1p-53;
-}
-
 // The sums over a row that its moments need.
 struct Spread {
   explicit Spread(const Row& values) {
@@ -35,18 +30,14 @@ struct Spread {
   bool is_open = false, is_nan = false;
 };
 
-bool is_f32(double value) {
-  return static_cast<double>(static_cast<float>(value)) == value;
-}
-
 }  // namespace
 
 Ball Arithmetic::constant(double value) const {
   if (mode_ == Mode::kSampled) return {seed_ % 2 == 0 ? value : static_cast<float>(value), 0};
-  return {value, mode_ == Mode::kExact ? 0 : kUnit * std::abs(value)};
+  return {value, is_f32(value) ? 0 : unit() * std::abs(value)};
 }
 
-Ball Arithmetic::mean(const Row& a, const Row& b) const {
+Ball Arithmetic::mean_of_products(const Row& a, const Row& b) const {
   double sum = 0, magnitudes = 0, inherited = 0, largest = 0;
   bool is_open = false;
   for (size_t i = 0; i < a.size; ++i) {
@@ -63,9 +54,9 @@ Ball Arithmetic::mean(const Row& a, const Row& b) const {
   const double value = sum / n;
   if (mode_ == Mode::kExact) return {value, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(value), 0};
-  const double of_sum = inherited / n + sums_in_f64(a.size) * 3 * largest * magnitudes / n;
-  const double radius = (of_sum + kUnit * (std::abs(value) + of_sum)) * kMargin;
-  return {value, value == 0 && radius == 0 ? 0 : radius + kUnderflow};
+  const double of_sum = inherited / n + in_f64(a.size) * 3 * largest * magnitudes / n;
+  const double radius = (of_sum + unit() * (std::abs(value) + of_sum)) * kMargin;
+  return {value, value == 0 && radius == 0 ? 0 : radius + underflow()};
 }
 
 Ball Arithmetic::total(const Row& sums) const {
@@ -84,7 +75,7 @@ Ball Arithmetic::total(const Row& sums) const {
   // A group in f32 may reach from one sum into the next.
   const bool may_overflow = sums.size > 1 && magnitudes + radii >= 0x1p128;
   if (is_doubtful() && may_overflow && std::abs(value) - radii < 0x1p128) return Ball::open();
-  return f32(value, radii + (sums.size < 2 ? 0 : sums_in_f64(sums.size) * magnitudes));
+  return f32(value, radii + (sums.size < 2 ? 0 : in_f64(sums.size) * magnitudes));
 }
 
 Ball Arithmetic::deviation(Ball value, Ball mean) const {
@@ -95,10 +86,10 @@ Ball Arithmetic::deviation(Ball value, Ball mean) const {
   if (std::isinf(d)) return {d, 0};
   if (mode_ == Mode::kSampled) return sampled_deviation(value.mid, mean.mid);
   const double inherited = value.radius + mean.radius;
-  const double kept =
-      mean.radius == 0 && is_f32(mean.mid) ? 0 : 4 * kUnit * kUnit * std::abs(mean.mid) + 2 * kUnderflow;
-  if (inherited == 0 && kept == 0 && is_f32(d)) return {d, 0};
-  return {d, (inherited + kept + 2 * kUnit * (std::abs(d) + inherited)) * kMargin};
+  if (mode_ == Mode::kCarried) return {d, inherited};
+  const double lost = mean.radius == 0 && is_f32(mean.mid) ? 0 : 2 * kUnderflow;
+  if (inherited == 0 && lost == 0 && is_f32(d)) return {d, 0};
+  return {d, (inherited + lost + 2 * kUnit * (std::abs(d) + inherited)) * kMargin};
 }
 
 Moments Arithmetic::moments(const Row& values, double epsilon) const {
@@ -118,11 +109,11 @@ Moments Arithmetic::moments(const Row& values, double epsilon) const {
     errors += (2 * std::abs(d) + x.radius) * x.radius;
   }
   moments.variance.mid = squares / n;
-  if (mode_ == Mode::kBall && spread.range() > 0) {
-    const double range = spread.range(), in_f64 = sums_in_f64(values.size);
-    const double held = in_f64 * (std::abs(moments.mean.mid) + 2 * range);
+  if (is_doubtful() && spread.range() > 0) {
+    const double range = spread.range(), sums = in_f64(values.size);
+    const double held = sums * (std::abs(moments.mean.mid) + 2 * range);
     moments.mean.radius = (spread.radii / n + held) * kMargin;
-    moments.variance.radius = (errors / n + 2 * in_f64 * range * range + held * held) * kMargin;
+    moments.variance.radius = (errors / n + 2 * sums * range * range + held * held) * kMargin;
   }
   moments.rstd = rsqrt(moments.variance, epsilon);
   return moments;

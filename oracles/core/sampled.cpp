@@ -72,6 +72,12 @@ struct Habit {
     if (sum.truncates && choose(4) > 0) block = size_t{4} << choose(3);
   }
 
+  // Adds up evenly, as norms of rows do.
+  void level(size_t count) {
+    parts = std::max(parts, std::min<size_t>(32, std::bit_ceil((count + 31) / 32)));
+    is_pairwise = true;
+  }
+
   size_t parts = 1;  // that are summed apart
   bool is_strided = false, is_descending = false, is_fused = false, is_pairwise = false;
   size_t block = 0;  // products that a tensor core adds to the sum at once, truncating; 0: none does
@@ -178,8 +184,9 @@ double Arithmetic::chance(double value) const {
   return static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63;
 }
 
-Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum) const {
+Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const {
   Habit habit(seed_, sum);
+  if (roundings < a.size) habit.level(a.size);
   if (has(Plant::Kind::kSumInBF16, sum.site)) habit.kept_in = float_format(Format::kBF16);
   if (has(Plant::Kind::kSumInF16, sum.site)) habit.kept_in = float_format(Format::kF16);
   size_t size = a.size;
@@ -221,9 +228,7 @@ void Arithmetic::dots(const Row& a, std::span<const Row> b, const Sum& sum, std:
 void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
                                     bool rounds_mean, Balls& to) const {
   Habit habit(seed_, {});
-  // As many parts as keep a term from going through more additions than the contract allows.
-  habit.parts = std::max(habit.parts, std::bit_ceil((v.size + 31) / 32));
-  habit.is_pairwise = true;
+  habit.level(v.size);
   const auto n = static_cast<float>(v.size);
   const auto first = static_cast<float>(v.mid[seed_ % v.size]);
   std::vector<float> d(v.size);

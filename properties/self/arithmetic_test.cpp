@@ -162,6 +162,21 @@ TEST(Rsqrt, IsOffByAllThatIsGrantedInTheFirstPaths) {
   }
 }
 
+// In f32, with one rounding after the other. Half of what is granted would not do.
+TEST(Rsqrt, IsOffByItsRoundings) {
+  double most = 0;
+  const CounterRandom random(9, 0);
+  for (uint64_t i = 0; i < 100000; ++i) {
+    const auto v = static_cast<float>(1e-5 * random.uniform(i));
+    const float root = std::sqrt(v + 1e-3f), got = 1 / root;
+    const Ball ball = kBall.rsqrt({v}, 1e-3);
+    const double distance = std::abs(got - ball.mid);
+    ASSERT_LE(distance, ball.radius) << v;
+    most = std::max(most, distance / ball.radius);
+  }
+  EXPECT_GT(most, 0.5);
+}
+
 // Eight right paths in lanes are the same as one after the other.
 TEST(Dot, OfSeveralRowsIsThatOfEach) {
   const CounterRandom random(3, 0);
@@ -210,6 +225,33 @@ TEST(Multiply, IsOffByOneRoundingAndTheDoubtOfBoth) {
   expect_reached(kBall.multiply({2, 0.1}, {-3, 0.2}), 2.1 * -3.2);
   expect_reached(kBall.subtract({2, 0.1}, {3, 0.2}), 2.1 - 2.8);
   EXPECT_TRUE(kBall.multiply({3e38}, {2}).mid == HUGE_VAL);
+}
+
+// (1 + 2^-12)^2 and what is added to it both lie half-way between two numbers of f32.
+TEST(MultiplyAdd, IsOffByTheRoundingsOfTheProductAndOfTheSum) {
+  const float a = 1 + 0x1p-12f, c = 0x1p-24f;
+  const volatile float product = a * a;
+  expect_reached(kBall.multiply_add({a}, {a}, {c}), product + c);
+  EXPECT_EQ(kBall.multiply_add({3}, {1.5}, {0.25}).radius, 0);
+  expect_reached(kBall.multiply_add({2, 0.1}, {-3, 0.2}, {5, 0.1}), 2.1 * -3.2 + 4.9);
+  // Fused, it does not overflow.
+  EXPECT_TRUE(kBall.multiply_add({3e38}, {2}, {-3e38}).is_open());
+  EXPECT_EQ(kBall.multiply_add({3e38}, {2}, {HUGE_VAL}).mid, HUGE_VAL);
+}
+
+// Each of 32 lanes adds up 128 squares. In the first, 1 takes nothing of what is half its last
+// place.
+TEST(MeanSquare, IsOffByTheRoundingsOfALane) {
+  std::vector<double> row(4096, 0x1p-12);
+  row[0] = 1;
+  float lanes[32] = {};
+  for (size_t i = 0; i < row.size(); ++i) {
+    const auto value = static_cast<float>(row[i]);
+    lanes[i % 32] = std::fma(value, value, lanes[i % 32]);
+  }
+  float sum = 0;
+  for (float lane : lanes) sum += lane;
+  expect_reached(kBall.mean_square(Balls(row).row(), {}), sum / 4096);
 }
 
 using Function = Ball (Arithmetic::*)(Ball) const;
@@ -306,6 +348,16 @@ TEST(LayerNorm, KnowsMeansThatAreRounded) {
   kBall.layer_norm(row.row(), ones.row(), zeros.row(), 1e-5, true, y);
   kBall.layer_norm(row.row(), ones.row(), zeros.row(), 1e-5, false, z);
   EXPECT_GT(y[0].radius, 1e3 * z[0].radius);
+}
+
+// The mean is 2^25 + 66, and a path's 2^25 + 64. So its variance is 32 in place of 28.
+TEST(LayerNorm, KnowsWhatARoundedMeanDoesToTheVariance) {
+  std::vector<double> row(8, 0x1p25 + 68);
+  row[0] -= 16;
+  const Balls ones(std::vector<double>(8, 1)), zeros(std::vector<double>(8, 0));
+  Balls y(8);
+  kBall.layer_norm(Balls(row).row(), ones.row(), zeros.row(), 1e-5, true, y);
+  expect_reached(y[0], (row[0] - static_cast<float>(0x1p25 + 66)) / std::sqrt(32.0));
 }
 
 TEST(OneStage, LeavesOthersExact) {

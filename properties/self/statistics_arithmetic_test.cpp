@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "oracles/core/arithmetic.h"
+#include "oracles/core/bound.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
 
@@ -87,10 +88,10 @@ TEST(StatisticsArithmetic, MeansOfProducts) {
   const Balls a = values_around(0, 0), b = values_around(2, 1e-6);
   double worst = 0;
   for (size_t i = 0; i < a.size(); ++i) worst += a[i].mid * b[i].mid + std::abs(a[i].mid) * b[i].radius;
-  inherited.hold(kInBalls.mean(a.row(), b.row()), worst / 50);
+  inherited.hold(kInBalls.mean_of_products(a.row(), b.row()), worst / 50);
   for (int i = 1; i < 100; ++i) {
     const double x = i / 100.0;
-    rounded.hold(kInBalls.mean(Balls(std::vector{x}).row(), Balls(std::vector{1.0}).row()),
+    rounded.hold(kInBalls.mean_of_products(Balls(std::vector{x}).row(), Balls(std::vector{1.0}).row()),
                  static_cast<float>(x));
   }
 }
@@ -115,6 +116,31 @@ TEST(StatisticsArithmetic, DifferencesFromAMeanInTwoParts) {
   }
   EXPECT_EQ(kInBalls.deviation({3}, {1}).radius, 0);
   EXPECT_FALSE(kInBalls.deviation({3e38}, {-3e38}).is_open());  // a path scales
+}
+
+// Stages that are not performed add nothing of their own.
+TEST(StatisticsArithmetic, WhatIsCarriedIsDoubtAlone) {
+  const Arithmetic carried(Arithmetic::Mode::kCarried);
+  EXPECT_EQ(carried.constant(0.1).radius, 0);
+  EXPECT_EQ(carried.sigmoid({0.3}).radius, 0);
+  EXPECT_EQ(carried.deviation({0.1f}, {0.3}).radius, 0);
+  EXPECT_EQ(carried.deviation({0.1f, 0.25}, {0.3, 0.5}).radius, 0.75);
+  const Balls certain = values_around(1, 0), doubtful = values_around(1, 0.5);
+  EXPECT_EQ(carried.moments(certain.row(), 1e-3).rstd.radius, 0);
+  EXPECT_EQ(carried.mean_of_products(certain.row(), certain.row()).radius, 0);
+  EXPECT_EQ(carried.total(certain.row()).radius, 0);
+  EXPECT_EQ(carried.moments(doubtful.row(), 1e-3).mean.radius, 0.5 * kMargin);
+  EXPECT_GT(carried.mean_of_products(doubtful.row(), certain.row()).radius, 0.25);
+}
+
+// Both differences lie half-way between two numbers of f32.
+TEST(StatisticsArithmetic, BothDifferencesFromAMeanAreRounded) {
+  const float value = 0x1p-24f, high = -1, low = -0x1p-24f + 0x1p-48f;
+  const volatile float first = value - high;
+  Reach reach;
+  const double mean = static_cast<double>(high) + low;
+  ASSERT_EQ(static_cast<float>(mean), high);
+  reach.hold(kInBalls.deviation({value}, {mean}), first - low);
 }
 
 TEST(StatisticsArithmetic, MeanAndVarianceOfAnExample) {
@@ -224,7 +250,8 @@ TEST(StatisticsArithmetic, HoldsSampledPaths) {
           y_of_path.set(i, path.normalise(values[i], got));
           EXPECT_TRUE(holds(y[i], y_of_path[i]));
         }
-        EXPECT_TRUE(holds(kInBalls.mean(values.row(), y.row()), path.mean(values.row(), y_of_path.row())));
+        EXPECT_TRUE(holds(kInBalls.mean_of_products(values.row(), y.row()),
+                          path.mean_of_products(values.row(), y_of_path.row())));
       }
     }
   }
