@@ -92,16 +92,16 @@ class Arithmetic {
   // sum_i a_i * b_i, of equally many a and b, which are factors already. With n products that are
   // added up in S = sum |a_i b_i|, each goes through at most n roundings, so that the sum is wrong
   // by gamma_n * S, gamma_n = n * unit / (1 - n * unit) [Higham 2002, 3.1]. In contiguous order
-  // each addition gives the difference of two prefix sums, at most P = their range, but for one
-  // step of products; so n * unit * (P + the largest step) holds as well. Each product may lose
-  // 2^-150 to underflow. The sum is exact, in any order, where the factors are certain, 2^k divides
-  // all products and S <= 2^(k + 24). What is not certain of the factors adds sum |a| r(b) + r(a)
-  // |b| + r(a) r(b). Infinities and NaNs follow IEEE 754. Open where a partial sum may overflow but
-  // need not.
+  // each partial sum is the difference of two prefix sums, give or take one step of products. Let P
+  // be the range of the prefix sums: n * unit * (P + the largest step) is a bound, too. Each product
+  // may lose 2^-150 to underflow. The sum is exact, in any order, where the factors are certain, 2^k
+  // divides all products and S <= 2^(k + 24). What is not certain of the factors adds
+  // sum |a| r(b) + r(a) |b| + r(a) r(b). Infinities and NaNs follow IEEE 754. The ball is open where
+  // some orders overflow and others do not.
   //
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
-  // rest that underflows loses at most the format's smallest number. In groups, each product goes
-  // through `group` roundings, and one more u is that of 2^29 additions in f64.
+  // rest that underflows loses at most the format's smallest number. A group adds at most
+  // `group` products in f32. The f64 additions of up to 2^29 groups add one u together.
   Ball dot(const Row& a, const Row& b, const Sum& sum) const { return dot(a, b, sum, a.size); }
   // dot(a, b[i]) for each i.
   void dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const;
