@@ -48,8 +48,8 @@ std::string reason_in(const Message& answer) {
              : std::string(kNonsense);
 }
 
-// Says so instead if there is no memory to send the tensors of an answer in, or the path has seen to
-// that.
+// Says so instead if there is no memory to send the tensors of an answer in, or the path has seen
+// to that.
 void send(Channel& channel, const Message& message) {
   try {
     channel.send(message);
