@@ -37,11 +37,13 @@ TEST_P(EverySpecimen, IsCaught) {
   const Specimen& specimen = *GetParam();
   const Subject subject = registry().subject(specimen.op, specimen.path.name);
   ASSERT_EQ(subject.path, &specimen.path);
-  const uint64_t seeds = std::getenv("ASSAY_QUICK") != nullptr ? 1 : 3;
+  const bool is_quick = std::getenv("ASSAY_QUICK") != nullptr;
+  const uint64_t seeds = is_quick ? 1 : 3;
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     FuzzOptions options;
     options.seed = seed;
     options.stop_at_first_failure = true;
+    if (is_quick) options.max_elements = 8192;
     options.max_shrinks = 0;  // fuzz_test.cpp shows that failures shrink
     std::optional<Judged> caught;
     int64_t judged = 0;
@@ -101,7 +103,7 @@ TEST(FormulaAsAPath, IsRightUnderEveryRecipe) {
       const Path formula = formula_path(*op, path, oracle);
       FuzzOptions options;
       options.cases = std::getenv("ASSAY_NIGHTLY") == nullptr ? 40 : 2000;
-      options.max_elements = 4096;
+      options.max_elements = 8192;
       fuzz({op, &formula, &oracle}, test::cpu(), options, [&](const Judged& judged) {
         EXPECT_FALSE(is_failure(judged.verdict.kind))
             << path.name << ": " << judged.which.to_string() << ": " << judged.verdict.reason;
