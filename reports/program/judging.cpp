@@ -48,34 +48,35 @@ std::string reason_in(const Message& answer) {
              : std::string(kNonsense);
 }
 
-// Says so instead if there is no memory to send the tensors of an answer in, or the path has seen
-// to that.
-void send(Channel& channel, const Message& message) {
-  try {
-    channel.send(message);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    const bool is_own_doing = has_lowered_limits();
-    const std::string reason =
-        is_own_doing ? fmt::format("the path lowered its process's limits: {}", error.what()) : error.what();
-    channel.send(
-        {.fields = {{"verdict", name_of(is_own_doing ? VerdictKind::kCrashed : VerdictKind::kSkipped)},
-                    {"reason", reason}},
-         .tensors = {}});
-  }
-}
-
-Message crashed(const std::string& reason) {
+Message crashed(std::string_view reason) {
   return {
       .fields = {{"verdict", name_of(VerdictKind::kCrashed)}, {"reason", excerpt(reason, kLongestReason)}},
       .tensors = {}};
 }
 
+// Why a case is skipped, unless the path itself has seen to that.
+Message skipped(std::string_view reason) {
+  if (has_lowered_limits()) return crashed(fmt::format("the path lowered its process's limits: {}", reason));
+  return {.fields = {{"verdict", name_of(VerdictKind::kSkipped)}, {"reason", reason}}, .tensors = {}};
+}
+
+// Says so instead if there is no memory to send the tensors of an answer in.
+void send(Channel& channel, const Message& message) {
+  try {
+    channel.send(message);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    channel.send(skipped(error.what()));
+  }
+}
+
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
                std::optional<Problem>& kept) {
   try {
-    return request.fields.contains("time") ? take_samples(kept, request.fields["time"], channel)
-                                           : run_case(subject, device, request, channel, kept);
+    if (request.fields.contains("time")) return take_samples(kept, request.fields["time"], channel);
+    Message of_case = run_case(subject, device, request, channel, kept);
+    const bool is_skipped = of_case.fields.value("verdict", "") == name_of(VerdictKind::kSkipped);
+    return is_skipped ? skipped(of_case.fields["reason"].get<std::string>()) : of_case;
   } catch (const Error& error) {
     return crashed(error.what());
   } catch (const std::exception& error) {  // that of an exception's destructor

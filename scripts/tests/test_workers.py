@@ -130,7 +130,9 @@ class Workers(InstalledTest):
                 if verdict:
                     self.assertEqual({case["verdict"] for case in cases}, {verdict})
                 if verdict and verdict != "pass":
-                    self.assertTrue(cases[0]["id"].startswith(f"echo/{path}/f32/n=1/data=normal/state=first_call"), cases[0]["id"])
+                    # three timeouts do not suffice to shrink a case
+                    smallest = "" if verdict == "timeout" else "1/data=normal/state=first_call"
+                    self.assertTrue(cases[0]["id"].startswith(f"echo/{path}/f32/n={smallest}"), cases[0]["id"])
                     self.assertIn(reason, cases[0]["reason"])
                     # of wrong results only the smallest case is judged again
                     self.assertIs(min(cases, key=lambda case: case["id"])["fails_alone"], True)
@@ -371,7 +373,7 @@ class Workers(InstalledTest):
 
     def test_a_long_run_ends_at_once_and_is_rendered_later(self):
         out = self.work / "long"
-        program = self.start("verify", "echo/healthy", "--cases", "1000000", "--out", out, "-q", "--device", "cpu")
+        program = self.start("verify", "echo/healthy", "--cases", "1000000", "--max-elements", "64", "--out", out, "-q", "--device", "cpu")
         self.wait_for(lambda: (out / "journal.jsonl").exists() and (out / "journal.jsonl").stat().st_size > (9 << 20), 60)
         begin = time.time()
         program.send_signal(signal.SIGINT)
