@@ -27,7 +27,7 @@ constexpr int kSocket = 3, kMemory = 4;  // descriptors of a worker
 constexpr int kFree = 10;                // the first descriptor that no worker uses
 constexpr Seconds kStart{60};            // for a worker to become ready
 constexpr int kMostStarts = 3;           // of a worker that dies before it is ready
-constexpr Seconds kEnd{5};               // for a process to end that has closed its end of the channel
+constexpr Seconds kEnd{5};               // for a process to end that has closed its channel
 constexpr Seconds kKilled{5};            // for the system to end a killed process
 
 constexpr std::string_view kClosed = "the path closed its process's connection to this program";
