@@ -169,6 +169,11 @@ Recipe block_train_recipe(const Dims&, DType storage) {
   return block_recipe(storage, Format::kStored);
 }
 
+[[maybe_unused]] std::optional<std::string> fused_unsupported(const Dims& dims, DType) {
+  if constexpr (kHasCuda) return block_fused_unsupported(dims[kC], dims[kHidden]);
+  return std::nullopt;
+}
+
 Op block_op() {
   Op op{.name = "cheri_block",
         .formula = "out = x + 0.15 * w2 gelu_tanh(w1 conv_norm(x))",
@@ -183,44 +188,56 @@ Op block_op() {
   op.dims.push_back({kHidden, 0, int64_t{1} << 40, {16, 32, 64, 128, 256}, "width of the perceptron"});
   op.paths.push_back(cpu_path([](const Call& call) { block_cpu(block_tensors(call), run_of(call)); },
                               "SIMD, both products in tiles of rows; factors in f32", block_cpu_tunable()));
-  if constexpr (kHasCuda) {
-    const auto add = [&](std::string_view name, std::vector<DType> dtypes, auto recipe, auto unsupported,
-                         auto run, std::string_view summary, std::vector<const Tunable*> tunables) {
+  const std::vector<DType> all{DType::kF32, DType::kF16, DType::kBF16};
+  const auto add = [&op](std::string_view name, std::vector<DType> dtypes, auto recipe,
+                         std::string_view summary, auto complete) {
+    if constexpr (kHasCuda) {
       op.paths.push_back({.name = name,
                           .device = DeviceKind::kCuda,
                           .dtypes = std::move(dtypes),
                           .deterministic = true,
                           .recipe = recipe,
-                          .unsupported = unsupported,
-                          .run = run,
-                          .summary = summary,
-                          .tunables = std::move(tunables)});
-    };
-    const std::vector<DType> all{DType::kF32, DType::kF16, DType::kBF16};
-    const auto serves_any = [](const Dims&, DType) -> std::optional<std::string> { return std::nullopt; };
-    const auto serves_fused = [](const Dims& dims, DType) {
-      return block_fused_unsupported(dims[kC], dims[kHidden]);
-    };
-    add("cuda.train", all, block_train_recipe, serves_any,
-        [](const Call& call) { block_train(block_tensors(call), run_of(call)); },
-        "conv_norm, then cuBLASLt; all steps in the storage dtype", {&conv_norm_two_pass_tunable()});
-    add("cuda.fused", all, block_fused_recipe, serves_fused,
-        [](const Call& call) { block_fused(block_tensors(call), fused_format(call.dtype), run_of(call)); },
-        "one kernel after the statistics; factors in bf16, or f16 for f16 storage", {});
-    add(
-        "cuda.fused_bf16x3", {DType::kF32},
-        [](const Dims&, DType storage) { return block_recipe(storage, Format::kBF16x3); }, serves_fused,
-        [](const Call& call) { block_fused(block_tensors(call), Format::kBF16x3, run_of(call)); },
-        "the same kernel with factors in two parts", {});
+                          .unsupported = {},
+                          .run = {},
+                          .summary = summary});
+      complete(op.paths.back());
+    } else {
+      op.absent.push_back({name, std::move(dtypes), recipe});
+    }
+  };
+  // Generic, since a build without CUDA has none of these functions.
+  add("cuda.train", all, block_train_recipe, "conv_norm, then cuBLASLt; all steps in the storage dtype",
+      [](auto& path) {
+        path.run = [](const Call& call) { block_train(block_tensors(call), run_of(call)); };
+        path.tunables = {&conv_norm_two_pass_tunable()};
+      });
+  add("cuda.fused", all, block_fused_recipe,
+      "one kernel after the statistics; factors in bf16, or f16 for f16 storage", [](auto& path) {
+        path.unsupported = fused_unsupported;
+        path.run = [](const Call& call) {
+          block_fused(block_tensors(call), fused_format(call.dtype), run_of(call));
+        };
+      });
+  add(
+      "cuda.fused_bf16x3", {DType::kF32},
+      [](const Dims&, DType storage) { return block_recipe(storage, Format::kBF16x3); },
+      "the same kernel with factors in two parts",
+      [](auto& path) {
+        path.unsupported = fused_unsupported;
+        path.run = [](const Call& call) { block_fused(block_tensors(call), Format::kBF16x3, run_of(call)); };
+      });
+  if constexpr (kHasCuda) {
     add(
         "auto", all,
         [](const Dims& dims, DType storage) {
-          const bool is_fused = !block_fused_unsupported(dims[kC], dims[kHidden]);
-          return is_fused ? block_fused_recipe(dims, storage) : block_train_recipe(dims, storage);
+          return fused_unsupported(dims, storage) ? block_train_recipe(dims, storage)
+                                                  : block_fused_recipe(dims, storage);
         },
-        serves_any, [](const Call& call) { block_auto(block_tensors(call), false, run_of(call)); },
         "cuda.fused where it serves the size, else cuda.train; without gradients",
-        {&conv_norm_two_pass_tunable()});
+        [](auto& path) {
+          path.run = [](const Call& call) { block_auto(block_tensors(call), false, run_of(call)); };
+          path.tunables = {&conv_norm_two_pass_tunable()};
+        });
     // More tiles of 64 rows than multiprocessors; a second slab of hidden values.
     for (Path& path : op.paths) {
       if (path.device == DeviceKind::kCuda)

@@ -150,6 +150,13 @@ struct Path {
   std::vector<ProductEdge> edges{};        // besides those of single dimensions (DimInfo)
 };
 
+// What a path that this build lacks declares, so that formulas are tested under its recipe.
+struct AbsentPath {
+  std::string_view name;
+  std::vector<DType> dtypes;
+  Recipe (*recipe)(const Dims&, DType storage);
+};
+
 // Products and sums in f32, in any order, and one rounding to the storage dtype.
 Recipe f32_recipe(const Dims&, DType storage);
 
@@ -165,7 +172,8 @@ struct Op {
   std::vector<TensorInfo> outputs;
   Cost (*cost)(const Dims&, DType storage);
   std::vector<Path> paths;
-  int degree = 2;  // the most input elements that are multiplied in one term
+  int degree = 2;                    // the most input elements that are multiplied in one term
+  std::vector<AbsentPath> absent{};  // with recipes that no path of this build has
 
   const Path& path(std::string_view name) const;  // throws Error (usage)
 };

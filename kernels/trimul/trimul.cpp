@@ -43,16 +43,21 @@ Cost cost(const Dims& dims, DType storage) {
 
 template <Format kFactor, Product kProduct = Product::kOwn>
 void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
-  op.paths.push_back(
-      {.name = name,
-       .device = DeviceKind::kCuda,
-       .dtypes = {DType::kF32},
-       .deterministic = true,
-       .recipe = [](const Dims&, DType) { return recipe_of(kFactor); },
-       .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); },
-       .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, kProduct, run_of(call)); },
-       .summary = summary,
-       .edges = {{{kN}, kMostTerms.usual()}, {{kB}, kGridLimit}}});
+  const auto recipe = [](const Dims&, DType) { return recipe_of(kFactor); };
+  if constexpr (kHasCuda) {
+    op.paths.push_back(
+        {.name = name,
+         .device = DeviceKind::kCuda,
+         .dtypes = {DType::kF32},
+         .deterministic = true,
+         .recipe = recipe,
+         .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); },
+         .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, kProduct, run_of(call)); },
+         .summary = summary,
+         .edges = {{{kN}, kMostTerms.usual()}, {{kB}, kGridLimit}}});
+  } else {
+    op.absent.push_back({name, {DType::kF32}, recipe});
+  }
 }
 
 Op trimul_op() {
@@ -96,21 +101,19 @@ Op trimul_op() {
                       .summary = "SIMD, all products in panels of edges, threads over panels",
                       .tunables = {&cpu_tunable()},
                       .edges = {{{kB, kN, kN, kH}, kTogether.usual() / (4 * int64_t{sizeof(float)})}}});
-  if constexpr (kHasCuda) {
-    add_cuda_path<Format::kF16>(
-        op, "cuda.f16",
-        "three kernels, the product by cuBLASLt; factors and tensors between them in f16, "
-        "scaled by powers of two");
-    add_cuda_path<Format::kBF16>(
-        op, "cuda.bf16", "three kernels, the product by cuBLASLt; factors and tensors between them in bf16");
-    add_cuda_path<Format::kTF32>(op, "cuda.tf32", "three kernels, the product by cuBLASLt; factors in tf32");
-    add_cuda_path<Format::kTF32x3>(
-        op, "cuda.f32",
-        "three kernels; factors in two parts of tf32, three products, whose sums stay together");
-    add_cuda_path<Format::kTF32x3, Product::kCublasLt>(
-        op, "cuda.f32_cublaslt",
-        "as cuda.f32, with the products by cuBLASLt one after the other, to compare with");
-  }
+  add_cuda_path<Format::kF16>(
+      op, "cuda.f16",
+      "three kernels, the product by cuBLASLt; factors and tensors between them in f16, "
+      "scaled by powers of two");
+  add_cuda_path<Format::kBF16>(
+      op, "cuda.bf16", "three kernels, the product by cuBLASLt; factors and tensors between them in bf16");
+  add_cuda_path<Format::kTF32>(op, "cuda.tf32", "three kernels, the product by cuBLASLt; factors in tf32");
+  add_cuda_path<Format::kTF32x3>(
+      op, "cuda.f32",
+      "three kernels; factors in two parts of tf32, three products, whose sums stay together");
+  add_cuda_path<Format::kTF32x3, Product::kCublasLt>(
+      op, "cuda.f32_cublaslt",
+      "as cuda.f32, with the products by cuBLASLt one after the other, to compare with");
   return op;
 }
 

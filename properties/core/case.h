@@ -28,11 +28,11 @@ enum class Regime : uint8_t {
   kIntegers,   // non-zero integers, |x| <= 8: products and short sums are exact
   kOffset,     // mean/std from 10 to 1e5, as far as the common precision resolves std
   kHeavyTail,  // a quotient of uniforms: rare values up to 2^12 times the typical one
-  kTiny,       // products of two lie near the smallest normal number of the common range
+  kTiny,       // as kHuge, with products near the smallest normal number of the common range
   // Products of as many values as the op multiplies (Op::degree) are as large as the common range
   // allows, and small enough for f32 sums of 4096 of them. f16 results may overflow.
   kHuge,
-  kSubnormal,  // one input lies around its dtype's smallest normal number, half of it below
+  kSubnormal,  // one input lies around the common range's smallest normal number, half of it below
   kConstant,   // one value per tensor
   kSpike,      // one input is all zeros except one element
   kNonfinite,  // one input has a few infinities and NaNs, at its first and last element, too

@@ -42,6 +42,7 @@ void Comparison::add(const Expected& expected, double got, int64_t element, DTyp
   if (!std::isfinite(got)) ++nonfinite;
   const bool right = is_right(expected, got, dtype);
   if (!right) ++wrong;
+  if (!expected.is_open && (got == expected.value || (right && std::isnan(got)))) ++*equal;
   const double ratio =
       right ? error_over_bound(expected, got, dtype) : std::max(1.0, error_over_bound(expected, got, dtype));
   if (!worst || ratio > max_error_over_bound || (ratio == max_error_over_bound && element < worst->element)) {
@@ -71,6 +72,7 @@ void Comparison::merge(const Comparison& other) {
   wrong += other.wrong;
   open += other.open;
   nonfinite += other.nonfinite;
+  equal = equal && other.equal ? std::optional(*equal + *other.equal) : std::nullopt;
   finite += other.finite;
   max_ulp = std::max(max_ulp, other.max_ulp);
   max_abs = std::max(max_abs, other.max_abs);

@@ -45,6 +45,9 @@ struct Comparison {
   int64_t wrong = 0;      // elements that are not right
   int64_t open = 0;       // elements for which anything is right
   int64_t nonfinite = 0;  // elements for which a NaN or an infinity was got
+  // Conformity: elements that are the computed value to the bit, or NaN as it is. Records of older
+  // versions have none.
+  std::optional<int64_t> equal = 0;
   // Conformity: |got - computed| in units of the ball's radius. Infinity if a wrong element has no
   // finite ratio.
   double max_error_over_bound = 0;

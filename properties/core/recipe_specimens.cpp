@@ -86,9 +86,8 @@ std::vector<Wrong> faults_of(const Recipe& recipe, const Oracle& oracle) {
   return all;
 }
 
-void run(const Path& path, const Oracle& oracle, const Wrong& wrong, const Call& call) {
-  const Question question{
-      .dims = call.dims, .recipe = path.recipe(call.dims, call.dtype), .inputs = call.inputs};
+void run(Recipe (*recipe)(const Dims&, DType), const Oracle& oracle, const Wrong& wrong, const Call& call) {
+  const Question question{.dims = call.dims, .recipe = recipe(call.dims, call.dtype), .inputs = call.inputs};
   constexpr uint64_t kSeed = 1000;  // none of those that the laws sample
   const Arithmetic arithmetic(wrong.plant, kSeed);
   for (size_t output = 0; output < call.outputs.size(); ++output) {
@@ -123,20 +122,21 @@ std::pair<std::string, std::string> words_of(const Wrong& wrong, const Oracle& o
 }  // namespace
 
 Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Wrong& wrong) {
-  return {.name = "formula",
-          .device = DeviceKind::kCpu,
-          .dtypes = path.dtypes,
-          .deterministic = true,
-          .recipe = path.recipe,
-          .unsupported = {},
-          .run = [&path, &oracle, wrong](const Call& call) { run(path, oracle, wrong, call); },
-          .summary = op.formula};
+  return {
+      .name = "formula",
+      .device = DeviceKind::kCpu,
+      .dtypes = path.dtypes,
+      .deterministic = true,
+      .recipe = path.recipe,
+      .unsupported = {},
+      .run = [recipe = path.recipe, &oracle, wrong](const Call& call) { run(recipe, oracle, wrong, call); },
+      .summary = op.formula};
 }
 
 std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle) {
   std::vector<Specimen> all;
   std::set<std::string> known;  // recipes
-  for (const Path& path : op.paths) {
+  for (const Path& path : all_paths(op)) {
     std::map<std::string, Specimen> of_path;
     for (const auto& [title, dtype, recipe] : recipes_of(op, path)) {
       if (!known.insert(recipe.to_string()).second) continue;

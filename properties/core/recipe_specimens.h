@@ -21,7 +21,8 @@ struct Wrong {
 Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Wrong& wrong = {});
 
 // "specimen.cuda_f16.hidden_truncated". One for each place of each recipe where a fault changes
-// something. Paths with equal recipes have the same ones, named after the first.
+// something, also of recipes of paths that this build lacks. Paths with equal recipes have the same
+// ones, named after the first.
 std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle);
 
 }  // namespace assay

@@ -23,4 +23,30 @@ std::vector<NamedRecipe> recipes_of(const Op& op, const Path& path) {
   return recipes;
 }
 
+std::vector<Path> all_paths(const Op& op) {
+  std::vector<Path> paths = op.paths;
+  for (const AbsentPath& absent : op.absent) {
+    paths.push_back({.name = absent.name,
+                     .device = DeviceKind::kCuda,
+                     .dtypes = absent.dtypes,
+                     .deterministic = true,
+                     .recipe = absent.recipe,
+                     .unsupported = {},
+                     .run = {},
+                     .summary = {}});
+  }
+  return paths;
+}
+
+std::vector<Recipe> recipes_of(const Op& op, const Dims& dims, DType storage) {
+  std::vector<Recipe> recipes;
+  for (const Path& path : all_paths(op)) {
+    if (std::ranges::count(path.dtypes, storage) == 0) continue;
+    Recipe recipe = path.recipe(dims, storage);
+    const auto is_same = [&](const Recipe& other) { return other.to_string() == recipe.to_string(); };
+    if (std::ranges::none_of(recipes, is_same)) recipes.push_back(std::move(recipe));
+  }
+  return recipes;
+}
+
 }  // namespace assay

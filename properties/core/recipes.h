@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The recipes that an op's formula is asked for: those of its paths, also of paths that this build
+// lacks.
 #pragma once
 
 #include <string>
@@ -17,5 +19,10 @@ struct NamedRecipe {
 // The recipes of a path by storage dtype. One that depends on the size is that of the smallest
 // problem and that of a problem with 128 of everything.
 std::vector<NamedRecipe> recipes_of(const Op& op, const Path& path);
+
+// The op's paths. Those that this build lacks cannot run.
+std::vector<Path> all_paths(const Op& op);
+// The recipes of all_paths() for a problem, without repetition.
+std::vector<Recipe> recipes_of(const Op& op, const Dims& dims, DType storage);
 
 }  // namespace assay

@@ -14,9 +14,10 @@ constexpr uint64_t kChoiceStream = 1000;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A power of ten from 10 up to 1e5. A number of that size still resolves an eighth of the standard
-// deviation.
-double offset_ratio(uint64_t bits, int precision) {
-  const double largest = std::ldexp(1.0, precision) / 8;
+// deviation, and a product of `degree` of them is finite.
+double offset_ratio(uint64_t bits, const FloatFormat& common, int degree) {
+  const double largest =
+      std::min(std::ldexp(1.0, common.precision) / 8, std::ldexp(1.0, common.max_exponent / degree));
   double ratio = 10;
   for (uint64_t steps = bits % 5; steps > 0 && ratio * 10 <= largest; --steps) ratio *= 10;
   return ratio;
@@ -35,11 +36,11 @@ FloatFormat common_format(std::span<const DType> dtypes) {
   return common;
 }
 
-Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dtype,
-                 const FloatFormat& common, int64_t elements, int degree)
+Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, const FloatFormat& common,
+                 int64_t elements, int degree)
     : regime_(regime),
       random_(seed, static_cast<uint64_t>(tensor)),
-      lowest_(std::ldexp(1.0, format_of(dtype).min_exponent)) {
+      lowest_(std::ldexp(1.0, common.min_exponent)) {
   const CounterRandom choice(seed, kChoiceStream);
   last_ = elements - 1;
   chosen_ = tensors > 0 && choice.bits(0) % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
@@ -48,10 +49,10 @@ Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dt
   // for sums of 2^12 terms of up to 36 standard deviations. An f16 result may overflow; then the
   // exact answer is an infinity, too.
   constexpr int kLargestExponent = 114;
-  if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, common.min_exponent / 2 + 2);
+  if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, (common.min_exponent + 4) / degree);
   if (regime == Regime::kHuge)
     scale_ = std::ldexp(1.0, std::min(common.max_exponent, kLargestExponent) / degree);
-  if (regime == Regime::kOffset) center_ = offset_ratio(choice.bits(1), common.precision);
+  if (regime == Regime::kOffset) center_ = offset_ratio(choice.bits(1), common, degree);
   if (regime == Regime::kConstant) center_ = 0.5 + random_.uniform(0, 8);
 }
 

@@ -15,12 +15,13 @@ namespace assay {
 FloatFormat common_format(std::span<const DType> dtypes);
 
 // Draws input number `tensor` of `tensors` inputs. The values are doubles that may need rounding to
-// `dtype`, the tensor's dtype. They are finite in it except in the regime nonfinite. `common` is
-// the common format of all tensors of the case, `degree` that of its op.
+// the tensor's dtype. They are finite in it except in the regime nonfinite. `common` is the common
+// format of all tensors of the case: what is subnormal in a wider one would be 0 in the output.
+// `degree` is that of its op: so many values are multiplied.
 class Drawing {
  public:
-  Drawing(Regime regime, uint64_t seed, int tensor, int tensors, DType dtype, const FloatFormat& common,
-          int64_t elements, int degree = 2);
+  Drawing(Regime regime, uint64_t seed, int tensor, int tensors, const FloatFormat& common, int64_t elements,
+          int degree = 2);
   double operator()(int64_t element) const;
 
  private:
@@ -29,7 +30,7 @@ class Drawing {
   bool chosen_ = false;  // whether this is the special input of spike, subnormal and nonfinite
   double scale_ = 1;
   double center_ = 0;
-  double lowest_ = 0;     // smallest normal number of the dtype
+  double lowest_ = 0;     // smallest normal number of the common format
   int64_t last_ = -1;     // position of the last element
   int64_t special_ = -1;  // position of the spike, or of one non-finite element
 };

@@ -7,10 +7,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -27,7 +29,7 @@ constexpr int kSocket = 3, kMemory = 4;  // descriptors of a worker
 constexpr int kFree = 10;                // the first descriptor that no worker uses
 constexpr Seconds kStart{60};            // for a worker to become ready
 constexpr int kMostStarts = 3;           // of a worker that dies before it is ready
-constexpr Seconds kEnd{5};               // for a process to end that has closed its channel
+constexpr Seconds kEnd{1};               // for a process to end that has closed its channel
 constexpr Seconds kKilled{5};            // for the system to end a killed process
 
 constexpr std::string_view kClosed = "the path closed its process's connection to this program";
@@ -95,14 +97,19 @@ bool ends_within(pid_t process, Seconds time) {
   for (;;) {
     siginfo_t info{};
     const int failed = waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOHANG | WNOWAIT);
-    if (failed == 0 && info.si_pid == process) return true;
+    // Of a process that is traced waitid() reports stops, too.
+    const bool has_ended =
+        info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
+    if (failed == 0 && info.si_pid == process && has_ended) return true;
     if (std::chrono::steady_clock::now() - start >= time) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }
 
-// Ends the group of a process, and then forgets the process. Its status is returned if it is known.
+// Ends a process, which may have left its group, and the group, and then forgets the process. Its
+// status is returned if it is known.
 std::optional<int> end(pid_t process) {
+  kill(process, SIGKILL);
   kill(-process, SIGKILL);
   int status = 0;
   if (!ends_within(process, kKilled) || waitpid(process, &status, WNOHANG) != process) return std::nullopt;
@@ -116,10 +123,11 @@ std::optional<int> end(pid_t process) {
 }
 
 // The system ends this process with its parent, but not what a path forks. So a second process
-// waits for the end of this one, and then ends the group. Without it, no more than that is left.
+// waits for the end of this one, and then ends the group. Without it, no more than that is left. A
+// path that waits for its own children does not see this one, since its end is no SIGCHLD.
 void end_group_with_this_process() {
   const pid_t worker = getpid();
-  if (fork() != 0) return;
+  if (syscall(SYS_clone, 0L, nullptr, nullptr, nullptr, 0L) != 0) return;
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
@@ -139,6 +147,24 @@ void allow_large_files() {
   setrlimit(RLIMIT_FSIZE, &limit);
 }
 
+constexpr std::array kLimits{RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE};
+
+std::array<rlim_t, kLimits.size()> limits() {
+  std::array<rlim_t, kLimits.size()> found{};
+  for (size_t i = 0; i < kLimits.size(); ++i) {
+    rlimit limit{};
+    if (getrlimit(kLimits[i], &limit) == 0) found[i] = limit.rlim_max;
+    // See MemoryLimit.
+    if (kLimits[i] != RLIMIT_DATA) found[i] = std::min(found[i], limit.rlim_cur);
+  }
+  return found;
+}
+
+const std::array<rlim_t, kLimits.size()>& limits_at_start() {
+  static const std::array<rlim_t, kLimits.size()> found = limits();
+  return found;
+}
+
 std::string how_it_ended(int status) {
   if (WIFEXITED(status))
     return fmt::format("the path ended its process with exit status {}", WEXITSTATUS(status));
@@ -146,7 +172,7 @@ std::string how_it_ended(int status) {
   if (signal == SIGPIPE) return std::string(kClosed);
   const char* name = sigabbrev_np(signal);
   return fmt::format("the path's process died of SIG{}{}", name == nullptr ? std::to_string(signal) : name,
-                     signal == SIGKILL ? " (as the system sends for want of memory)" : "");
+                     signal == SIGKILL ? ", perhaps for want of memory," : "");
 }
 
 }  // namespace
@@ -175,7 +201,7 @@ void Worker::start(const std::vector<std::string>& arguments) {
   Descriptor own(ends[0], "a socket"), given(ends[1], "a socket");
   Descriptor memory(memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING), "shared memory");
   // Memory that shrank under its mapping would end this process.
-  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+  if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
     throw Error("shared memory cannot be sealed: {}", std::strerror(errno));
   const Descriptor high_socket(moved_up(given.get()), "a socket");
   const Descriptor high_memory(moved_up(memory.get()), "shared memory");
@@ -224,9 +250,13 @@ Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
 Worker::Death Worker::death() {
   const bool has_ended = ends_within(process_, kEnd);
   const std::optional<int> status = end(std::exchange(process_, -1));
-  const std::string how =
-      has_ended && status ? how_it_ended(*status) : "the path took its process's connection to this program";
-  return {.kind = VerdictKind::kCrashed, .reason = fmt::format("{} in {}", how, channel_->step())};
+  if (has_ended && status) {
+    return {.kind = VerdictKind::kCrashed,
+            .reason = fmt::format("{} in {}", how_it_ended(*status), channel_->step())};
+  }
+  return {.kind = VerdictKind::kTimeout,
+          .reason = fmt::format("{}, and did not end within {:.3g} s, in {}", kClosed, kEnd.count(),
+                                channel_->step())};
 }
 
 std::unique_ptr<Channel> become_worker(pid_t parent) {
@@ -241,10 +271,16 @@ std::unique_ptr<Channel> become_worker(pid_t parent) {
   for (int descriptor : {kSocket, kMemory}) fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   end_group_with_this_process();
   allow_large_files();
+  limits_at_start();
   const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
   setrlimit(RLIMIT_CORE, &no_core);
   std::ofstream("/proc/self/oom_score_adj") << 1000;  // the first to end if memory is short
   return std::make_unique<Channel>(kSocket, kMemory);
+}
+
+bool has_lowered_limits() {
+  const auto &before = limits_at_start(), now = limits();
+  return !std::ranges::equal(now, before, std::ranges::greater_equal());
 }
 
 void end_disconnected() {

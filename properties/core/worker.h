@@ -55,7 +55,7 @@ class Worker {
 
  private:
   void start(const std::vector<std::string>& arguments);
-  Death death();  // of a process that has closed its end
+  Death death();  // of a process that has closed its end: a timeout if it goes on
 
   std::function<bool()> gives_up_;
   pid_t process_ = -1;
@@ -66,12 +66,16 @@ class Worker {
 // Makes this process a worker of the process `parent`. Returns its end of the channel.
 std::unique_ptr<Channel> become_worker(pid_t parent);
 
+// Whether the path has lowered the limits on memory or files of this process, which is a worker.
+bool has_lowered_limits();
+
 // Ends a worker that has lost its connection, so that its parent can tell.
 [[noreturn]] void end_disconnected();
 
-// While it lives, this process gets no more memory than was left on the machine, and a few times
-// what it has mapped already: tensors with large strides map more than they use. So a path that
-// asks for more is told so. Otherwise the system would have to choose a process that ends.
+// While it lives, this process gets no more private memory than was left on the machine, and a few
+// times what it has mapped already: tensors with large strides map more than they use. So a path
+// that asks for more is told so. Otherwise, and for shared memory, the system has to choose a
+// process that ends: workers come first.
 class MemoryLimit {
  public:
   MemoryLimit();

@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Soundness of every oracle: what a right path computes lies in its ball. Right paths are sampled
-// (oracles/core/arithmetic.h), for all recipes that an op's formula knows, not only for those of
-// the paths that this build has.
+// (oracles/core/arithmetic.h), for all recipes of an op, those of paths that this build lacks
+// included.
 #include <cmath>
 #include <mutex>
 
-#include "kernels/cheri/cheri.h"
 #include "kernels/core/parallel.h"
-#include "kernels/trimul/trimul.h"
 #include "oracles/core/oracle.h"
 #include "properties/core/problem.h"
+#include "properties/core/recipes.h"
 #include "properties/self/support.h"
 
 namespace assay::test {
 namespace {
-
-constexpr Format kFormats[] = {Format::kStored, Format::kF16,  Format::kBF16,
-                               Format::kBF16x3, Format::kTF32, Format::kTF32x3};
-
-std::vector<Recipe> recipes_of(const Op& op, DType storage) {
-  std::vector<Recipe> recipes{op.paths.front().recipe({}, storage)};
-  for (Format factors : kFormats) {
-    if (op.name == "cheri_block") recipes.push_back(cheri::block_recipe(storage, factors));
-    if (op.name == "trimul") recipes.push_back(trimul::recipe_of(factors));
-  }
-  return recipes;
-}
 
 // Of all threads.
 struct Reach {
@@ -52,7 +39,7 @@ void sample(const Oracle& oracle, const Case& which, int samples, Reach& reach) 
         static_cast<size_t>(element_count(shape_of(op.outputs[output], which.dims))));
     for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
     if (elements.empty()) continue;
-    for (const Recipe& recipe : recipes_of(op, which.dtype)) {
+    for (const Recipe& recipe : recipes_of(op, which.dims, which.dtype)) {
       question.recipe = recipe;
       const auto evaluate = [&](const Arithmetic& arithmetic) {
         std::vector<Ball> values(elements.size());

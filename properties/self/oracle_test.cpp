@@ -12,22 +12,11 @@
 #include "properties/core/compare.h"
 #include "properties/core/generate.h"
 #include "properties/core/problem.h"
+#include "properties/core/recipes.h"
 #include "properties/self/support.h"
 
 namespace assay::test {
 namespace {
-
-// The recipes of an op's paths, without repetition.
-std::vector<Recipe> recipes_of(const Op& op, const Case& which) {
-  std::vector<Recipe> recipes;
-  for (const Path& path : op.paths) {
-    if (std::ranges::find(path.dtypes, which.dtype) == path.dtypes.end()) continue;
-    const Recipe recipe = path.recipe(which.dims, which.dtype);
-    const auto is_same = [&](const Recipe& other) { return other.to_string() == recipe.to_string(); };
-    if (std::ranges::none_of(recipes, is_same)) recipes.push_back(recipe);
-  }
-  return recipes;
-}
 
 // Whether tensors between the steps have 16 bits: z of cheri_block, hidden of trimul.
 bool has_short_values(const Recipe& recipe) {
@@ -83,7 +72,7 @@ std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, 
     for (size_t i = 0; i < elements.size(); ++i) {
       audit.outputs[output](inputs, which.dims, index_of(elements[i], shape), exact_values[i]);
     }
-    for (const Recipe& recipe : recipes_of(op, which)) {
+    for (const Recipe& recipe : recipes_of(op, which.dims, which.dtype)) {
       question.recipe = recipe;
       const std::vector<Expected> expected =
           expected_of(oracle, question, static_cast<int>(output), elements, fault);

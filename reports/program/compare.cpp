@@ -26,11 +26,13 @@ std::vector<Record> read_side(const fs::path& side) {
   if (!fs::is_directory(side, error)) {
     files.push_back(side);
   } else if (is_run_folder(side)) {
+    require_no_run(side);
     files.push_back(record_file(side));
   } else {
     for (const fs::directory_entry& entry : fs::directory_iterator(side, error)) {
       if (!entry.is_directory(error)) continue;
-      // a missing run.json is an error, not one run less.
+      // A missing run.json is an error, not one run less.
+      require_no_run(entry.path());
       files.push_back(record_file(entry.path()));
     }
     if (error || files.empty())

@@ -48,15 +48,27 @@ std::string reason_in(const Message& answer) {
              : std::string(kNonsense);
 }
 
-// Says so instead if there is no memory to send the tensors of an answer in.
+// Says so instead if there is no memory to send the tensors of an answer in, or the path has seen
+// to that.
 void send(Channel& channel, const Message& message) {
   try {
     channel.send(message);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
+    const bool is_own_doing = has_lowered_limits();
+    const std::string reason =
+        is_own_doing ? fmt::format("the path lowered its process's limits: {}", error.what()) : error.what();
     channel.send(
-        {.fields = {{"verdict", name_of(VerdictKind::kSkipped)}, {"reason", error.what()}}, .tensors = {}});
+        {.fields = {{"verdict", name_of(is_own_doing ? VerdictKind::kCrashed : VerdictKind::kSkipped)},
+                    {"reason", reason}},
+         .tensors = {}});
   }
+}
+
+Message crashed(const std::string& reason) {
+  return {
+      .fields = {{"verdict", name_of(VerdictKind::kCrashed)}, {"reason", excerpt(reason, kLongestReason)}},
+      .tensors = {}};
 }
 
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
@@ -64,10 +76,10 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
   try {
     return request.fields.contains("time") ? take_samples(kept, request.fields["time"], channel)
                                            : run_case(subject, device, request, channel, kept);
-  } catch (const std::exception& error) {
-    return {.fields = {{"verdict", name_of(VerdictKind::kCrashed)},
-                       {"reason", excerpt(message_of(error), kLongestReason)}},
-            .tensors = {}};
+  } catch (const Error& error) {
+    return crashed(error.what());
+  } catch (const std::exception& error) {  // that of an exception's destructor
+    return crashed(fmt::format("the path threw: {}", message_of(error)));
   }
 }
 

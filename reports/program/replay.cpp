@@ -21,11 +21,12 @@
 namespace assay {
 namespace {
 
-// "; rms 1.2e-09, that of right paths 2e-09, allowed 5e-09"
+// "; rms 1.2e-09, 0.6 of that of right paths, allowed 5e-09"
 std::string describe_rms(const OutputNumerics& output) {
   if (!output.conformity) return "";
   const Conformity& seen = *output.conformity;
-  std::string text = fmt::format("; rms {:.3g}, that of right paths {:.3g}", seen.rms, seen.predicted);
+  std::string text = fmt::format("; rms {:.3g}, {} of that of right paths", seen.rms,
+                                 format_ratio(rms_over_predicted(seen)));
   if (output.obeys_rms_law) text += fmt::format(", allowed {:.3g}", seen.allowed);
   if (seen.rows > 0) text += fmt::format("; farthest in {} of {} rows", seen.farthest, seen.rows);
   return text;
@@ -38,7 +39,8 @@ void print_numerics(const Verdict& verdict) {
                c.wrong);
     fmt::print("    accuracy         normwise error {}, largest error {}\n", format_number(c.rel_l2()),
                format_number(c.largest_error()));
-    fmt::print("    conformity       error/bound {:.3g}{}\n", c.max_error_over_bound, describe_rms(output));
+    fmt::print("    conformity       error/bound {:.3g}, {} equal to the bit{}\n", c.max_error_over_bound,
+               format_percent(numbers_of(output).share_of_equal()), describe_rms(output));
     const std::vector<double> parts = parts_of_bound(output.shares);
     for (size_t i = 0; i < parts.size(); ++i) {
       const auto& [stage, bound, rms] = output.shares[i];

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/run_folder.h"
 
+#include <algorithm>
 #include <set>
 
 #include "kernels/core/read_file.h"
+#include "properties/core/host_memory.h"
 #include "reports/program/capsule.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"
@@ -21,6 +23,12 @@ bool has_journal(const fs::path& folder) {
   std::error_code error;
   const auto size = fs::file_size(folder / kJournal, error);
   return !error && size > 0;
+}
+
+// [bytes] Of a run's own files. A journal is parsed line by line, and a record as one document.
+int64_t most_bytes(const fs::path& file) {
+  const double part = file.extension() == ".jsonl" ? 4 : 16;
+  return std::max(kMostText, static_cast<int64_t>(std::min(available_host_memory() / part, 0x1p62)));
 }
 
 Error in_use(const fs::path& folder) {
@@ -45,11 +53,11 @@ fs::path record_file(const fs::path& path) {
 Journal unfinished_run(const fs::path& folder) {
   const fs::path file = folder / kJournal;
   if (!has_journal(folder)) throw usage_error("{} holds no unfinished run: no {}", folder.string(), kJournal);
-  return read_journal(read_file(file), file.string());
+  return read_journal(read_file(file, most_bytes(file)), file.string());
 }
 
 Record read_record(const fs::path& file) {
-  const std::string text = read_file(file);
+  const std::string text = read_file(file, most_bytes(file));
   return file.extension() == ".jsonl" ? read_journal(text, file.string()).record
                                       : parse_record(text, file.string());
 }

@@ -25,6 +25,9 @@
 namespace assay {
 namespace {
 
+// [bytes] The longest journal that is folded into reports within a second of an interruption.
+constexpr int64_t kMostFolded = int64_t{8} << 20;
+
 std::atomic<Session*> current = nullptr;  // for what ends the process inside a call of a path
 
 std::string now() {
@@ -224,11 +227,17 @@ int Session::finish(bool complete) {
 int Session::conclude(bool complete) {
   clear_progress();
   if (!journal_) begin(std::nullopt);
+  const bool has_files = !options_.out.empty();
+  if (!complete && has_files && journal_->size() > kMostFolded) {
+    fmt::print(stderr,
+               "assay: interrupted after {} cases; {} keeps them: `report` renders it, --resume goes on\n",
+               format_count(judged_), options_.out);
+    return kExitInterrupted;
+  }
   Record record = read_journal(journal_->content(), "the journal").record;
   record.complete = complete;
   record.seconds = elapsed();
   std::exception_ptr unwritten;
-  const bool has_files = !options_.out.empty();
   try {
     if (has_files) write_reports(record, record_text(record), options_.out);
     if (has_files && complete) journal_->remove();

@@ -134,6 +134,7 @@ Json to_json(const OutputNumerics& output) {
             {"wrong", seen.wrong},
             {"nonfinite", seen.nonfinite}};
   if (seen.open > 0) json["open"] = seen.open;
+  if (seen.equal) json["equal"] = *seen.equal;
   put_number(json, "max_error_over_bound", seen.max_error_over_bound);
   if (output.conformity) {
     Json& conformity = json["conformity"];
@@ -187,6 +188,7 @@ OutputNumerics read_output(const JsonFields& fields) {
   seen.wrong = fields.count("wrong");
   seen.nonfinite = fields.count("nonfinite");
   if (fields.has("open")) seen.open = fields.count("open");
+  seen.equal = fields.has("equal") ? std::optional(fields.count("equal")) : std::nullopt;
   seen.max_error_over_bound = fields.number("max_error_over_bound");
   seen.max_ulp = fields.number("max_ulp");
   seen.max_abs = fields.number("max_abs");

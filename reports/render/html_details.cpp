@@ -14,9 +14,10 @@ namespace assay {
 namespace {
 
 const std::vector<std::string>& detail_columns() {
-  static const std::vector<std::string> columns{
-      "output",  "compared", "of",         "error/bound",   "rms/allowed", "largest error", "normwise",
-      "max abs", "bias",     "non-finite", "worst element", "got",         "want",          "bound"};
+  static const std::vector<std::string> columns{"output",        "compared",      "of",    "error/bound",
+                                                "rms/allowed",   "rms/predicted", "equal", "largest error",
+                                                "normwise",      "max abs",       "bias",  "non-finite",
+                                                "worst element", "got",           "want",  "bound"};
   return columns;
 }
 
@@ -27,6 +28,8 @@ Json detail_row(const OutputNumerics& output) {
            format_count(output.elements),
            format_ratio(seen.max_error_over_bound),
            format_ratio(rms_over_allowed(output)),
+           format_ratio(numbers_of(output).rms_over_predicted),
+           format_percent(numbers_of(output).share_of_equal()),
            format_number(seen.largest_error()),
            format_number(seen.rel_l2()),
            format_number(seen.max_abs),

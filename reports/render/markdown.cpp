@@ -105,18 +105,21 @@ std::string paths_section(const Record& record, const std::vector<FailureBlock>&
   std::vector<std::string> rows;
   for (const PathSummary& path : summarize(record)) {
     const std::optional<Numbers>&worst = path.worst, &normal = path.on_normal_data;
-    rows.push_back(fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", code(path.op + "/" + path.path),
-                               name_of(path.dtype), escape(path.device), verdicts_of(path, blocks),
-                               worst ? format_ratio(worst->max_error_over_bound) : "–",
-                               worst ? format_ratio(worst->rms_over_allowed) : "–",
-                               normal ? format_number(normal->largest_error) : "–",
-                               normal ? format_number(normal->rel_l2) : "–"));
+    rows.push_back(fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", code(path.op + "/" + path.path),
+        name_of(path.dtype), escape(path.device), verdicts_of(path, blocks),
+        worst ? format_ratio(worst->max_error_over_bound) : "–",
+        worst ? format_ratio(worst->rms_over_allowed) : "–",
+        worst ? format_ratio(worst->rms_over_predicted) : "–",
+        worst ? format_percent(worst->share_of_equal()) : "–",
+        normal ? format_number(normal->largest_error) : "–", normal ? format_number(normal->rel_l2) : "–"));
   }
   if (rows.empty()) return "";
   return "## How wrong\n\n"
-         "| path | dtype | device | verdicts | worst error/bound | worst rms/allowed | largest error, "
+         "| path | dtype | device | verdicts | worst error/bound | worst rms/allowed | worst rms/predicted | "
+         "equal | largest error, "
          "normal data | normwise error, normal data |\n"
-         "|---|---|---|---|--:|--:|--:|--:|\n" +
+         "|---|---|---|---|--:|--:|--:|--:|--:|--:|\n" +
          rows_within(rows, kPathsShare) + "\n";
 }
 

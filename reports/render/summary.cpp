@@ -19,6 +19,9 @@ void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   worst->max_error_over_bound = std::max(worst->max_error_over_bound, numbers.max_error_over_bound);
   // Absent is the least.
   worst->rms_over_allowed = std::max(worst->rms_over_allowed, numbers.rms_over_allowed);
+  worst->rms_over_predicted = std::max(worst->rms_over_predicted, numbers.rms_over_predicted);
+  worst->equal += numbers.equal;
+  worst->compared += numbers.compared;
   worst->largest_error = std::max(worst->largest_error, numbers.largest_error);
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
@@ -54,15 +57,33 @@ std::optional<double> rms_over_allowed(const OutputNumerics& output) {
   return rms == 0 ? 0 : rms / output.conformity->allowed;  // 0 is allowed if nothing is rounded
 }
 
+double rms_over_predicted(const Conformity& seen) {
+  return seen.rms == 0 ? 0 : seen.rms / seen.predicted;
+}
+
+std::optional<double> Numbers::share_of_equal() const {
+  if (compared == 0) return std::nullopt;
+  return static_cast<double>(equal) / static_cast<double>(compared);
+}
+
+Numbers numbers_of(const OutputNumerics& output) {
+  const Comparison& seen = output.comparison;
+  return {.max_error_over_bound = seen.max_error_over_bound,
+          .rms_over_allowed = rms_over_allowed(output),
+          .rms_over_predicted = output.obeys_rms_law && output.conformity
+                                    ? std::optional(rms_over_predicted(*output.conformity))
+                                    : std::nullopt,
+          .equal = seen.equal.value_or(0),
+          .compared = seen.equal ? seen.count : 0,
+          .largest_error = seen.largest_error(),
+          .rel_l2 = seen.rel_l2()};
+}
+
 std::optional<Numbers> numbers_of(const CaseRecord& item) {
   std::optional<Numbers> worst;
   for (const OutputNumerics& output : item.verdict.outputs) {
-    const Comparison& seen = output.comparison;
-    if (seen.count == 0) continue;
-    take_worst(worst, {.max_error_over_bound = seen.max_error_over_bound,
-                       .rms_over_allowed = rms_over_allowed(output),
-                       .largest_error = seen.largest_error(),
-                       .rel_l2 = seen.rel_l2()});
+    if (output.comparison.count == 0) continue;
+    take_worst(worst, numbers_of(output));
   }
   return worst;
 }

@@ -11,13 +11,19 @@
 
 namespace assay {
 
-// The worst of each number over all outputs of some cases.
+// The worst of each number over all outputs of some cases, and how many elements are equal to the
+// bit (Comparison::equal).
 struct Numbers {
   double max_error_over_bound = 0;
-  std::optional<double> rms_over_allowed;       // absent if the rms law applies to no output
+  // Absent if the rms law applies to no output.
+  std::optional<double> rms_over_allowed, rms_over_predicted;
+  int64_t equal = 0, compared = 0;  // 0 of 0 in records of older versions
+  std::optional<double> share_of_equal() const;
   std::optional<double> largest_error, rel_l2;  // absent if no output has one
 };
 std::optional<double> rms_over_allowed(const OutputNumerics& output);
+double rms_over_predicted(const Conformity& seen);
+Numbers numbers_of(const OutputNumerics& output);
 std::optional<Numbers> numbers_of(const CaseRecord& item);  // nothing if no element was compared
 
 // All cases of one op, path, dtype and device. Points into the record.

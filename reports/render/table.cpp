@@ -18,7 +18,8 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
       device{"device", false, 1, {}, {}};
   Column cases{"cases", true, 7, {}, {}}, pass{"pass", true, 7, {}, {}}, failed{"failed", true, 9, {}, {}};
   Column blind{"uninformative", true, 2, {}, {}}, other{"not judged", true, 2, {}, {}};
-  Column error{"error/bound", true, 8, {}, {}}, normwise{"normwise", true, 3, {}, {}};
+  Column error{"error/bound", true, 8, {}, {}}, rms{"rms", true, 5, {}, {}}, equal{"equal", true, 4, {}, {}},
+      normwise{"normwise", true, 3, {}, {}};
   Column problem{"timed problem", false, 4, {}, {}}, median{"median", true, 6, {}, {}};
   Column rate{"GB/s", true, 5, {}, {}}, floor{"of floor", true, 6, {}, {}};
   for (const PathSummary& path : paths) {
@@ -31,8 +32,11 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
     failed.cells.push_back(format_count(path.tally.failures()));
     failed.colours.push_back(path.tally.failures() > 0 ? kRed : "");
     blind.cells.push_back(path.tally.uninformative == 0 ? "–" : format_count(path.tally.uninformative));
-    other.cells.push_back(format_count(path.tally.unsupported + path.tally.skipped));
+    const int64_t unjudged = path.tally.unsupported + path.tally.skipped;
+    other.cells.push_back(unjudged == 0 ? "–" : format_count(unjudged));
     error.cells.push_back(path.worst ? format_ratio(path.worst->max_error_over_bound) : "–");
+    rms.cells.push_back(path.worst ? format_ratio(path.worst->rms_over_predicted) : "–");
+    equal.cells.push_back(path.worst ? format_percent(path.worst->share_of_equal()) : "–");
     normwise.cells.push_back(path.on_normal_data ? format_number(path.on_normal_data->rel_l2) : "–");
     const Perf* perf = path.largest_timed != nullptr ? &*path.largest_timed->perf : nullptr;
     const std::optional<double> bytes_per_s = perf != nullptr ? bytes_per_second(*perf) : std::nullopt;
@@ -43,8 +47,8 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
                           : perf->implausible ? "implausible"
                                               : format_percent(perf->fraction_of_floor));
   }
-  return {name,  dtype, device,   cases,   pass,   failed, blind,
-          other, error, normwise, problem, median, rate,   floor};
+  return {name,  dtype, device, cases,    pass,    failed, blind, other,
+          error, rms,   equal,  normwise, problem, median, rate,  floor};
 }
 
 std::vector<Column> columns_of(const std::vector<SpecimenSummary>& specimens) {

@@ -37,9 +37,9 @@ static auto fields(const WorstElement& worst) {
 }
 
 static auto fields(const Comparison& seen) {
-  const auto& [count, wrong, open, nonfinite, ratio, ulp, max_abs, error, square_error, square_value, finite,
-               worst] = seen;
-  return std::tuple(count, wrong, open, nonfinite, bits(ratio), bits(ulp), bits(max_abs), bits(error),
+  const auto& [count, wrong, open, nonfinite, equal, ratio, ulp, max_abs, error, square_error, square_value,
+               finite, worst] = seen;
+  return std::tuple(count, wrong, open, nonfinite, equal, bits(ratio), bits(ulp), bits(max_abs), bits(error),
                     bits(square_error), bits(square_value), finite,
                     worst ? std::optional(fields(*worst)) : std::nullopt);
 }

@@ -58,7 +58,7 @@ class Width(ProgramTest):
             self.assertLessEqual(max(map(len, rows)), columns, received)
             self.assertIn("failed", rows[0])
             self.assertNotIn("median", rows[0])  # nothing was timed
-            self.assertEqual("device" in rows[0], columns > 80, rows[0])
+            self.assertEqual("device" in rows[0], columns > 60, rows[0])
 
     def test_failures_and_specimens_fit_but_for_the_lines_to_copy(self):
         tall = "mhc_post/specimen.*", "dynamic_conv/specimen.t*"

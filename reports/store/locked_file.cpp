@@ -17,7 +17,8 @@ namespace assay {
 namespace {
 
 Error failure(std::string_view what, const std::filesystem::path& path) {
-  return usage_error("cannot {} {}: {}", what, path.string(), std::strerror(errno));
+  return usage_error("cannot {} {}: {}", what, path.empty() ? "the journal in memory" : path.string(),
+                     std::strerror(errno));
 }
 
 // Whether the path still names the opened file. Its last owner may have removed it meanwhile.
@@ -77,6 +78,12 @@ void LockedFile::append(std::string_view text) {
 
 void LockedFile::cut(size_t bytes) {
   if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) throw failure("cut", path_);
+}
+
+int64_t LockedFile::size() const {
+  struct stat opened {};
+  if (fstat(descriptor_, &opened) != 0) throw failure("read", path_);
+  return opened.st_size;
 }
 
 std::string LockedFile::content() const {

@@ -28,6 +28,7 @@ class LockedFile {
   // in a process that died while it wrote, or on a full disk.
   void append(std::string_view text);
   void cut(size_t bytes);  // keeps the first bytes
+  int64_t size() const;    // [bytes]
   std::string content() const;
   void remove();  // from its folder
 

@@ -35,13 +35,19 @@ FATES = {
     "stops": ("timeout", "did not return within 0.3 s, in the first run"),
     "all_memory": ("crashed", "threw: std::bad_alloc"),
     "closes_files": ("crashed", "closed its process's connection to this program"),
+    "closes_files_and_hangs": ("timeout", "closed its process's connection to this program, and did not end within 1 s, in the first run"),
     "says_nonsense": ("crashed", "damaged its process, whose answer makes no sense"),
     "sends_false_sizes": ("crashed", "damaged its process, whose answer makes no sense"),
     "grows_shared_memory": ("pass", ""),  # harms nobody
+    "seals_shared_memory": ("pass", ""),
+    "limits_memory": ("crashed", "the path lowered its process's limits: "),
+    "limits_files": ("crashed", "the path lowered its process's limits: "),
     "throws_at_length": ("crashed", "the path threw: \\x1b"),
     "throws_without_a_word": ("crashed", "the path threw: (its what() is null)"),
     "leaves_a_child": ("pass", ""),
     "leaves_a_child_and_aborts": ("crashed", "died of SIGABRT in the first run"),
+    "waits_for_its_children": ("pass", ""),
+    "leaves_its_group": ("timeout", "did not return within 0.3 s, in the first run"),
     "changes_folder": ("pass", ""),
     "rounds_up": ("fail", "changed the rounding mode"),
     "flushes_to_zero": ("fail", "changed what becomes of subnormal results (FTZ)"),
@@ -365,6 +371,20 @@ class Workers(InstalledTest):
         for path in "cuda.faults", "cuda.faults_elsewhere":
             self.assertEqual({verdict for verdict, _ in verdicts[path]}, {"crashed"}, verdicts[path])
             self.assertTrue(all("cuda" in reason for _, reason in verdicts[path]), verdicts[path])
+
+    def test_a_long_run_ends_at_once_and_is_rendered_later(self):
+        out = self.work / "long"
+        program = self.start("verify", "echo/healthy", "--cases", "1000000", "--out", out, "-q", "--device", "cpu")
+        self.wait_for(lambda: (out / "journal.jsonl").exists() and (out / "journal.jsonl").stat().st_size > (9 << 20), 60)
+        begin = time.time()
+        program.send_signal(signal.SIGINT)
+        printed, errors = program.communicate(timeout=60)
+        self.assertLess(time.time() - begin, 1)
+        self.assertEqual((program.returncode, printed), (130, ""))
+        self.assertRegex(errors, r"interrupted after [\d,]+ cases; .*long keeps them: `report` renders it, --resume goes on")
+        self.assertEqual([path.name for path in out.iterdir()], ["journal.jsonl"])
+        self.assertEqual(self.assay("gate", out, out).returncode, 5)
+        self.assertEqual(self.assay("report", out).returncode, 0)
 
     def test_nobody_else_starts_a_worker(self):
         started = subprocess.run(["sh", "-c", '"$0" --worker echo healthy cpu $$; exit $?', self.program], text=True, capture_output=True)

@@ -2,7 +2,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <xmmintrin.h>
 
@@ -103,6 +106,11 @@ void send_false_sizes() {
   hang();
 }
 
+void limit(__rlimit_resource_t resource) {
+  const rlimit little{.rlim_cur = 4096, .rlim_max = 4096};
+  if (setrlimit(resource, &little) != 0) std::abort();
+}
+
 // The child holds what the process had open.
 void leave_a_child() {
   if (fork() == 0) hang();
@@ -152,12 +160,20 @@ std::vector<Path> murderous_paths() {
            [](const Call&) {
              for (int descriptor = 0; descriptor < 1024; ++descriptor) close(descriptor);
            }),
+      path("closes_files_and_hangs",
+           [](const Call&) {
+             for (int descriptor = 0; descriptor < 1024; ++descriptor) close(descriptor);
+             hang();
+           }),
       path("says_nonsense", [](const Call&) { write_to_channel(); }),
       path("sends_false_sizes", [](const Call&) { send_false_sizes(); }),
       path("grows_shared_memory",
            [](const Call&) {
              if (ftruncate(kMemory, off_t{1} << 47) != 0) std::abort();
            }),
+      path("seals_shared_memory", [](const Call&) { fcntl(kMemory, F_ADD_SEALS, F_SEAL_GROW); }),
+      path("limits_memory", [](const Call&) { limit(RLIMIT_AS); }),
+      path("limits_files", [](const Call&) { limit(RLIMIT_FSIZE); }),
       path("throws_at_length",
            [](const Call&) { throw std::runtime_error(std::string(20'000'000, '\x1b')); }),
       path("throws_without_a_word", [](const Call&) { throw SaysNothing(); }),
@@ -166,6 +182,17 @@ std::vector<Path> murderous_paths() {
            [](const Call&) {
              leave_a_child();
              std::abort();
+           }),
+      path("waits_for_its_children",
+           [](const Call&) {
+             if (fork() == 0) _exit(0);
+             while (wait(nullptr) > 0) continue;
+           }),
+      path("leaves_its_group",
+           [](const Call&) {
+             prctl(PR_SET_PDEATHSIG, 0);
+             if (setpgid(0, getpgid(getppid())) != 0) std::abort();
+             hang();
            }),
       path("changes_folder",
            [](const Call&) {
