@@ -157,8 +157,8 @@ def hidden_multiple(seed, peer):
     yield "not measured: its caller chooses, not its kernels", "; ".join(answers)
 
 
-# What the source says, how it is measured, and how long that may take. [s] A tuner of the source tries every
-# configuration for every new shape, and compiles each one.
+# What the source says, how it is measured, and how long that may take. [s] A tuner of the source
+# tries every configuration for every new shape, and compiles each one.
 CLAIMS = {
     "first_call": ("the first gradient after autotuning is off by about 7e-2, because atomics are not reset", first_call, 180),
     "agreement": ("the paths agree to 1e-5 (elsewhere: to 1e-2); N16 L1000 C64 f32", agreement, 180),

@@ -43,7 +43,8 @@ def declared(folder):
 
 
 def compiled(formula):
-    # By default a function that was compiled for one problem is compiled for any size at the second one, and slower.
+    # By default a function that was compiled for one problem is compiled for any size at the second
+    # one, and slower.
     torch.compiler.reset()
     return torch.compile(formula, dynamic=False)
 
@@ -70,7 +71,8 @@ class Timer:
     replaces what is in it, and the GPU waits until the host has enqueued the call."""
 
     def __init__(self):
-        words = torch.cuda.get_device_properties(0).L2_cache_size // 2  # of 4 bytes, in twice the L2
+        # Words of 4 bytes, twice the L2.
+        words = torch.cuda.get_device_properties(0).L2_cache_size // 2
         self.memory = torch.ones(2, words, dtype=torch.int32, device="cuda")
         self.begin, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
@@ -84,7 +86,8 @@ class Timer:
         return 1e3 * self.begin.elapsed_time(self.end)  # [us]
 
     def microseconds(self, call):
-        first = [self.sample(call) for _ in range(5)]  # the first calls also compile, tune and allocate
+        # The first calls also compile, tune and allocate.
+        first = [self.sample(call) for _ in range(5)]
         count = max(15, min(300, int(0.33e6 / first[-1])))  # as our own
         return statistics.median(self.sample(call) for _ in range(count))
 
@@ -101,8 +104,9 @@ def measure(timer, name, op, dtype, dims, has_sources):
     for peer, function_of in peers(op, dtype, has_sources).items():
         row = {"op": name, "dims": dims, "dtype": dtype, "peer": peer}
         try:
-            # Tensors of its own: torch.compile's kernels may mark what they read as evict_last, which stays in the L2
-            # whatever passes through it, and the next peer would find it there.
+            # Tensors of its own: torch.compile's kernels may mark what they read as evict_last,
+            # which stays in the L2 whatever passes through it, and the next peer would find it
+            # there.
             inputs = each_tensor(torch.clone)
             copies.append(inputs)
             function = function_of()

@@ -18,7 +18,7 @@ struct RowProduct {
   int64_t columns, inner;                         // > 0
   int64_t a_pitch, b_pitch, d_pitch;              // [elements]
   int64_t usual_rows;                             // for which the algorithm is chosen
-  bool allows_tf32 = false;                       // f32 factors are truncated to tf32
+  bool allows_tf32 = false;                       // f32 factors are truncated to tf32; tf32 is kept
   int64_t usual_batches = 1;                      // for which the algorithm is chosen
   int64_t a_batch = 0, b_batch = 0, d_batch = 0;  // [elements] from one matrix to the next
   float alpha = 1, beta = 0;

@@ -28,7 +28,8 @@
 namespace assay::dynamic_conv {
 
 inline constexpr int64_t kMaxTaps = 8;
-inline constexpr int64_t kGrain = int64_t{1} << 16;  // [positions x channels] worth another CPU thread
+// [positions x channels] that are worth another CPU thread.
+inline constexpr int64_t kGrain = int64_t{1} << 16;
 
 inline constexpr Dim kB{0, "b"}, kT{1, "t"}, kD{2, "d"}, kW{3, "w"};
 

@@ -26,7 +26,8 @@ class Convolution {
   }
   Balls conv(int64_t n) const;  // of a whole example
   assay::Moments moments_of(const Balls& conv) const;
-  const assay::Moments& moments(int64_t n) const { return moments_[n]; }  // computed when first asked for
+  // Computed when first asked for.
+  const assay::Moments& moments(int64_t n) const { return moments_[n]; }
   Ball y(int64_t n, int64_t l, int64_t c) const { return a.normalise(conv(n, l, c), moments(n)); }
   // Calls visit(n) for every example, in parallel.
   void for_examples(const std::function<void(int64_t)>& visit) const;

@@ -100,8 +100,8 @@ class Arithmetic {
   // where some orders overflow and others do not.
   //
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
-  // rest that underflows loses at most the format's smallest number. A group adds at most
-  // `group` products in f32. The f64 additions of up to 2^29 groups add one u together.
+  // rest that underflows loses at most the format's smallest number. A group adds at most `group`
+  // products in f32. The f64 additions of up to 2^29 groups add one u together.
   Ball dot(const Row& a, const Row& b, const Sum& sum) const { return dot(a, b, sum, a.size); }
   // dot(a, b[i]) for each i.
   void dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const;

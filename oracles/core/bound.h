@@ -9,8 +9,8 @@
 
 namespace assay {
 
-inline constexpr double kUnit = 0x1p-24;        // what rounding to f32 changes, relative to the value
-inline constexpr double kUnderflow = 0x1p-150;  // what it changes where f32 underflows
+inline constexpr double kUnit = 0x1p-24;        // a rounding to f32, relative to the value
+inline constexpr double kUnderflow = 0x1p-150;  // a rounding where f32 underflows
 inline constexpr double kMargin = 1 + 0x1p-20;  // a factor of radii: see arithmetic.h
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 

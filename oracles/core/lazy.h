@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values. Each is computed when one of several threads first asks for it.
+// Each value is computed when one of several threads first asks for it.
 #pragma once
 
 #include <cstdint>

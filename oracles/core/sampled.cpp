@@ -80,7 +80,7 @@ struct Habit {
 
   size_t parts = 1;  // that are summed apart
   bool is_strided = false, is_descending = false, is_fused = false, is_pairwise = false;
-  size_t block = 0;  // products that a tensor core adds to the sum at once, truncating; 0: none does
+  size_t block = 0;  // products that a tensor core adds to the sum at once, truncating, or 0
   const FloatFormat* kept_in = nullptr;  // a fault: the format of the sum, if not f32
 };
 

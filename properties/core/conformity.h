@@ -3,15 +3,16 @@
 // of right paths, all elements together. Balls are wide where errors rarely add up; this is not.
 //
 // Right paths are sampled kSamples times (Arithmetic::Mode::kSampled) on the very inputs. Rounding
-// errors of different blocks of an output (Oracle::block_axes) are independent. Let a block's
-// energy be the sum of its squared distances, with mean V over all blocks together, and at most w
-// for each. Then Chernoff's bound says
+// errors of different blocks of an output (Oracle::block_axes) are independent. The energy of a
+// block is the sum of its squared distances. Let w be the most that a block has, and V the mean of
+// the energy of all blocks together. Then Chernoff's bound says, for each t > 1,
 //   P(energy >= t V) <= exp(-(V / w) (t ln t - t + 1)).
+// The law allows the t for which the bound is 1e-9.
+//
 // A *flip* is a value near the middle of two numbers that rounds to the other one. Its energy is at
 // most the square of an ulp, and of a radius. V is estimated from above: the largest energy of any
-// sample, plus that of ln(1e9) / kSamples flips, which kSamples samples miss with a probability of
-// 1e-9. w is 4 times the largest energy of a block in any sample, or that of a flip. The law allows
-// the t for which the bound is 1e-9.
+// sample, plus that of ln(1e9) / kSamples flips. kSamples samples miss so many flips with a
+// probability of 1e-9. w is 4 times the largest energy of a block in any sample, or that of a flip.
 //
 // A value inside the formula that rounds to the other number moves whole rows by more than all f32
 // noise together, and samples of some rows may miss it: of trimul in f16 (B7 N7 C6 H48), right

@@ -30,9 +30,9 @@ std::vector<NamedTensor> named(const std::vector<TensorInfo>& infos, const Case&
 // Suffixes of what is not an input or an output of the judged call. They add up: an output of a
 // step and that of an untuned call on the same inputs are out.step and out.step.untuned_call.
 inline constexpr std::string_view kSecondRun = ".second_run";      // an output of the second run
-inline constexpr std::string_view kUntunedCall = ".untuned_call";  // an output of one in a new context
+inline constexpr std::string_view kUntunedCall = ".untuned_call";  // an output in a new context
 inline constexpr std::string_view kAfterCall = ".after_call";      // an input that the path changed
-inline constexpr std::string_view kOfStep = ".step";               // a tensor of the step that went wrong
+inline constexpr std::string_view kOfStep = ".step";               // a tensor of a step that failed
 inline constexpr std::array kEvidenceSuffixes{kSecondRun, kUntunedCall, kAfterCall, kOfStep};
 
 struct Evidence {

@@ -37,7 +37,7 @@ struct FuzzOptions {
   int max_timeouts = 3;   // after so many, shrinking included, the path is judged no further
   int timeouts = 0;       // that an earlier run of the same options took
   std::optional<int64_t> max_failures = {};  // after so many failing cases, likewise
-  bool shrinks_crashes = false;  // what crashes does not spoil the process that judges the next case
+  bool shrinks_crashes = false;              // a crash does not spoil later cases
   // What an earlier run of the same options said of a drawn case, if it came so far. The case is
   // then neither judged nor reported.
   std::function<std::optional<Judged>(const Case& drawn)> recall = {};

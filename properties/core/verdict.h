@@ -17,8 +17,8 @@ namespace assay {
 enum class VerdictKind : uint8_t {
   kPass,           // every check held, and each could have failed
   kFail,           // the path is wrong
-  kMistrusted,     // the path agrees, but in no case so far would a plausible wrong answer have been rejected
-  kUninformative,  // the path agrees, but on this data a plausible wrong answer would have agreed, too
+  kMistrusted,     // as kUninformative, in every case so far
+  kUninformative,  // the path agrees, but on this data so would a plausible wrong answer
   kUnsupported,    // the path does not serve this problem and says so
   kCrashed,        // the path threw, the device reported a fault, or the path's process ended
   kTimeout,        // the path did not come to its end in time; only in a process of its own

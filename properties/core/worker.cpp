@@ -29,7 +29,7 @@ constexpr int kSocket = 3, kMemory = 4;  // descriptors of a worker
 constexpr int kFree = 10;                // the first descriptor that no worker uses
 constexpr Seconds kStart{60};            // for a worker to become ready
 constexpr int kMostStarts = 3;           // of a worker that dies before it is ready
-constexpr Seconds kEnd{1};               // for a process to end that has closed its end of the channel
+constexpr Seconds kEnd{1};               // for a process to end that has closed its channel
 constexpr Seconds kKilled{5};            // for the system to end a killed process
 
 constexpr std::string_view kClosed = "the path closed its process's connection to this program";
@@ -154,7 +154,8 @@ std::array<rlim_t, kLimits.size()> limits() {
   for (size_t i = 0; i < kLimits.size(); ++i) {
     rlimit limit{};
     if (getrlimit(kLimits[i], &limit) == 0) found[i] = limit.rlim_max;
-    if (kLimits[i] != RLIMIT_DATA) found[i] = std::min(found[i], limit.rlim_cur);  // see MemoryLimit
+    // See MemoryLimit.
+    if (kLimits[i] != RLIMIT_DATA) found[i] = std::min(found[i], limit.rlim_cur);
   }
   return found;
 }

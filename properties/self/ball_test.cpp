@@ -81,7 +81,8 @@ TEST_P(BallsOf, HoldEverySampledPath) {
   Reach reach;
   const char* const nightly = std::getenv("ASSAY_NIGHTLY");
   const bool is_quick = kIsSanitized || std::getenv("ASSAY_QUICK") != nullptr;
-  const int cases = is_quick ? 60 : nightly == nullptr ? 300 : 40000;  // in all ops, more than 10^6 paths
+  // The nightly ones are more than 10^6 paths of all ops.
+  const int cases = is_quick ? 60 : nightly == nullptr ? 300 : 40000;
   // Generators are not made for threads.
   std::mutex mutex;
   const auto draw = [&](uint64_t seed) {

@@ -43,9 +43,9 @@ struct PathErrors {
   int64_t judged_before = 0, judged_after = 0;
   int64_t shared = 0;                            // judged by both sides
   int64_t absent = 0;                            // judged before, and not among the later cases
-  int64_t cases = 0;                             // passed by both, with an output whose errors are compared
+  int64_t cases = 0;                             // passed by both, with errors to compare
   int64_t outputs = 0;                           // that have a conformity
-  int64_t exact_outputs = 0;                     // whose errors against the exact values are compared
+  int64_t exact_outputs = 0;                     // with errors against the exact values
   double squares_before = 0, squares_after = 0;  // of rms/allowed
   double squares_accuracy = 0;
   double worst_before = 0, worst_after = 0;

@@ -149,8 +149,8 @@ class CommandLine {
     for (CLI::App* sub : app_.get_subcommands({})) {
       for (CLI::Option* option : sub->get_options()) {
         const std::string name = option->get_name();
-        const bool is_file = name == "--out" && option->get_type_name() == kFileValue;  // not a folder
-        if (option->get_positional()) option->type_name("");                            // its name says it
+        const bool is_file = name == "--out" && option->get_type_name() == kFileValue;
+        if (option->get_positional()) option->type_name("");  // its name says it
         if (option->nonpositional() && name != "--help")
           option->envname(variable_of(is_file ? "--out-file" : name));
       }

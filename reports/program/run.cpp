@@ -203,7 +203,8 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     const bool lacks_device =
         std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
     for (const std::string& line : render_not_run(session.not_run())) fmt::print(stderr, "assay: {}\n", line);
-    if (options.json || !options.out.empty()) session.finish(false);  // no reports of an earlier run stay
+    // No reports of an earlier run stay.
+    if (options.json || !options.out.empty()) session.finish(false);
     return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
   }
   Plan plan(paths, sweeps, options);
@@ -281,7 +282,8 @@ int run_demo(const Registry& registry, const Options& given) {
   Options options = given;
   if (options.out.empty()) options.out = "assay-demo";
   options.cases = 20;
-  if (!options.timeout) options.timeout = Seconds(3);  // a specimen may hang, and the cases are small
+  // A specimen may hang, and the cases are small.
+  if (!options.timeout) options.timeout = Seconds(3);
   if (registry.specimens().empty()) {
     fmt::print(stderr, "assay: this program has no specimens to show\n");
     return kExitNothingSelected;

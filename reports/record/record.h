@@ -84,7 +84,7 @@ struct Record {
   std::vector<CaseRecord> cases;
   std::vector<NotRun> not_run;
   std::optional<int64_t> planned = {};         // cases; absent if time decides how many
-  std::optional<Case> running = {};            // the case in which the run ended, if it did not complete
+  std::optional<Case> running = {};            // the case in which an incomplete run ended
   std::vector<SpecimenRecord> specimens = {};  // of `verify --specimens`: what the cases judge
   std::optional<GivenFiles> given = {};        // of `judge`
 };

@@ -19,7 +19,7 @@ struct PlantedFault {
 
 struct Faults {
   std::vector<PlantedFault> dropped;        // one for each term, or none
-  std::vector<bool> is_large;               // for each of those: has the term as many products as any?
+  std::vector<bool> is_large;               // of each: has the term as many products as any?
   std::vector<PlantedFault> last_left_out;  // one for each index that is summed
   std::optional<PlantedFault> swapped;      // a tensor is read with its last two indices exchanged
   Tensor swapped_tensor;

@@ -45,6 +45,17 @@ TEST(Headline, SpeaksOfOneCaseAndOnePath) {
   EXPECT_EQ(render_headline(record), "The only judged case passes; the largest error is 0.500 of its bound.");
 }
 
+TEST(Headline, CountsUninformativeCasesApart) {
+  Record record = one_passing_case(0.5, 0.5);
+  const std::string passes = "The only judged case passes; the largest error is 0.500 of its bound";
+  CaseRecord uninformative = record.cases.front();
+  uninformative.verdict.kind = VerdictKind::kUninformative;
+  record.cases.push_back(uninformative);
+  EXPECT_EQ(render_headline(record), passes + "; 1 more case was uninformative.");
+  record.cases.push_back(uninformative);
+  EXPECT_EQ(render_headline(record), passes + "; 2 more cases were uninformative.");
+}
+
 // ---- numbers
 
 TEST(Numbers, BelowTheirLimitAreNotShownAsTheLimit) {

@@ -150,7 +150,8 @@ class Compare(ProgramTest):
     def test_bad_input(self):
         (self.dir / "hollow").mkdir()
         self.fails(2, "holds no run.json", "gate", self.dir / "hollow", self.before)
-        self.fails(2, "hollow/run.json", "gate", self.dir, self.before)  # a run that left nothing is not one fewer
+        # A run that left nothing is not one fewer.
+        self.fails(2, "hollow/run.json", "gate", self.dir, self.before)
         self.fails(2, "nowhere", "gate", self.dir / "nowhere", self.before)
         self.fails(2, "--slower 5 is not a share such as 5% or 0.5%", "gate", self.before, self.before, "--slower", "5")
         self.fails(2, "--more-wrong -1%", "compare", self.before, self.before, "--more-wrong", "-1%")

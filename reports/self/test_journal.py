@@ -71,7 +71,8 @@ class KilledRuns(JournalTest):
     def test_a_killed_run_is_reported_as_what_it_is(self):
         self.assertEqual(assay("verify", "mhc_post/cpu", "--cases", "3", "--out", self.out).returncode, 0)
         self.killed_run()
-        self.assertEqual(self.names(), {"journal.jsonl"})  # yesterday's reports are not taken for today's
+        # Yesterday's reports are not taken for today's.
+        self.assertEqual(self.names(), {"journal.jsonl"})
         lines = self.journal.read_text().splitlines()
         validator = journal_validator()
         for line in lines[:-1]:
@@ -191,7 +192,8 @@ class Resume(JournalTest):
         ]:
             with self.subTest(args=args):
                 self.fails(2, message, *args, "--resume", self.out)
-        self.assertEqual(assay(*VERIFY, "--resume", self.out, "-q").returncode, 0)  # the same, typed again
+        # The same, typed again.
+        self.assertEqual(assay(*VERIFY, "--resume", self.out, "-q").returncode, 0)
 
     def test_a_run_of_specimens_goes_on(self):
         specimens = ("verify", "--specimens", "mhc_post", "--device", "cpu")

@@ -73,7 +73,8 @@ class Judge(ProgramTest):
         self.compute(CASE + "/seed=1")
         self.forget_the_case()
         self.assertEqual(self.judge(CASE).returncode, 0)
-        self.assertEqual(assay("judge", CASE, "--got", self.outputs).returncode, 1)  # on those of seed 0
+        # On those of seed 0 they fail.
+        self.assertEqual(assay("judge", CASE, "--got", self.outputs).returncode, 1)
 
     def test_refuses_the_inputs_of_another_case(self):
         self.compute(CASE + "/seed=1")
@@ -84,7 +85,8 @@ class Judge(ProgramTest):
         tensors = read_tensors(self.inputs)
         write_tensors(self.inputs, tensors, case="mine")
         self.fails(2, "in.safetensors: 'mine' is not a case", "judge", CASE, "--in", self.inputs, "--got", self.outputs)
-        for same in CASE + "/seed=1/state=warm", CASE.replace("/cpu/", "/cuda/") + "/seed=1":  # as in a capsule
+        # A capsule names its case so.
+        for same in CASE + "/seed=1/state=warm", CASE.replace("/cpu/", "/cuda/") + "/seed=1":
             write_tensors(self.inputs, tensors, case=same)
             self.assertEqual(self.judge(CASE + "/seed=1").returncode, 0)
 
@@ -106,7 +108,8 @@ class Judge(ProgramTest):
             text = html.unescape((out / name).read_text())
             self.assertIn(line.strip(), text, name)
             self.assertNotIn(f"{ASSAY} replay", text, name)
-        again = subprocess.run(line, shell=True, text=True, capture_output=True)  # what it prints can be typed
+        # What it prints can be typed.
+        again = subprocess.run(line, shell=True, text=True, capture_output=True)
         self.assertEqual((again.returncode, again.stdout), (1, self.judge(CASE).stdout))
         record = json.loads(result.stdout)
         self.assertEqual(record, json.loads((out / "run.json").read_text()))

@@ -64,12 +64,15 @@ def tests_of(folder):
             yield whole
 
 
-def slowest_compiled(folder):
-    """The longest step of the build in seconds and its output, from Ninja's log, or None. Of an output that was built
-    several times the last one counts."""
-    log = folder / ".ninja_log"
-    rows = [line.split("\t") for line in log.read_text().splitlines()[1:]] if log.exists() else []
-    times = {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows if len(row) > 3}
+def slowest_compiled(folder, seconds):
+    """The longest step of the build in seconds and its output, from Ninja's log, or None. The log also has what earlier
+    builds made; this build and its tests took `seconds`."""
+    log, tested = folder / ".ninja_log", folder / "test-results" / "ctest.xml"
+    if not log.exists() or not tested.exists():
+        return None
+    begin = (tested.stat().st_mtime - seconds - 1) * 1e9  # [ns] less what `seconds` was rounded by
+    rows = [line.split("\t") for line in log.read_text().splitlines()[1:]]
+    times = {row[3]: (int(row[1]) - int(row[0])) / 1000 for row in rows if len(row) > 3 and int(row[2]) > begin}
     return max(((seconds, output) for output, seconds in times.items()), default=None)
 
 
@@ -90,7 +93,7 @@ def main():
         folder = Path(folder)
         of_step = list(tests_of(folder))
         print(f"{folder.name}: build {build_seconds} s, tests {test_seconds} s", end="")
-        longest = slowest_compiled(folder)
+        longest = slowest_compiled(folder, int(build_seconds) + int(test_seconds))
         print(f"; longest to compile: {named(folder, longest[1])} {longest[0]:.0f} s" if longest else "")
         if not of_step:
             print(f"{folder.name}: no test ran")

@@ -1,8 +1,8 @@
-# The build vocabulary of Assay, for this project and, through find_package(assay), for projects that add ops of their
-# own:
+# The build vocabulary of Assay, for this project and, through find_package(assay), for projects
+# that add ops of their own:
 #   assay_add_library(<name> FROM <folder>... LINK <target>...)   a layer of Assay itself
-#   assay_add_op(<op>)                                            an op; a missing part stops the configuration
-#   assay_add_program(<name> [MAIN <file>])                       a program with all ops added so far
+#   assay_add_op(<op>)                                            an op; a missing part is an error
+#   assay_add_program(<name> [MAIN <file>])                       a program with all ops so far
 
 function(assay_add_library name)
   cmake_parse_arguments(arg "" "" "FROM;LINK" ${ARGN})
@@ -16,9 +16,10 @@ function(assay_add_library name)
   set_property(GLOBAL APPEND PROPERTY ASSAY_LIBRARIES assay_${name})
 endfunction()
 
-# kernels/<op>/<op>.h and its sources, there or one folder below, oracles/<op>/, properties/<op>.cpp (with properties/specimens/<op>.cpp if it is
-# there) and bench/<op>.cpp become static libraries. Only the kernels and the properties link the kernels: an oracle
-# that calls what it judges does not link.
+# kernels/<op>/<op>.h and its sources, there or one folder below, oracles/<op>/, properties/<op>.cpp
+# (with properties/specimens/<op>.cpp if it is there) and bench/<op>.cpp become static libraries.
+# Only the kernels and the properties link the kernels: an oracle that calls what it judges does not
+# link.
 function(assay_add_op op)
   foreach(part kernels/${op}/${op}.h oracles/${op}/${op}.h properties/${op}.cpp bench/${op}.cpp)
     if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${part})
@@ -82,7 +83,8 @@ function(_assay_add_static target globs)
   endif()
 endfunction()
 
-# Copies the shared libraries that Debian has no static version of beside the program, which then looks there first.
+# Copies the shared libraries that Debian has no static version of beside the program, which then
+# looks there first.
 function(_assay_bundle_libraries program)
   set_target_properties(${program} PROPERTIES BUILD_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON)
   foreach(library fmt::fmt hwy::hwy TBB::tbb)

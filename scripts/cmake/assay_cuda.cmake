@@ -9,9 +9,9 @@ if(ASSAY_CUDA)
   endif()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # The GPUs of this machine, else the newest that the kernels name. `native` would be 90 for 9.0, without what only
-    # 90a has: the products of warpgroups. With ASSAY_CUDA_CHECK and no GPU nothing runs the device code: it is compiled
-    # with few optimisations, also for the oldest GPUs.
+    # The GPUs of this machine, else the newest that the kernels name. `native` would be 90 for 9.0,
+    # without what only 90a has: the products of warpgroups. With ASSAY_CUDA_CHECK and no GPU
+    # nothing runs the device code: it is compiled with few optimisations, also for the oldest GPUs.
     if(NOT CMAKE_CUDA_ARCHITECTURES)
       execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                       OUTPUT_VARIABLE assay_gpus ERROR_QUIET RESULT_VARIABLE assay_no_gpu)

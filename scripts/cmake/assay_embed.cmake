@@ -1,5 +1,6 @@
-# assay_embed(<target> <header> <constant>=<file>...): the text of each file as `const std::string_view assay::<constant>`,
-# which the header declares. A changed file configures again.
+# assay_embed(<target> <header> <constant>=<file>...): the text of each file as
+# `const std::string_view assay::<constant>`, which the header declares. A changed file configures
+# again.
 function(assay_embed target header)
   set(definitions)
   foreach(pair IN LISTS ARGN)

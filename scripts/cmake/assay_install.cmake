@@ -1,5 +1,6 @@
-# cmake --install: the program, the libraries with their headers, and the package that find_package(assay) finds. The
-# package also lies in the build folder: -Dassay_DIR=<build>/package builds on what is not installed.
+# cmake --install: the program, the libraries with their headers, and the package that
+# find_package(assay) finds. The package also lies in the build folder: -Dassay_DIR=<build>/package
+# builds on what is not installed.
 include(CMakePackageConfigHelpers)
 set(assay_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/assay)
 set(assay_build_package ${PROJECT_BINARY_DIR}/package)

@@ -3,8 +3,10 @@ add_library(assay_options INTERFACE)
 target_compile_features(assay_options INTERFACE cxx_std_20)
 set(assay_warnings -Wall -Wextra -Wconversion)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  list(APPEND assay_warnings -Wno-restrict)  # sees overlaps in std::string that are none (GCC PR105651); delete with GCC 12
-  list(APPEND assay_warnings -Wno-psabi)  # vectors as arguments (oracles/core/lanes.h) meet no other compiler: what takes them is inlined
+  # It sees overlaps in std::string that are none (GCC PR105651). Delete with GCC 12.
+  list(APPEND assay_warnings -Wno-restrict)
+  # Vectors as arguments (oracles/core/lanes.h) meet no other compiler: what takes them is inlined.
+  list(APPEND assay_warnings -Wno-psabi)
 endif()
 if(ASSAY_WERROR)
   list(APPEND assay_warnings -Werror)
@@ -19,8 +21,8 @@ if(ASSAY_HAS_CUDA)
   endif()
 endif()
 if(ASSAY_SANITIZE)
-  # Checks at every pointer take a sixth of the compile time. AddressSanitizer sees null pointers that are used, and nothing
-  # here casts between classes.
+  # Checks at every pointer take a sixth of the compile time. AddressSanitizer sees null pointers
+  # that are used, and nothing here casts between classes.
   target_compile_options(assay_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ASSAY_SANITIZE};-fno-sanitize=null,vptr;-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
   target_link_options(assay_options INTERFACE -fsanitize=${ASSAY_SANITIZE})

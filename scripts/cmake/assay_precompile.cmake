@@ -1,6 +1,7 @@
-# Headers of libraries, parsed once for each set of flags. Kernels and oracles are precompiled for sanitizers only: the other
-# builds show that each of their files includes what it uses, and ASSAY_PRECOMPILE=OFF shows it of all. ccache works with
-# precompiled headers if CCACHE_SLOPPINESS is as in the build presets.
+# Headers of libraries, parsed once for each set of flags. Kernels and oracles are precompiled for
+# sanitizers only: the other builds show that each of their files includes what it uses, and
+# ASSAY_PRECOMPILE=OFF shows it of all. ccache works with precompiled headers if CCACHE_SLOPPINESS
+# is as in the build presets.
 if(NOT ASSAY_PRECOMPILE)
   return()
 endif()
@@ -12,7 +13,8 @@ if(TARGET assay_properties_test)
   target_precompile_headers(assay_properties_test PRIVATE ${library_headers} <chrono> <fmt/ranges.h> <gmock/gmock.h>
                                                           <rapidcheck.h>)
 endif()
-# What is mostly templates of libraries is compiled several files at a time: they are instantiated once.
+# What is mostly templates of libraries is compiled several files at a time: they are instantiated
+# once.
 foreach(target assay_reports assay_reports_test assay_properties_test)
   if(TARGET ${target})
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

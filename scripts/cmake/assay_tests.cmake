@@ -1,12 +1,15 @@
 # Tests, by label:
-#   unit          a GoogleTest program per layer, from its self/ folder, in shards: a process for each test would take longer
-#                 than most tests. A test says in its code what it costs (properties/self/marks.h).
+#   unit          a GoogleTest program per layer, from its self/ folder, in shards: a process for
+#                 each test would take longer than most tests. A test says in its code what it costs
+#                 (properties/self/marks.h).
 #   program       reports/self/test_*.py: the program `assay` as its users see it
-#   check         what the repository promises of itself: layers, headers, format, the installed package, the scripts
+#   check         what the repository promises of itself: layers, headers, format, the installed
+#                 package, the scripts
 #   slow          not in scripts/test --quick
 #   nightly       in scripts/test --nightly only
 find_package(GTest REQUIRED)
-find_program(ASSAY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)  # the one that apt installs packages for
+# The one that apt installs packages for.
+find_program(ASSAY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(ASSAY_PYTHON python3 REQUIRED)
 find_library(ASSAY_MPFR mpfr REQUIRED)
 
@@ -16,9 +19,11 @@ if(ASSAY_SANITIZE)
   set(assay_test_optimisation -O0)
 endif()
 
-# assay_add_test_program(<name> FROM <folder> [SHARDS <n>] [SERIAL] [SOURCES <file>...] [LINK <target>...])
-# GoogleTest deals tests to shards in turns: a number of shards that has no common factor with the numbers of ops and paths
-# keeps those of one op apart. Each shard leaves its results in test-results/<name>.<shard>.xml.
+# assay_add_test_program(<name> FROM <folder> [SHARDS <n>] [SERIAL]
+#                        [SOURCES <file>...] [LINK <target>...])
+# GoogleTest deals tests to shards in turns: a number of shards that has no common factor with the
+# numbers of ops and paths keeps those of one op apart. Each shard leaves its results in
+# test-results/<name>.<shard>.xml.
 function(assay_add_test_program name)
   cmake_parse_arguments(arg "SERIAL" "FROM;SHARDS" "LINK;SOURCES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${arg_FROM}/*.cpp)
@@ -117,7 +122,8 @@ foreach(test install workers)
   assay_add_script_test(check.${test} check scripts/tests/test_${test}.py ${PROJECT_BINARY_DIR})
 endforeach()
 
-# assay_add_build_test(<name> <target> [FAILS_WITH <regex>]): building the target succeeds, or fails with that message.
+# assay_add_build_test(<name> <target> [FAILS_WITH <regex>]): building the target succeeds, or fails
+# with that message.
 function(assay_add_build_test name target)
   cmake_parse_arguments(arg "" "FAILS_WITH" "" ${ARGN})
   set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -128,8 +134,9 @@ function(assay_add_build_test name target)
   endif()
 endfunction()
 
-# Every header compiles alone, and twice in one source. Those that their own source includes first have been compiled
-# alone there, unless that has a precompiled header; they are included twice together, but for device code.
+# Every header compiles alone, and twice in one source. Those that their own source includes first
+# have been compiled alone there, unless that has a precompiled header; they are included twice
+# together, but for device code.
 function(assay_add_header_check target)
   set(sources)
   set(own_headers)

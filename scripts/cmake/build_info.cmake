@@ -1,5 +1,6 @@
-# Writes ${OUTPUT}, a header with the version, the commit and how this is built, if any of it changed.
-# Run at every build, so that a record names the commit that was built and not the one that was configured.
+# Writes ${OUTPUT}, a header with the version, the commit and how this is built, if any of it
+# changed. Run at every build, so that a record names the commit that was built and not the one that
+# was configured.
 execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD OUTPUT_VARIABLE commit
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE no_git)
 set(dirty false)

@@ -133,6 +133,22 @@ class Text(Check):
         for name in ("kernels/conv/march.cu", "oracles/conv/conv.h", "properties/conv.h", "bench/core/timer.cpp"):
             self.assert_found("text.py", name, comment + "x\n", "a comment over 100 columns:     // x")
 
+    def test_long_comment_behind_code(self):
+        code = "int x;  // " + 89 * "x"
+        self.assertEqual(self.run_check("text.py", {"properties/conv.h": code + "\n"})[0], 0)
+        self.assert_found("text.py", "properties/conv.h", code + "x\n", "conv.h:3: a comment over 100 columns: int x;  // x")
+        url = "const char* kUrl = \"https://" + 80 * "x" + "\";\n"
+        self.assertEqual(self.run_check("text.py", {"properties/conv.h": url})[0], 0, "the text of a string")
+
+    def test_long_comment_of_a_script(self):
+        names = ("CMakeLists.txt", "scripts/cmake/a.cmake", "scripts/a.py", "scripts/run", "reports/self/a.py", ".ci/run")
+        for name in names:
+            for code in "", "x()  ":
+                line = code + "# " + (98 - len(code)) * "x"
+                self.assertEqual(self.run_check("text.py", {name: line + "\n"})[0], 0, name)
+                self.assert_found("text.py", name, line + "x\n", f"{name}:1: a comment over 100 columns: {code}# x")
+        self.assertEqual(self.run_check("text.py", {"README.md": "# " + 99 * "x" + "\n"})[0], 0, "a title")
+
     def test_no_licence_line(self):
         self.assert_found("text.py", "bench/conv.cpp", "int x;\n", "bench/conv.cpp has no SPDX line at its top")
 

@@ -5,6 +5,7 @@
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -42,6 +43,12 @@ def lines(*steps, shards=None, files=None):
         return done.returncode, done.stdout.splitlines()
 
 
+def ninja_log(*steps):
+    """A file of that name for steps given as (seconds, output, seconds since it was written)."""
+    rows = [f"0\t{took}000\t{time.time_ns() - ago * 10**9}\t{output}\tx\n" for took, output, ago in steps]
+    return {".ninja_log": "# ninja log v5\n" + "".join(rows)}
+
+
 def last_line(*steps, **options):
     status, printed = lines(*steps, **options)
     return status, printed[-1]
@@ -58,13 +65,18 @@ class Count(unittest.TestCase):
         printed = lines((PASSED + TOLD + SKIPPED, 0), (TOLD, 0))[1]
         self.assertEqual(printed[-3:], ["2 skipped: no nvcc", "1 skipped: no reason given", "1 passed, 0 failed, 3 skipped"])
 
-    def test_names_what_took_longest_to_compile_last(self):
-        log = "# ninja log\n0\t9000\t1\tCMakeFiles/a.dir/kernels/a.cpp.o\tx\n0\t2000\t2\tCMakeFiles/a.dir/kernels/a.cpp.o\tx\n"
-        self.assertIn("longest to compile: kernels/a.cpp.o 2 s", lines((PASSED, 0), files={".ninja_log": log})[1][0])
+    def test_names_what_took_longest_to_compile(self):
+        log = ninja_log((2, "CMakeFiles/a.dir/kernels/a.cpp.o", 0), (1, "CMakeFiles/a.dir/kernels/b.cpp.o", 80))
+        self.assertIn("longest to compile: kernels/a.cpp.o 2 s", lines((PASSED, 0), files=log)[1][0])
+
+    def test_steps_of_earlier_builds_do_not_count(self):
+        log = ninja_log((9, "CMakeFiles/a.dir/kernels/a.cpp.o", 200), (2, "CMakeFiles/a.dir/kernels/b.cpp.o", 0))
+        self.assertIn("longest to compile: kernels/b.cpp.o 2 s", lines((PASSED, 0), files=log)[1][0])
+        self.assertEqual(lines((None, 1), files=log)[1][0], "step0: build 60 s, tests 30 s")
 
     def test_names_a_file_of_several_that_are_compiled_together(self):
         unity = "CMakeFiles/a.dir/Unity/unity_0_cxx.cxx"
-        files = {".ninja_log": f"# ninja log\n0\t9000\t1\t{unity}.o\tx\n", unity: '#include "/src/reports/render/b.cpp"\n#include "/src/c.cpp"\n'}
+        files = ninja_log((9, f"{unity}.o", 0)) | {unity: '#include "/src/reports/render/b.cpp"\n#include "/src/c.cpp"\n'}
         self.assertIn("longest to compile: reports/render/b.cpp and 1 more 9 s", lines((PASSED, 0), files=files)[1][0])
 
     def test_failure(self):

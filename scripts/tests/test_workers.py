@@ -137,7 +137,8 @@ class Workers(InstalledTest):
                     # of wrong results only the smallest case is judged again
                     self.assertIs(min(cases, key=lambda case: case["id"])["fails_alone"], True)
                 for case in cases if verdict and verdict != "pass" else []:
-                    self.assertIn(reason.removesuffix("in the first run"), case["reason"])  # or in a step of its state
+                    # The run is the first one, or it is a step of the state.
+                    self.assertIn(reason.removesuffix("in the first run"), case["reason"])
                     self.assertEqual("; it fails alone in a fresh process" in case["reason"], "fails_alone" in case)
         self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
         self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
@@ -147,7 +148,8 @@ class Workers(InstalledTest):
         self.assertLessEqual(set(kinds), {("error", "crashed"), ("error", "timeout"), ("failure", "fail")})
         self.assertEqual(suites.attrib["errors"], str(sum(tag == "error" for tag, _ in kinds)))
         (line,) = [line for line in (out / "report.md").read_text().splitlines() if "replay 'echo/segv/" in line]
-        again = subprocess.run(line.strip("`"), shell=True, text=True, capture_output=True)  # by this program's own name
+        # The line has this program's own name.
+        again = subprocess.run(line.strip("`"), shell=True, text=True, capture_output=True)
         self.assertIn("died of SIGSEGV in the first run", again.stdout)
 
     def test_what_needs_history_is_said_and_not_shrunk(self):
@@ -248,7 +250,8 @@ class Workers(InstalledTest):
 
     def test_a_resumed_run_has_the_timeout_of_its_journal(self):
         out, _ = self.kill_after(0, "verify", "--cases", "1000", *SHORT, "echo/hang")
-        self.assertEqual(self.assay("verify", "--resume", out).returncode, 1)  # not after three minutes
+        # It ends at once, not after three minutes.
+        self.assertEqual(self.assay("verify", "--resume", out).returncode, 1)
         (case,) = json.loads((out / "run.json").read_text())["cases"]
         self.assertIn("within 0.3 s", case["reason"])
 

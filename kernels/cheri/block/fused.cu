@@ -99,7 +99,7 @@ DerivedTensors::Held packed_weights(const BlockTensors& t, Format factor, const 
                              .weight_bytes = weight_bytes};
     const int64_t blocks = (2 * weight_bytes / 16 + 255) / 256;
     if (blocks > INT32_MAX)
-      throw unsupported_error("hidden={} with C={}: a grid of {} blocks, more than {}", hidden, channels,
+      throw unsupported_error("hidden={} with C={} makes {} blocks, more than a grid's {}", hidden, channels,
                               blocks, INT32_MAX);
     if (blocks == 0) return;
     pack_kernel<Plan><<<static_cast<unsigned>(blocks), 256, 0, static_cast<cudaStream_t>(run.stream)>>>(a);
@@ -156,16 +156,21 @@ void run_plan(const BlockTensors& t, Format factor, const Run& run) {
   const int64_t chunks = hidden / Plan::kChunk;
   const int64_t rows = t.x.shape[0] * t.x.shape[1];
   const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
-  if (tiles > INT32_MAX / 2 || chunks > INT32_MAX) {
-    throw unsupported_error("N*L={} with hidden={}: {} tiles or {} chunks are more than a launch counts",
-                            rows, t.w1.shape[0], tiles, chunks);
+  constexpr int64_t kMostTiles = INT32_MAX / 2, kMostChunks = INT32_MAX;
+  if (tiles > kMostTiles) {
+    throw unsupported_error("N*L={} makes {} tiles of {} rows, more than {}", rows, tiles, kTileRows,
+                            kMostTiles);
+  }
+  if (chunks > kMostChunks) {
+    throw unsupported_error("hidden={} makes {} chunks of {}, more than {}", t.w1.shape[0], chunks,
+                            Plan::kChunk, kMostChunks);
   }
 
   const int64_t all_slots = chunks * Plan::kOuts;
   const int64_t slots =
       std::min(all_slots, (most_shared_bytes(run) - Layout<Plan>::kFixedBytes) / Layout<Plan>::kChunkBytes);
   if (slots < std::min<int64_t>(all_slots, 2)) {
-    throw unsupported_error("{} bytes of shared memory, of {}",
+    throw unsupported_error("a block needs {} bytes of shared memory and has {}",
                             Layout<Plan>::kFixedBytes + 2 * Layout<Plan>::kChunkBytes,
                             most_shared_bytes(run));
   }

@@ -21,7 +21,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr Threshold kMostBlocks{int64_t{1} << 20, 2};
 constexpr Threshold kSlabBytes{int64_t{24} << 20, 1};  // of hidden activations
-constexpr int64_t kPitch = 8;                          // [elements] rows in memory are padded to this
+constexpr int64_t kPitch = 8;                          // [elements] rows are padded to this
 
 constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

@@ -17,7 +17,7 @@ constexpr int kThreads = 256;  // most threads of a block of the second pass
 // compute.
 constexpr int kSumThreads = 128;
 constexpr int kSumRows = 8;               // most rows of a strip
-constexpr Threshold kMostParts{1024, 2};  // of an example; each block of the second pass adds up all
+constexpr Threshold kMostParts{1024, 2};  // of an example; each block of pass 2 adds up all
 
 // A part is the work of one block of the first pass: some groups of strips in one tile.
 struct Parts {

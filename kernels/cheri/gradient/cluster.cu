@@ -200,12 +200,7 @@ void conv_norm_grad_cluster(const ConvNormGradTensors& t, const Run& run) {
            return fmt::format("it takes {} bytes of shared memory in each block, which has {}", needed,
                               kMostBlockShared);
          },
-         .buffers = {buffer_of("dy", Role::kRead, t.dy),
-                     buffer_of("x", Role::kRead, t.x),
-                     buffer_of("w", Role::kRead, t.w),
-                     buffer_of("dx", Role::kWrite, t.dx),
-                     buffer_of("dw", Role::kWrite, t.dw),
-                     {"shares", Role::kScratch, workspace.data(), bytes}},
+         .buffers = conv_norm_grad_buffers(t, {{"shares", Role::kScratch, workspace.data(), bytes}}),
          .run =
              [&](const Config& config, std::span<void* const> data) {
                visit_integer<kNothing, kXAndDy>(

@@ -239,6 +239,14 @@ const Tunable& conv_norm_grad_cpu_tunable() {
   return tunable;
 }
 
+std::vector<Buffer> conv_norm_grad_buffers(const ConvNormGradTensors& t, std::vector<Buffer> scratch) {
+  std::vector<Buffer> buffers{buffer_of("dy", Role::kRead, t.dy), buffer_of("x", Role::kRead, t.x),
+                              buffer_of("w", Role::kRead, t.w), buffer_of("dx", Role::kWrite, t.dx),
+                              buffer_of("dw", Role::kWrite, t.dw)};
+  buffers.insert(buffers.end(), scratch.begin(), scratch.end());
+  return buffers;
+}
+
 void conv_norm_grad_cpu(const ConvNormGradTensors& t, const Run& run) {
   require_valid(t, run.dilation);
   const Geometry geometry(t.x.shape, run.dilation);
@@ -258,15 +266,11 @@ void conv_norm_grad_cpu(const ConvNormGradTensors& t, const Run& run) {
   run.context.tuner().run({.tunable = &conv_norm_grad_cpu_tunable(),
                            .key = tuning_key(call),
                            .unfit = {},
-                           .buffers = {buffer_of("dy", Role::kRead, t.dy),
-                                       buffer_of("x", Role::kRead, t.x),
-                                       buffer_of("w", Role::kRead, t.w),
-                                       buffer_of("dx", Role::kWrite, t.dx),
-                                       buffer_of("dw", Role::kWrite, t.dw),
-                                       {"packed_dy", Role::kScratch, packed_dy.data(), packed_bytes(t.dy)},
-                                       {"packed_x", Role::kScratch, packed_x.data(), packed_bytes(t.x)},
-                                       {"taps", Role::kScratch, taps.data(), Taps::bytes(geometry)},
-                                       {"sums", Role::kScratch, sums.data(), sums_bytes}},
+                           .buffers = conv_norm_grad_buffers(
+                               t, {{"packed_dy", Role::kScratch, packed_dy.data(), packed_bytes(t.dy)},
+                                   {"packed_x", Role::kScratch, packed_x.data(), packed_bytes(t.x)},
+                                   {"taps", Role::kScratch, taps.data(), Taps::bytes(geometry)},
+                                   {"sums", Role::kScratch, sums.data(), sums_bytes}}),
                            .run =
                                [&](const Config& config, std::span<void* const> data) {
                                  GradJob job{.geometry = geometry,

@@ -13,8 +13,8 @@ namespace assay::cheri {
 namespace {
 
 constexpr int kThreads = 256;             // most threads of a block
-constexpr int64_t kLongestStrip = 14;     // [rows] with one more at each end: whole batches of loads
-constexpr Threshold kMostParts{1024, 2};  // of an example; each block of the second pass adds up all
+constexpr int64_t kLongestStrip = 14;     // [rows] with one more at each end: whole batches
+constexpr Threshold kMostParts{1024, 2};  // of an example; each block of pass 2 adds up all
 constexpr Threshold kManyJobs{2048, 4};   // blocks of the second pass; each makes a share of dw
 
 // A part is the work of one block: some groups of strips in one tile.
@@ -186,21 +186,17 @@ void conv_norm_grad_two_pass(const ConvNormGradTensors& t, const Run& run) {
     const Workspace::Lease workspace = run.context.workspace().lease(bytes, run.stream);
     const auto vectors = [](const ConstTensorView& view) { return has_vectors(view, kGradLanes * kElement); };
     const bool all_vectors = vectors(t.dy) && vectors(t.x) && vectors(t.dx);
-    run.context.tuner().run({.tunable = &conv_norm_grad_two_pass_tunable(),
-                             .key = key_of(t.x.shape, run.dilation, {t.dy, t.x, t.w}, {t.dx, t.dw}),
-                             .unfit = {},
-                             .buffers = {buffer_of("dy", Role::kRead, t.dy),
-                                         buffer_of("x", Role::kRead, t.x),
-                                         buffer_of("w", Role::kRead, t.w),
-                                         buffer_of("dx", Role::kWrite, t.dx),
-                                         buffer_of("dw", Role::kWrite, t.dw),
-                                         {"sums and shares", Role::kScratch, workspace.data(), bytes}},
-                             .run =
-                                 [&](const Config& config, std::span<void* const> data) {
-                                   all_vectors ? enqueue<T, kGradLanes * kElement>(t, run, config, data)
-                                               : enqueue<T, kElement>(t, run, config, data);
-                                 },
-                             .stream = run.stream});
+    run.context.tuner().run(
+        {.tunable = &conv_norm_grad_two_pass_tunable(),
+         .key = key_of(t.x.shape, run.dilation, {t.dy, t.x, t.w}, {t.dx, t.dw}),
+         .unfit = {},
+         .buffers = conv_norm_grad_buffers(t, {{"sums and shares", Role::kScratch, workspace.data(), bytes}}),
+         .run =
+             [&](const Config& config, std::span<void* const> data) {
+               all_vectors ? enqueue<T, kGradLanes * kElement>(t, run, config, data)
+                           : enqueue<T, kElement>(t, run, config, data);
+             },
+         .stream = run.stream});
   });
 }
 
