@@ -92,7 +92,7 @@ void Problem::draw_input(uint64_t seed, size_t number) {
   }
   GuardedTensor& tensor = inputs_[number];
   const Drawing drawing(case_.data, seed, static_cast<int>(number), static_cast<int>(inputs_.size()),
-                        common_format(dtypes), tensor.elements(), op_->degree);
+                        common_format(dtypes), tensor.elements(), op_->degree, op_->least_degree);
   if (!only_holds_inputs_) tensor.poison(Poison::kNan);
   tensor.fill([&](int64_t element) { return drawing(element); });
   upload_input(number);

@@ -37,7 +37,7 @@ FloatFormat common_format(std::span<const DType> dtypes) {
 }
 
 Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, const FloatFormat& common,
-                 int64_t elements, int degree)
+                 int64_t elements, int degree, int least_degree)
     : regime_(regime),
       random_(seed, static_cast<uint64_t>(tensor)),
       lowest_(std::ldexp(1.0, common.min_exponent)) {
@@ -49,7 +49,7 @@ Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, const Fl
   // for sums of 2^12 terms of up to 36 standard deviations. An f16 result may overflow; then the
   // exact answer is an infinity, too.
   constexpr int kLargestExponent = 114;
-  if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, (common.min_exponent + 4) / degree);
+  if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, (common.min_exponent + 4) / least_degree);
   if (regime == Regime::kHuge)
     scale_ = std::ldexp(1.0, std::min(common.max_exponent, kLargestExponent) / degree);
   if (regime == Regime::kOffset) center_ = offset_ratio(choice.bits(1), common, degree);

@@ -21,7 +21,7 @@ FloatFormat common_format(std::span<const DType> dtypes);
 class Drawing {
  public:
   Drawing(Regime regime, uint64_t seed, int tensor, int tensors, const FloatFormat& common, int64_t elements,
-          int degree = 2);
+          int degree = 2, int least_degree = 2);
   double operator()(int64_t element) const;
 
  private:

@@ -315,7 +315,8 @@ Op product_of_three() {
           .outputs = {{Output{0, "out"}, "n h", {}, ""}},
           .cost = nullptr,
           .paths = {f32_path("cpu", DeviceKind::kCpu, {}, "")},
-          .degree = 3};
+          .degree = 3,
+          .least_degree = 3};
 }
 
 const Oracle& oracle_of_product() {
@@ -338,7 +339,7 @@ TEST(RegimeOfAnOp, FollowsItsDegree) {
 
 TEST(RegimeOfAnOp, SaysWhatIsWrongOfADegreeThatIsTooLow) {
   Op op = product_of_three();
-  op.degree = 2;
+  op.degree = op.least_degree = 2;
   const std::vector<std::string> blind = blind_regimes(op, oracle_of_product());
   EXPECT_THAT(
       blind,

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nothing that a path does costs more than one verdict: `test_workers.py BUILD` builds scripts/tests/murderous on that build."""
 
+import contextlib
 import json
 import os
 import random
@@ -214,7 +215,8 @@ class Workers(InstalledTest):
         (size,) = [int(line.split()[1]) for line in Path(f"/proc/{program.pid}/status").read_text().splitlines() if line.startswith("VmSize:")]
         resource.prlimit(program.pid, resource.RLIMIT_AS, (2 * [(size << 10) + more]))
         while program.poll() is None:
-            os.kill(worker, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and the program is about to
+                os.kill(worker, signal.SIGCONT)
             time.sleep(0.1)
         return (program.returncode, *program.communicate())
 
