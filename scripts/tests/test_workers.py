@@ -215,7 +215,7 @@ class Workers(InstalledTest):
         (size,) = [int(line.split()[1]) for line in Path(f"/proc/{program.pid}/status").read_text().splitlines() if line.startswith("VmSize:")]
         resource.prlimit(program.pid, resource.RLIMIT_AS, (2 * [(size << 10) + more]))
         while program.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # it has ended, and the program is about to
+            with contextlib.suppress(ProcessLookupError):  # it has ended
                 os.kill(worker, signal.SIGCONT)
             time.sleep(0.1)
         return (program.returncode, *program.communicate())
