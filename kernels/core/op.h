@@ -173,7 +173,7 @@ struct Op {
   Cost (*cost)(const Dims&, DType storage);
   std::vector<Path> paths;
   int degree = 2;                    // the most input elements that are multiplied in one term
-  int least_degree = 2;              // the fewest, where norms hide the others
+  int least_degree = degree;         // the fewest, where norms hide the others
   std::vector<AbsentPath> absent{};  // with recipes that no path of this build has
 
   const Path& path(std::string_view name) const;  // throws Error (usage)

@@ -90,7 +90,8 @@ Op trimul_op() {
         .paths = {},
         // Left and right have three factors each: mask, norm.weight and a projection. One more
         // leaves room for sums of sums.
-        .degree = 7};
+        .degree = 7,
+        .least_degree = 2};
   op.paths.push_back({.name = "cpu",
                       .device = DeviceKind::kCpu,
                       .dtypes = {DType::kF32},

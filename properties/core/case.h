@@ -28,7 +28,7 @@ enum class Regime : uint8_t {
   kIntegers,   // non-zero integers, |x| <= 8: products and short sums are exact
   kOffset,     // mean/std from 10 to 1e5, as far as the common precision resolves std
   kHeavyTail,  // a quotient of uniforms: rare values up to 2^12 times the typical one
-  kTiny,       // as kHuge, with products near the smallest normal number of the common range
+  kTiny,       // products of Op::least_degree values lie near the common range's smallest number
   // Products of as many values as the op multiplies (Op::degree) are as large as the common range
   // allows, and small enough for f32 sums of 4096 of them. f16 results may overflow.
   kHuge,

@@ -17,7 +17,8 @@ FloatFormat common_format(std::span<const DType> dtypes);
 // Draws input number `tensor` of `tensors` inputs. The values are doubles that may need rounding to
 // the tensor's dtype. They are finite in it except in the regime nonfinite. `common` is the common
 // format of all tensors of the case: what is subnormal in a wider one would be 0 in the output.
-// `degree` is that of its op: so many values are multiplied.
+// `degree` and `least_degree` are those of its op: at most and at least so many values are
+// multiplied. The latter counts in the regime tiny.
 class Drawing {
  public:
   Drawing(Regime regime, uint64_t seed, int tensor, int tensors, const FloatFormat& common, int64_t elements,

@@ -220,22 +220,35 @@ TEST(Formulas, RoundAtEverySite) {
   }
 }
 
-TEST(Certificate, TriesThePreviousCall) {
-  const Oracle oracle{.op = "op", .formula = {}};
-  const Question question{.dims = {}, .recipe = {}, .inputs = {}};
-  const std::vector<int64_t> elements{0, 1, 2};
+// What the comparison of three elements would accept.
+struct Asked {
   std::vector<Expected> expected;
-  for (double value : {1, 2, 3}) expected.push_back({.value = value, .bound = 0.5, .exact = value});
-  const auto accepted = [&](const std::vector<double>& previous) {
+  Oracle oracle{.op = "op", .formula = {}};
+  std::vector<double> previous = {};
+  DType dtype = DType::kF32;
+  double noise = 0;
+
+  std::optional<std::string> accepted() const {
+    const Question question{.dims = {}, .recipe = {}, .inputs = {}};
+    const std::vector<int64_t> elements{0, 1, 2};
     return accepted_fault({.oracle = oracle,
                            .question = question,
                            .output = 0,
                            .shape = {3},
-                           .dtype = DType::kF32,
+                           .dtype = dtype,
                            .elements = elements,
                            .expected = expected,
-                           .noise = 0,
+                           .noise = noise,
                            .previous = previous});
+  }
+};
+
+TEST(Certificate, TriesThePreviousCall) {
+  Asked asked;
+  for (double value : {1, 2, 3}) asked.expected.push_back({.value = value, .bound = 0.5, .exact = value});
+  const auto accepted = [&](const std::vector<double>& previous) {
+    asked.previous = previous;
+    return asked.accepted();
   };
   EXPECT_EQ(accepted({}), std::nullopt);
   EXPECT_EQ(accepted({1.25, 2.25, 4}), std::nullopt);
@@ -246,8 +259,9 @@ TEST(Certificate, TriesThePreviousCall) {
 TEST(Certificate, SeesWhatAFaultDoesBesideRounding) {
   const Rounding rounding{.site = {1, "y"}, .format = Format::kBF16};
   constexpr double kBound = 0x1p-12, kFault = 0x1p-13;
-  Oracle oracle{.op = "op", .formula = {}, .faults = {"a fault"}};
-  oracle.formula = [&](const Question&, int, const Arithmetic& a, int fault) -> Evaluate {
+  Asked asked{.expected = std::vector<Expected>(3, {.value = 1, .bound = kBound, .exact = 1.001})};
+  asked.oracle.faults = {"a fault"};
+  asked.oracle.formula = [&](const Question&, int, const Arithmetic& a, int fault) -> Evaluate {
     return [&, fault](std::span<const int64_t>, std::span<Ball> values) {
       for (Ball& value : values) {
         value = a.round(rounding, {1.001});
@@ -255,39 +269,15 @@ TEST(Certificate, SeesWhatAFaultDoesBesideRounding) {
       }
     };
   };
-  const Question question{.dims = {}, .recipe = {}, .inputs = {}};
-  const std::vector<int64_t> elements{0, 1, 2};
-  const std::vector<Expected> expected(3, {.value = 1, .bound = kBound, .exact = 1.001});
-  EXPECT_EQ(accepted_fault({.oracle = oracle,
-                            .question = question,
-                            .output = 0,
-                            .shape = {3},
-                            .dtype = DType::kF32,
-                            .elements = elements,
-                            .expected = expected,
-                            .noise = 0,
-                            .previous = {}}),
-            "a fault");
+  EXPECT_EQ(asked.accepted(), "a fault");
 }
 
 // Zeros are wrong answers that a bound of 2 accepts.
 TEST(Certificate, AsksForWhatShows) {
-  const Oracle oracle{.op = "op", .formula = {}};
-  const Question question{.dims = {}, .recipe = {}, .inputs = {}};
-  const std::vector<int64_t> elements{0, 1, 2};
-  const auto accepted = [&](double value, double bound, bool is_open = false, DType dtype = DType::kF32,
-                            double noise = 0) {
-    const std::vector<Expected> expected(
-        3, {.value = value, .bound = bound, .exact = value, .is_open = is_open});
-    return accepted_fault({.oracle = oracle,
-                           .question = question,
-                           .output = 0,
-                           .shape = {3},
-                           .dtype = dtype,
-                           .elements = elements,
-                           .expected = expected,
-                           .noise = noise,
-                           .previous = {}});
+  const auto accepted = [](double value, double bound, bool is_open = false, DType dtype = DType::kF32,
+                           double noise = 0) {
+    const Expected one{.value = value, .bound = bound, .exact = value, .is_open = is_open};
+    return Asked{.expected = std::vector<Expected>(3, one), .dtype = dtype, .noise = noise}.accepted();
   };
   EXPECT_EQ(accepted(1, 2), "zeros");
   EXPECT_EQ(accepted(1, 0.5), std::nullopt);

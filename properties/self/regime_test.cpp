@@ -315,8 +315,7 @@ Op product_of_three() {
           .outputs = {{Output{0, "out"}, "n h", {}, ""}},
           .cost = nullptr,
           .paths = {f32_path("cpu", DeviceKind::kCpu, {}, "")},
-          .degree = 3,
-          .least_degree = 3};
+          .degree = 3};
 }
 
 const Oracle& oracle_of_product() {

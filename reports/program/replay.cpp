@@ -25,8 +25,9 @@ namespace {
 std::string describe_rms(const OutputNumerics& output) {
   if (!output.conformity) return "";
   const Conformity& seen = *output.conformity;
-  std::string text = fmt::format("; rms {:.3g}, {} of that of right paths", seen.rms,
-                                 format_ratio(rms_over_predicted(seen)));
+  const std::optional<double> ratio = rms_over_predicted(seen);
+  std::string text = fmt::format("; rms {:.3g}, ", seen.rms);
+  text += ratio ? format_ratio(*ratio) + " of that of right paths" : "that of right paths 0";
   if (output.obeys_rms_law) text += fmt::format(", allowed {:.3g}", seen.allowed);
   if (seen.rows > 0) text += fmt::format("; farthest in {} of {} rows", seen.farthest, seen.rows);
   return text;

@@ -57,8 +57,9 @@ std::optional<double> rms_over_allowed(const OutputNumerics& output) {
   return rms == 0 ? 0 : rms / output.conformity->allowed;  // 0 is allowed if nothing is rounded
 }
 
-double rms_over_predicted(const Conformity& seen) {
-  return seen.rms == 0 ? 0 : seen.rms / seen.predicted;
+std::optional<double> rms_over_predicted(const Conformity& seen) {
+  if (seen.rms == 0) return 0;
+  return seen.predicted == 0 ? std::nullopt : std::optional(seen.rms / seen.predicted);
 }
 
 std::optional<double> Numbers::share_of_equal() const {
@@ -71,7 +72,7 @@ Numbers numbers_of(const OutputNumerics& output) {
   return {.max_error_over_bound = seen.max_error_over_bound,
           .rms_over_allowed = rms_over_allowed(output),
           .rms_over_predicted = output.obeys_rms_law && output.conformity
-                                    ? std::optional(rms_over_predicted(*output.conformity))
+                                    ? rms_over_predicted(*output.conformity)
                                     : std::nullopt,
           .equal = seen.equal.value_or(0),
           .compared = seen.equal ? seen.count : 0,

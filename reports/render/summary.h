@@ -22,7 +22,8 @@ struct Numbers {
   std::optional<double> largest_error, rel_l2;  // absent if no output has one
 };
 std::optional<double> rms_over_allowed(const OutputNumerics& output);
-double rms_over_predicted(const Conformity& seen);
+// Absent if right paths, as they were sampled, had no error and this one has.
+std::optional<double> rms_over_predicted(const Conformity& seen);
 Numbers numbers_of(const OutputNumerics& output);
 std::optional<Numbers> numbers_of(const CaseRecord& item);  // nothing if no element was compared
 

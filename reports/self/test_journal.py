@@ -238,6 +238,12 @@ class FullDisk(JournalTest):
         self.assertEqual(assay("verify", "--resume", self.out, "-q").returncode, 0)
         self.assertEqual(len(self.record()["cases"]), 120)
 
+    def test_the_journal_in_memory_has_a_name(self):
+        command = f"ulimit -f 40; exec '{ASSAY}' {' '.join(VERIFY)} -q --no-isolate"
+        result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("cannot write the journal in memory: File too large\n", result.stderr)
+
 
 class Signals(JournalTest):
     def test_each_signal_ends_the_run_with_its_reports(self):

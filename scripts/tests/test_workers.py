@@ -48,6 +48,7 @@ FATES = {
     "leaves_a_child": ("pass", ""),
     "leaves_a_child_and_aborts": ("crashed", "died of SIGABRT in the first run"),
     "waits_for_its_children": ("pass", ""),
+    "asks_to_be_traced": ("timeout", "did not return within 0.3 s, in the first run"),
     "leaves_its_group": ("timeout", "did not return within 0.3 s, in the first run"),
     "changes_folder": ("pass", ""),
     "rounds_up": ("fail", "changed the rounding mode"),
@@ -380,6 +381,9 @@ class Workers(InstalledTest):
         out = self.work / "long"
         program = self.start("verify", "echo/healthy", "--cases", "1000000", "--max-elements", "64", "--out", out, "-q", "--device", "cpu")
         self.wait_for(lambda: (out / "journal.jsonl").exists() and (out / "journal.jsonl").stat().st_size > (9 << 20), 60)
+        early = self.assay("gate", out, out)
+        self.assertEqual(early.returncode, 2)
+        self.assertIn(f"process {program.pid} has been writing a run there since", early.stderr)
         begin = time.time()
         program.send_signal(signal.SIGINT)
         printed, errors = program.communicate(timeout=60)

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -187,6 +188,12 @@ std::vector<Path> murderous_paths() {
            [](const Call&) {
              if (fork() == 0) _exit(0);
              while (wait(nullptr) > 0) continue;
+           }),
+      path("asks_to_be_traced",
+           [](const Call&) {
+             ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+             raise(SIGUSR1);  // stops it, and its parent would have to wake it
+             hang();
            }),
       path("leaves_its_group",
            [](const Call&) {
