@@ -150,7 +150,6 @@ class Workers(InstalledTest):
         self.assertLessEqual(set(kinds), {("error", "crashed"), ("error", "timeout"), ("failure", "fail")})
         self.assertEqual(suites.attrib["errors"], str(sum(tag == "error" for tag, _ in kinds)))
         (line,) = [line for line in (out / "report.md").read_text().splitlines() if "replay 'echo/segv/" in line]
-        # The line has this program's own name.
         again = subprocess.run(line.strip("`"), shell=True, text=True, capture_output=True)
         self.assertIn("died of SIGSEGV in the first run", again.stdout)
 
@@ -253,7 +252,6 @@ class Workers(InstalledTest):
 
     def test_a_resumed_run_has_the_timeout_of_its_journal(self):
         out, _ = self.kill_after(0, "verify", "--cases", "1000", *SHORT, "echo/hang")
-        # It ends at once, not after three minutes.
         self.assertEqual(self.assay("verify", "--resume", out).returncode, 1)
         (case,) = json.loads((out / "run.json").read_text())["cases"]
         self.assertIn("within 0.3 s", case["reason"])
@@ -381,9 +379,7 @@ class Workers(InstalledTest):
         out = self.work / "long"
         program = self.start("verify", "echo/healthy", "--cases", "1000000", "--max-elements", "64", "--out", out, "-q", "--device", "cpu")
         self.wait_for(lambda: (out / "journal.jsonl").exists() and (out / "journal.jsonl").stat().st_size > (9 << 20), 60)
-        early = self.assay("gate", out, out)
-        self.assertEqual(early.returncode, 2)
-        self.assertIn(f"process {program.pid} has been writing a run there since", early.stderr)
+        self.assertIn(f"process {program.pid} has been writing a run there since", self.assay("gate", out, out).stderr)
         begin = time.time()
         program.send_signal(signal.SIGINT)
         printed, errors = program.communicate(timeout=60)
