@@ -205,8 +205,7 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
                                        .elements = answered.elements,
                                        .expected = answered.expected,
                                        .got = answered.got});
-  const bool is_spread = is_continuous(which.data) && which.layout != Layout::kBroadcast;
-  if (is_spread && numerics.conformity) {
+  if (spreads_errors(which) && numerics.conformity) {
     numerics.obeys_rms_law = numerics.conformity->count >= kFewestOfLaw && numerics.conformity->doubts == 0;
   } else if (numerics.conformity) {
     numerics.conformity->rows = numerics.conformity->farthest = 0;
