@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "kernels/core/device.h"
+#include "kernels/core/parallel.h"
 
 namespace assay {
 namespace {
@@ -94,6 +95,11 @@ class CpuDevice final : public Device {
 
   std::function<void()> capture(const std::function<void()>&) override { return {}; }
   bool is_capturing(void*) const override { return false; }
+
+  void run_on_other_schedule(const std::function<void()>& work, uint64_t seed) override {
+    const OtherSchedule schedule(seed);
+    work();
+  }
 
   void flush_cache() override {
     if (!flush_) flush_ = std::make_unique<DeviceBuffer>(*this, 2 * info_.cache_bytes);

@@ -68,6 +68,12 @@ class Device {
   virtual std::function<void()> capture(const std::function<void()>& work) = 0;
   virtual bool is_capturing(void* stream) const = 0;
 
+  // Calls `work`, which enqueues on stream() and on other_stream(), and waits for both. All of it
+  // runs on another schedule than usual, drawn from the seed. CPU: in an OtherSchedule
+  // (parallel.h). CUDA: both streams begin together, when all is enqueued, beside a kernel that
+  // keeps memory busy and takes shared memory of some multiprocessors, or of all.
+  virtual void run_on_other_schedule(const std::function<void()>& work, uint64_t seed) = 0;
+
   // Fills the caches with data that nobody uses. On a GPU half of it is modified, as after a copy.
   virtual void flush_cache() = 0;
 };

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core/parallel.h"
 
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <thread>
 
 // libtbb is built without ThreadSanitizer, which therefore cannot see its synchronisation. This
 // file holds all of TBB's templates and is not instrumented under ThreadSanitizer either. Two calls
@@ -25,22 +32,78 @@ static void __tsan_release(void*) {}
 #endif
 
 namespace assay {
+namespace {
+
+constexpr int kMostThreads = 8;
+constexpr int kWaits = 64;  // in the life of an OtherSchedule
+
+std::atomic<bool> is_other = false;
+std::atomic<uint64_t> next_seed;  // of each call another one
+std::atomic<int> waits;           // left
+
+// How one call of parallel_for() runs in an OtherSchedule.
+struct Shuffle {
+  explicit Shuffle(int64_t items) : count(items), random(next_seed++) {
+    threads = 1 + static_cast<int>(random() % kMostThreads);
+    first = static_cast<int64_t>(random() % static_cast<uint64_t>(count));
+    constexpr int64_t kLargestStep = 1 << 16;
+    do {
+      step = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(std::min(count, kLargestStep)));
+    } while (std::gcd(step, count) != 1);
+  }
+
+  // The item that comes as number `turn`. Before it begins, half of the threads wait until another
+  // one does, but not long: two that then run side by side meet in what they share.
+  int64_t item(int64_t turn) {
+    const int64_t number = ++begun;
+    if (threads > 1 && turn % 2 == 0 && waits > 0 && --waits >= 0) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+      while (begun == number && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    }
+    return (first + turn * step) % count;
+  }
+
+  int64_t count, first, step;  // the step has no factor in common with the count
+  int threads;
+  std::mt19937_64 random;
+  std::atomic<int64_t> begun = 0;
+};
+
+}  // namespace
 
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
-  grain = std::max<int64_t>(grain, 1);
+  std::optional<Shuffle> shuffle;
+  if (is_other) shuffle.emplace(count);
+  grain = shuffle ? 1 : std::max<int64_t>(grain, 1);
   if (count <= grain) return body(0, count);
   char start = 0;
   char finish = 0;
   __tsan_release(&start);
-  tbb::this_task_arena::isolate([&] {
+  const auto run = [&] {
     tbb::parallel_for(int64_t{0}, (count + grain - 1) / grain, [&](int64_t chunk) {
       __tsan_acquire(&start);
+      if (shuffle) chunk = shuffle->item(chunk);
       body(chunk * grain, std::min(count, (chunk + 1) * grain));
       __tsan_release(&finish);
     });
-  });
+  };
+  if (shuffle) {
+    const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kMostThreads);
+    tbb::task_arena(shuffle->threads).execute(run);
+  } else {
+    tbb::this_task_arena::isolate(run);
+  }
   __tsan_acquire(&finish);
+}
+
+OtherSchedule::OtherSchedule(uint64_t seed) {
+  next_seed = seed;
+  waits = kWaits;
+  is_other = true;
+}
+OtherSchedule::~OtherSchedule() {
+  is_other = false;
 }
 
 }  // namespace assay

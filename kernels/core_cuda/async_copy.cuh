@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/core_cuda/delays.cuh"
 #include "kernels/core_cuda/packed.cuh"
 
 namespace assay {
@@ -29,6 +30,7 @@ __device__ void copy_async(void* shared, const void* global) {
 // Waits until all copies of the calling thread are complete, as seen by this thread.
 __device__ inline void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
+  maybe_delay();
 }
 
 // Prefetches memory into the L2 cache, from compute capability 9.0 on; elsewhere it does nothing.

@@ -12,6 +12,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/delays.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay {
@@ -37,6 +38,7 @@ __device__ inline int cluster_rank() {
 // was written before arriving.
 __device__ inline void cluster_arrive() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  maybe_delay();
   __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 #endif
@@ -45,6 +47,7 @@ __device__ inline void cluster_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   __syncwarp();
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  maybe_delay();
 #endif
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core_cuda/busy_gpu.h"
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/cuda_device.h"
 #include "kernels/core_cuda/cuda_owners.h"
@@ -178,6 +179,12 @@ class CudaDevice final : public Device {
     return status != cudaStreamCaptureStatusNone;
   }
 
+  void run_on_other_schedule(const std::function<void()>& work, uint64_t seed) override {
+    const CurrentDevice current(info_.index);
+    if (!busy_) busy_ = std::make_unique<BusyGpu>();
+    busy_->run(work, stream_.get(), other_stream_.get(), seed);
+  }
+
   void flush_cache() override {
     const CurrentDevice current(info_.index);
     const int64_t half = 2 * info_.cache_bytes;
@@ -213,6 +220,7 @@ class CudaDevice final : public Device {
   CudaStream stream_;
   CudaStream other_stream_;
   std::unique_ptr<DeviceBuffer> flush_;
+  std::unique_ptr<BusyGpu> busy_;
   mutable std::mutex stream_ids_mutex_;
   mutable std::map<StreamKey, uint64_t> stream_ids_;
 };

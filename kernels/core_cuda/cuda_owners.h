@@ -33,6 +33,15 @@ struct DestroyCudaGraphExec {
   }
 };
 
+struct FreeCudaMemory {
+  void operator()(void* memory) const noexcept { cuda_check_noexcept(cudaFree(memory), "cudaFree"); }
+};
+struct FreeCudaHostMemory {
+  void operator()(void* memory) const noexcept { cuda_check_noexcept(cudaFreeHost(memory), "cudaFreeHost"); }
+};
+
+using CudaMemory = std::unique_ptr<void, FreeCudaMemory>;
+using CudaHostMemory = std::unique_ptr<void, FreeCudaHostMemory>;  // that the GPU accesses, too
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyCudaStream>;
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyCudaEvent>;
 using CudaGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyCudaGraph>;

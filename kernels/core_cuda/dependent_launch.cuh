@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/delays.cuh"
 
 namespace assay {
 
@@ -20,6 +21,7 @@ namespace assay {
 __device__ inline void wait_for_kernel_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  maybe_delay();
 #endif
 }
 
@@ -28,6 +30,7 @@ __device__ inline void wait_for_kernel_before() {
 __device__ inline void let_next_kernel_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  maybe_delay();
 #endif
 }
 

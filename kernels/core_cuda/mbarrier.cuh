@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "kernels/core_cuda/delays.cuh"
+
 namespace assay {
 
 // One thread calls it; __syncthreads() follows.
@@ -21,6 +23,7 @@ __device__ inline void fence_barriers() {
 }
 
 __device__ inline void arrive(uint32_t barrier) {
+  maybe_delay();
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
 }
 
@@ -36,8 +39,9 @@ __device__ inline bool has_completed(uint32_t barrier, uint32_t parity) {
 }
 
 // Waits until the phase with this parity is complete. The phase before the first one has parity 1
-// and is complete. The phase before the first one has parity 1 and is complete.
+// and is complete.
 __device__ inline void wait_for_phase(uint32_t barrier, uint32_t parity) {
+  maybe_delay();
   uint32_t is_complete;
   do {
 #if __CUDA_ARCH__ >= 900
@@ -50,6 +54,7 @@ __device__ inline void wait_for_phase(uint32_t barrier, uint32_t parity) {
     is_complete = has_completed(barrier, parity);
 #endif
   } while (is_complete == 0);
+  maybe_delay();
 }
 
 }  // namespace assay

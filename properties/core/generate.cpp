@@ -107,6 +107,8 @@ std::vector<StepKind> legal_steps(const Path& path) {
       case StepKind::kWeightsReallocated:
       case StepKind::kLowThresholds:
         return false;
+      case StepKind::kOtherSchedule:  // drawn apart
+        return true;
     }
     throw Error("StepKind({}) is not a kind of step", static_cast<int>(kind));
   });
@@ -221,6 +223,7 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   const std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
   // Often from the first call on, unless the case is large anyway.
   const bool are_low = *one_of<int>({0, 0, 0, 1}) == 1 && size.flops != kLargeFlops;
+  const bool is_other_schedule = *one_of<int>({0, 0, 1}) == 1;
   result.dtype = *one_of(path.dtypes);
   constexpr uint64_t kSeeds = 1'000'000;
   result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);
@@ -229,6 +232,7 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   result.dims = draw_dims(op, path, result, size);
   if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
   if (are_low) result.state.steps.push_back({.kind = StepKind::kLowThresholds});
+  if (is_other_schedule) result.state.steps.push_back({.kind = StepKind::kOtherSchedule});
   const Size of_steps{.elements = std::min(size.elements, kFuzzElements)};
   for (const DrawnStep& step : steps) {
     result.state.steps.push_back(make_step(step, op, path, result, other_sizes, of_steps));

@@ -68,6 +68,7 @@ std::optional<std::string> inapplicable(const Step& step, const Path& path) {
     case StepKind::kWeightsMoved:
     case StepKind::kWeightsReallocated:
     case StepKind::kLowThresholds:
+    case StepKind::kOtherSchedule:
       return std::nullopt;
     case StepKind::kRetuned:
     case StepKind::kCacheLoaded:
@@ -172,6 +173,8 @@ class History {
       }
       case StepKind::kLowThresholds:
         problem_.lower_thresholds();
+        return std::nullopt;
+      case StepKind::kOtherSchedule:  // run_path() does it
         return std::nullopt;
     }
     throw Error("StepKind({}) is not a kind of step", static_cast<int>(step.kind));

@@ -180,6 +180,19 @@ void Problem::run_directly(void* stream) {
   for (GuardedTensor& tensor : outputs_) tensor.download();
 }
 
+void Problem::run_on_other_schedule(uint64_t seed, const Problem* beside) {
+  const auto calls = [&] {
+    if (beside != nullptr) {
+      Call other = beside->call();
+      other.stream = device_->other_stream();
+      beside->call_path(other);
+    }
+    enqueue();
+  };
+  device_->run_on_other_schedule(calls, seed);
+  for (GuardedTensor& tensor : outputs_) tensor.download();
+}
+
 void Problem::capture() {
   replay_ = device_->capture([this] { call_path(call()); });
   context_of_graph_ = context_;

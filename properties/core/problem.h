@@ -70,6 +70,9 @@ class Problem {
   void run();
   // The same for a direct call on this stream, even after capture().
   void run_directly(void* stream);
+  // The same on another schedule, drawn from the seed. Meanwhile the device's other stream makes
+  // the call of `beside`, if there is one.
+  void run_on_other_schedule(uint64_t seed, const Problem* beside);
   // From now on enqueue() and run() replay a graph of the call. It reads what the inputs hold then.
   void capture();
   void release_graph();  // back to direct calls

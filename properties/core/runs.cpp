@@ -49,7 +49,8 @@ std::optional<std::string> find_history(Problem& problem, Runs& runs, int64_t tr
 
 // Rule 5: the first element that differs between two runs whose outputs had different poison.
 std::optional<std::string> find_difference(std::string_view name, const Extents& shape, DType dtype,
-                                           bool deterministic, std::span<const std::byte> first,
+                                           bool deterministic, std::string_view where,
+                                           std::span<const std::byte> first,
                                            std::span<const std::byte> second) {
   if (std::ranges::equal(first, second)) return std::nullopt;
   const size_t bytes = size_of(dtype);
@@ -64,8 +65,8 @@ std::optional<std::string> find_difference(std::string_view name, const Extents&
       return fmt::format("{} still holds what was there before the call", element_name(name, element, shape));
     if (!deterministic) continue;
     return fmt::format(
-        "{} differs between two runs on the same inputs: {} and {}; the path calls itself deterministic",
-        element_name(name, element, shape), read_element(first, dtype, element),
+        "{} differs between two runs on the same inputs{}: {} and {}; the path calls itself deterministic",
+        element_name(name, element, shape), where, read_element(first, dtype, element),
         read_element(second, dtype, element));
   }
   return std::nullopt;
@@ -73,10 +74,12 @@ std::optional<std::string> find_difference(std::string_view name, const Extents&
 
 std::optional<std::string> find_difference(const Problem& problem, const Runs& runs) {
   const Case& which = problem.which();
+  const std::string_view where =
+      which.state.has(StepKind::kOtherSchedule) ? ", the second on another schedule" : "";
   for (size_t i = 0; i < runs.got.size(); ++i) {
     const TensorInfo& info = problem.op().outputs[i];
     auto difference = find_difference(info.name, shape_of(info, which.dims), info.dtype.value_or(which.dtype),
-                                      problem.path().deterministic, runs.got[i], runs.again[i]);
+                                      problem.path().deterministic, where, runs.got[i], runs.again[i]);
     if (difference) return difference;
   }
   return std::nullopt;
@@ -103,6 +106,44 @@ std::optional<std::string> find_wrong_role(Problem& problem) {
   return checker.fault();
 }
 
+// A call of the same size on other data, with the same context, for the device's other stream.
+// Without memory for it there is none.
+std::optional<Problem> problem_beside(const Problem& problem) {
+  std::optional<Problem> beside;
+  Device& device = problem.device();
+  if (device.other_stream() == device.stream()) return beside;
+  try {
+    beside.emplace(problem.op(), problem.path(), problem.which(), device, problem.context());
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    return beside;
+  }
+  beside->draw_inputs(~problem.which().seed);
+  beside->poison_outputs(Poison::kNan);
+  return beside;
+}
+
+// Makes the judged call once, or more often on other schedules until a result differs.
+std::optional<std::string> run_again(Problem& problem, std::span<const uint64_t> input_hashes, Runs& runs) {
+  constexpr int kSchedules = 3;
+  const bool is_usual = !problem.which().state.has(StepKind::kOtherSchedule);
+  const std::optional<Problem> beside = is_usual ? std::nullopt : problem_beside(problem);
+  for (int i = 0; i < (is_usual ? 1 : kSchedules); ++i) {
+    problem.poison_outputs(Poison::kFinite);
+    problem.begin(is_usual ? "the second run" : "a run on another schedule");
+    if (is_usual) {
+      problem.run();
+    } else {
+      problem.run_on_other_schedule(problem.which().seed + static_cast<uint64_t>(i),
+                                    beside ? &*beside : nullptr);
+    }
+    runs.again = problem.outputs();
+    if (auto trespass = find_trespass(problem, input_hashes, Poison::kFinite)) return trespass;
+    if (runs.again != runs.got) break;
+  }
+  return std::nullopt;
+}
+
 // Rules 3 to 7: what is broken, if anything is.
 std::optional<std::string> run_twice(Problem& problem, const TensorBytes* inputs,
                                      std::vector<uint64_t>& input_hashes, Runs& runs) {
@@ -117,14 +158,14 @@ std::optional<std::string> run_twice(Problem& problem, const TensorBytes* inputs
   const bool has_loaded = state.ends_with(StepKind::kCacheLoaded) && tuner.choices() > 0;
   if (state.ends_with(StepKind::kSecondCall)) runs.previous = problem.outputs();
   problem.begin("the first run");
-  problem.run();
+  if (state.has(StepKind::kOtherSchedule) && !problem.path().deterministic) {
+    problem.run_on_other_schedule(problem.which().seed, nullptr);  // nothing sees the second run
+  } else {
+    problem.run();
+  }
   runs.got = problem.outputs();
   if (auto trespass = find_trespass(problem, input_hashes, Poison::kNan)) return trespass;
-  problem.poison_outputs(Poison::kFinite);
-  problem.begin("the second run");
-  problem.run();
-  runs.again = problem.outputs();
-  if (auto trespass = find_trespass(problem, input_hashes, Poison::kFinite)) return trespass;
+  if (auto trespass = run_again(problem, input_hashes, runs)) return trespass;
   const int64_t trials = has_loaded ? tuner.trials() : 0;
   problem.begin("a run that checks what its launches declare");
   if (auto wrong_role = find_wrong_role(problem)) return wrong_role;

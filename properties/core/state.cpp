@@ -16,7 +16,7 @@ using enum StepKind;
 constexpr std::array kSteps{kSecondCall,         kWarm,          kForced,          kRetuned,
                             kCacheLoaded,        kAfter,         kDirtyWorkspace,  kOtherStream,
                             kWeightsUpdated,     kWeightUpdated, kWeightsReplaced, kWeightsMoved,
-                            kWeightsReallocated, kGraphReplay,   kLowThresholds};
+                            kWeightsReallocated, kGraphReplay,   kLowThresholds,   kOtherSchedule};
 constexpr std::string_view kFirstCall = "first_call";
 
 // forced:<tunable>:<config>
@@ -111,6 +111,8 @@ std::string_view name_of(StepKind kind) {
       return "graph_replay";
     case kLowThresholds:
       return "low_thresholds";
+    case kOtherSchedule:
+      return "other_schedule";
   }
   throw Error("StepKind({}) is not a kind of step", static_cast<int>(kind));
 }

@@ -10,6 +10,7 @@
 // result.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -46,6 +47,9 @@ enum class StepKind : uint8_t {
   kWeightsReallocated,
   kGraphReplay,
   kLowThresholds,  // from now on the thresholds that paths read are low; calls are direct at first
+  // The judged call is repeated on other schedules (Device::run_on_other_schedule). Where the
+  // device has another stream, that stream makes the call on other data at the same time.
+  kOtherSchedule,
 };
 std::span<const StepKind> all_steps();
 std::string_view name_of(StepKind kind);  // "second_call"
@@ -67,6 +71,7 @@ struct Step {
 struct State {
   std::vector<Step> steps;  // none: first_call
 
+  bool has(StepKind kind) const { return std::ranges::count(steps, kind, &Step::kind) != 0; }
   bool ends_with(StepKind kind) const { return !steps.empty() && steps.back().kind == kind; }
   std::string to_string() const;
   bool operator==(const State&) const = default;

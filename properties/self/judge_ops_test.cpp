@@ -58,6 +58,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     if (layout == Layout::kInflated && path().device == DeviceKind::kCuda) return;
     Case which{.op = std::string(op().name), .path = std::string(path().name), .dtype = dtype, .dims = dims};
     which.layout = layout;
+    which.state = state_;
     if (precheck({&op(), &path(), &registry().oracle(op().name)}, which)) return;
     const Verdict verdict = judge_path(path(), which, nullptr, *device_);
     // On degenerate data, as where all weights are alike, a comparison may tell nothing.
@@ -103,6 +104,8 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
   }
 
   static constexpr int64_t kElements = 1 << 13;
+
+  State state_;
 
  private:
   Device* device_ = nullptr;
@@ -154,6 +157,20 @@ TEST_P(JudgeEveryPath, PassesInEveryConfiguration) {
     expect_configurations_pass(test::small_dims(op(), 3), dtype);
     expect_configurations_pass(test::large_dims(op(), dtype, 96, 2, int64_t{1} << 18), dtype);
   }
+}
+
+// Few elements and some thousand, with usual and with low thresholds. With low ones the work falls
+// into more parts.
+TEST_P(JudgeEveryPath, PassesOnOtherSchedules) {
+  for (std::string_view state : {"other_schedule", "low_thresholds+other_schedule"}) {
+    state_ = parse_state(state);
+    for (DType dtype : dtypes()) {
+      expect_pass(test::small_dims(op(), 3), Layout::kDense, dtype);
+      for (const int64_t row : {96, 515})
+        expect_pass(test::large_dims(op(), dtype, row, 2, int64_t{1} << 18), Layout::kDense, dtype);
+    }
+  }
+  EXPECT_TRUE(has_passed());
 }
 
 // Outputs that outgrow the caches. Under sanitizers they are a 32nd of that, in one dtype, with low

@@ -39,7 +39,8 @@ def allowed_folders(path):
 def may_see_cuda(path):
     if path.parts[:2] == ("kernels", "core_cuda"):
         return True
-    return path.suffix in (".cu", ".cuh") and (path.parts[0] == "kernels" or path.parts[:2] == ("bench", "core"))
+    is_placed = path.parts[0] == "kernels" or path.parts[:2] == ("bench", "core") or "self" in path.parts
+    return path.suffix in (".cu", ".cuh") and is_placed
 
 
 def is_within(path, folder):

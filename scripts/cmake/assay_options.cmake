@@ -16,6 +16,10 @@ if(ASSAY_HAS_CUDA)
   # 554: nvcc names conversions to the own type that a requires-clause has already removed.
   target_compile_options(assay_options INTERFACE
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra;--expt-relaxed-constexpr;--extended-lambda;--diag-suppress=554;${ASSAY_CUDA_FLAGS}>)
+  if(ASSAY_CUDA_DELAYS)
+    target_compile_options(assay_options INTERFACE
+      $<$<COMPILE_LANGUAGE:CUDA>:-DASSAY_CUDA_DELAYS=1;-include=${PROJECT_SOURCE_DIR}/kernels/core_cuda/delays.cuh>)
+  endif()
   if(ASSAY_WERROR)
     target_compile_options(assay_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
   endif()

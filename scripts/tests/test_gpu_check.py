@@ -25,6 +25,11 @@ class GpuCheck(unittest.TestCase):
         environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]}
         return subprocess.run([SCRIPT, *args], cwd=self.dir, capture_output=True, text=True, env=environment)
 
+    def make_sanitizer(self, then):
+        tool = self.dir / "compute-sanitizer"
+        tool.write_text(f'#!/bin/sh\necho "$@"\n{then}\n')
+        tool.chmod(0o755)
+
     def test_runs_the_named_steps_and_no_others(self):
         result = self.check("out", "--only", "specimens,doctor")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -33,13 +38,23 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("assay doctor --device cuda", (self.dir / "out/gpu_check.log").read_text())
 
     def test_sanitizers_see_the_process_that_runs_the_paths(self):
-        tool = self.dir / "compute-sanitizer"
-        tool.write_text('#!/bin/sh\necho "$@"\n')
-        tool.chmod(0o755)
+        self.make_sanitizer('case "$*" in *SanitizerControl.$2) exit 99 ;; esac')
         for name in "memcheck", "racecheck", "initcheck", "synccheck":
             result = self.check("out", "--only", name, path=self.dir)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("build/gpu/bin/assay verify --no-isolate --device cuda", result.stdout)
+
+    def test_a_sanitizer_that_misses_a_planted_fault_is_a_failure(self):
+        for name, sees in ("racecheck", "exit 0"), ("synccheck", "exit 1"):
+            self.make_sanitizer(sees)
+            result = self.check("out", "--only", name, path=self.dir)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"{name} does not report the fault that is planted for it", result.stdout)
+            self.assertNotIn("assay verify", result.stdout)
+
+    def test_what_a_sanitizer_reports_of_the_paths_is_a_failure(self):
+        self.make_sanitizer("exit 99")
+        self.assertIn("-- memcheck: FAILED (99)", self.check("out", "--only", "memcheck", path=self.dir).stdout)
 
     def test_goes_on_after_a_failure_and_reports_it(self):
         result = self.check("--only=tests,specimens", "out")
