@@ -178,6 +178,7 @@ class FlushedDevice final : public Device {
   double time(const std::function<void()>& work, void* stream) override { return cpu_->time(work, stream); }
   std::function<void()> capture(const std::function<void()>&) override { return {}; }
   bool is_capturing(void*) const override { return false; }
+  void run_on_other_schedule(const std::function<void()>& work, uint64_t) override { work(); }
   void flush_cache() override { ++flushes; }
 
   size_t flushes = 0;

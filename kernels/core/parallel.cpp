@@ -35,11 +35,11 @@ namespace assay {
 namespace {
 
 constexpr int kMostThreads = 8;
-constexpr int kWaits = 64;  // in the life of an OtherSchedule
+constexpr int kNaps = 16;  // in the life of an OtherSchedule
 
 std::atomic<bool> is_other = false;
 std::atomic<uint64_t> next_seed;  // of each call another one
-std::atomic<int> waits;           // left
+std::atomic<int> naps;            // left
 
 // How one call of parallel_for() runs in an OtherSchedule.
 struct Shuffle {
@@ -52,13 +52,11 @@ struct Shuffle {
     } while (std::gcd(step, count) != 1);
   }
 
-  // The item that comes as number `turn`. Before it begins, half of the threads wait until another
-  // one does, but not long: two that then run side by side meet in what they share.
+  // The item that comes as number `turn`. Some threads sleep before it. The one that wakes up runs
+  // beside another one, or interrupts it: they meet in what they share.
   int64_t item(int64_t turn) {
-    const int64_t number = ++begun;
-    if (threads > 1 && turn % 2 == 0 && waits > 0 && --waits >= 0) {
-      const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
-      while (begun == number && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    if (threads > 1 && turn % 2 == 0 && naps > 0 && --naps >= 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(turn * 37 % 100));
     }
     return (first + turn * step) % count;
   }
@@ -66,7 +64,6 @@ struct Shuffle {
   int64_t count, first, step;  // the step has no factor in common with the count
   int threads;
   std::mt19937_64 random;
-  std::atomic<int64_t> begun = 0;
 };
 
 }  // namespace
@@ -99,7 +96,7 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
 
 OtherSchedule::OtherSchedule(uint64_t seed) {
   next_seed = seed;
-  waits = kWaits;
+  naps = kNaps;
   is_other = true;
 }
 OtherSchedule::~OtherSchedule() {

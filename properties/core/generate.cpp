@@ -221,9 +221,13 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
   result.data = *one_of(regimes);
   const std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
-  // Often from the first call on, unless the case is large anyway.
-  const bool are_low = *one_of<int>({0, 0, 0, 1}) == 1 && size.flops != kLargeFlops;
-  const bool is_other_schedule = *one_of<int>({0, 0, 1}) == 1;
+  // A quarter of the cases has low thresholds from the first call on, unless it is large anyway; a
+  // third is on other schedules, unless it is large and has another step.
+  enum : int { kLow = 1, kOther = 2 };
+  const int more = *one_of<int>({0, 0, 0, 0, 0, 0, kLow, kLow, kOther, kOther, kOther, kLow | kOther});
+  const bool is_large = size.flops == kLargeFlops;
+  const bool are_low = (more & kLow) != 0 && !is_large;
+  const bool is_other_schedule = (more & kOther) != 0 && (!is_large || steps.empty());
   result.dtype = *one_of(path.dtypes);
   constexpr uint64_t kSeeds = 1'000'000;
   result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);

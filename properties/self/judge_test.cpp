@@ -110,6 +110,7 @@ class FullDevice final : public Device {
   double time(const std::function<void()>&, void*) override { return 0; }
   std::function<void()> capture(const std::function<void()>&) override { return {}; }
   bool is_capturing(void*) const override { return false; }
+  void run_on_other_schedule(const std::function<void()>& work, uint64_t) override { work(); }
   void flush_cache() override {}
 };
 

@@ -102,6 +102,7 @@ class SimulatedDevice final : public Device {
   }
   std::function<void()> capture(const std::function<void()>&) override { return {}; }
   bool is_capturing(void*) const override { return captures_; }
+  void run_on_other_schedule(const std::function<void()>& work, uint64_t) override { work(); }
   void flush_cache() override {}
   uint64_t stream_id(void*) const override { return stream_id_; }
   void start_capture() { captures_ = true; }

@@ -56,6 +56,13 @@ class GpuCheck(unittest.TestCase):
         self.make_sanitizer("exit 99")
         self.assertIn("-- memcheck: FAILED (99)", self.check("out", "--only", "memcheck", path=self.dir).stdout)
 
+    def test_delays_need_a_build_of_their_own(self):
+        self.assertIn("-- delays: FAILED", self.check("out", "--only", "delays").stdout)
+        (self.dir / "build/gpu").rename(self.dir / "build/delays")
+        (self.dir / "build/delays/bin/assay_properties_test").write_text("#!/bin/sh\n")
+        result = self.check("out", "--only", "delays")
+        self.assertIn("assay verify --device cuda --quiet\n-- delays: ok", result.stdout)
+
     def test_goes_on_after_a_failure_and_reports_it(self):
         result = self.check("--only=tests,specimens", "out")
         self.assertEqual(result.returncode, 1)
