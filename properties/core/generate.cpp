@@ -32,7 +32,7 @@ std::vector<int64_t> legal_sizes(const DimInfo& dim, int64_t one, std::vector<in
 
 // Any size of a short dimension. Else mostly a small size or one beside an edge, else one beyond an
 // edge: beside two or three times the edge, or a few elements past it. Rarely the smallest, which
-// may be 0: an empty case shows little. If every path serves multiples of some size, often such a
+// may be 0: an empty case shows little, and a sum of no terms more. If every path serves multiples of some size, often such a
 // multiple.
 rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
@@ -50,7 +50,7 @@ rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   }
   for (int64_t count = 1; count <= 5 && is_summed(op, dim); ++count)
     multiples.push_back(count * dim.edges.front());
-  return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
+  return rc::gen::weightedOneOf<int64_t>({{is_summed(op, dim) ? 8 : 1, rc::gen::just(dim.min)},
                                           {90, small},
                                           {dim.edges.empty() ? 0 : 60, one_of(legal_sizes(dim, one, beside))},
                                           {dim.edges.empty() ? 0 : 20, one_of(legal_sizes(dim, one, beyond))},

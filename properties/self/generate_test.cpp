@@ -241,6 +241,12 @@ TEST(GeneratedCases, AreLargeIfAsked) {
   EXPECT_GT(at_edge, 50);
 }
 
+TEST(GeneratedCases, SumNoTermsNowAndThen) {
+  const Op& op = registry().op("trimul");
+  const auto cases = cases_of(op, op.paths.front(), 0);
+  EXPECT_GT(std::ranges::count_if(cases, [](const Case& c) { return c.dims.at("h") == 0; }), kCases / 100);
+}
+
 TEST(GeneratedCases, AreTheSameEverywhere) {
   const auto drawn = [&](uint64_t seed) { return cases_of(made_up_op(), made_up_path(), seed); };
   uint64_t hash = test::hash_of("");
