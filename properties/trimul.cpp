@@ -96,14 +96,16 @@ Violation equal_channels(const Trial& trial) {
 
 std::vector<Law> laws() {
   std::vector<Law> all;
-  const auto add = [&](std::string_view name, std::string_view statement, Check check) {
+  const auto add = [&](std::string_view name, std::string_view statement, Check check,
+                       On on = On::kOrdinaryData) {
     const Dims largest = {{kB, 4}, {kN, 20}, {kC, 40}, {kH, 48}};
-    all.push_back(make_law("trimul", largest, name, statement, std::move(check)));
+    all.push_back(make_law("trimul", largest, name, statement, std::move(check), on));
   };
-  add("batch_independence", "a batch alone gives the same bits", independence(kB));
-  add("batch_permutation", "permuted batches give the permuted bits", permutation(kB));
-  add("layout_independence", "the same elements give the same bits wherever they lie", layout_independence());
-  add("mask_of_ones", "a mask of ones gives the bits of no mask", mask_of_ones);
+  add("batch_independence", "a batch alone gives the same bits", independence(kB), On::kAnyData);
+  add("batch_permutation", "permuted batches give the permuted bits", permutation(kB), On::kAnyData);
+  add("layout_independence", "the same elements give the same bits wherever they lie", layout_independence(),
+      On::kAnyData);
+  add("mask_of_ones", "a mask of ones gives the bits of no mask", mask_of_ones, On::kAnyData);
   add("masked_edges", "x of masked edges is seen by their own outputs only", masked_edges);
   add("exchange", "left and right exchanged give the transposed bits, if the gate of the output is constant",
       exchange);
