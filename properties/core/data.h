@@ -41,7 +41,7 @@ enum class Ingredient : uint8_t {
   // many values as the op multiplies stay within the square root of the common range.
   kScales,
   kLargeInput,        // one input is normal times a power of two near the end of its dtype's range
-  kSubnormalWeights,  // all inputs after the first lie below the smallest normal number of their dtype
+  kSubnormalWeights,  // inputs after the first lie below the smallest normal number of their dtype
   kMask,              // all elements are 0 or 1
   kZeros,             // a quarter of the elements is 0, half of these -0
   kOnes,              // a quarter of the elements is 1

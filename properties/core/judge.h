@@ -3,7 +3,8 @@
 // any case. The verdict of a failure holds the tensors that were judged (evidence.h). Rules 2 to 7
 // and 11 run the path (runs.h), possibly in another process (isolation.h). Rules 8 to 10 do not.
 //
-// These rules are checked in the order 1 2 3 4 7 6 5 8 9 10 11. The first broken one gives the reason.
+// These rules are checked in the order 1 2 3 4 7 6 5 8 9 10 11. The first broken one gives the
+// reason.
 //   1. The path serves the case, or says why not.
 //   2. It runs without an error, to its end, and leaves rounding modes and the like as they were
 //      (float_environment.h).

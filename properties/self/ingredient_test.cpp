@@ -91,7 +91,7 @@ TEST(Ingredient, AMaskHoldsNothingElse) {
       const auto values = draw(normal_with({Ingredient::kMask}), seed, tensor, 3, DType::kF16);
       const double ones = share(values, [](double x) { return x == 1; });
       const double zeros = share(values, [](double x) { return x == 0; });
-      if (ones == 0) continue;
+      if (ones < 0.1) continue;  // a rounded number may be 1
       ++masks;
       EXPECT_EQ(ones + zeros, 1);
       EXPECT_TRUE(is_share(ones, 0.5)) << ones;
@@ -234,7 +234,7 @@ TEST(Ingredient, GoldenValues) {
     for (int64_t i = 0; i < 200; ++i)
       hash = test::hash_of(fmt::format("{:x}", std::bit_cast<uint64_t>(drawing(i))), hash);
   }
-  EXPECT_EQ(hash, 1u);
+  EXPECT_EQ(hash, 6481488726936395120u);
 }
 
 }  // namespace
