@@ -61,7 +61,8 @@ std::vector<Expected> expected_of(const Oracle& oracle, const Question& question
     expected[i] = {.value = balls[i].mid,
                    .bound = is_open ? 0 : balls[i].radius,
                    .exact = exact[i].mid,
-                   .is_open = is_open};
+                   .is_open = is_open,
+                   .is_signed = balls[i].is_signed && balls[i].mid == 0 && balls[i].radius == 0};
   }
   return expected;
 }

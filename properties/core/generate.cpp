@@ -2,6 +2,7 @@
 #include "properties/core/generate.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -209,6 +210,17 @@ Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& si
   return dims;
 }
 
+// Mostly none, else up to three.
+void mix_in_some(Data& data) {
+  const bool is_mixed = *one_of<int>({0, 0, 1}) == 1;
+  std::vector<std::optional<Ingredient>> choices(4);
+  choices.insert(choices.end(), all_ingredients().begin(), all_ingredients().end());
+  for (int i = 0; i < 3; ++i) {
+    const std::optional<Ingredient> drawn = *one_of(choices);
+    if (is_mixed && drawn) data.mix_in(*drawn);
+  }
+}
+
 Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps) {
   Case result;
   result.op = op.name;
@@ -220,6 +232,7 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
   regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
   result.data = *one_of(regimes);
+  mix_in_some(result.data);
   const std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
   // A quarter of the cases has low thresholds from the first call on, unless it is large anyway; a
   // third is on other schedules, unless it is large and has another step.

@@ -2,7 +2,10 @@
 #include "properties/core/guarded_tensor.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/core/parallel.h"
 
@@ -55,6 +58,21 @@ Device& host_memory_owner() {
 uint64_t mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
   return hash ^ (hash >> 32);
+}
+
+// The number rounded to T. A NaN keeps its sign and the leading bits of its significand, quiet or
+// signalling, which no conversion does.
+template <class T>
+T stored(double value) {
+  using Bits =
+      std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+  if (!std::isnan(value)) return from_double<T>(value);
+  const int significand = format_of(dtype_of<T>()).precision - 1;  // [bits]
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const uint64_t payload = bits << 12 >> (64 - significand);
+  const uint64_t sign = bits >> 63 << (8 * sizeof(T) - 1);
+  const uint64_t exponent = (uint64_t{1} << (8 * sizeof(T) - 1)) - (uint64_t{1} << significand);
+  return std::bit_cast<T>(static_cast<Bits>(sign | exponent | std::max<uint64_t>(payload, 1)));
 }
 
 }  // namespace
@@ -137,7 +155,7 @@ void GuardedTensor::fill(const std::function<double(int64_t)>& value) {
   visit(dtype_, [&]<class T>(std::type_identity<T>) {
     T* data = host_view().template as<T>();
     for_each_row(false, [&](int64_t first, int64_t offset) {
-      for (int64_t i = 0; i < size; ++i) data[offset + i * stride] = from_double<T>(value(first + i));
+      for (int64_t i = 0; i < size; ++i) data[offset + i * stride] = stored<T>(value(first + i));
     });
   });
 }

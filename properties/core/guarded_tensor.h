@@ -37,8 +37,8 @@ class GuardedTensor {
   void upload();
   void download();
 
-  // Sets every element from its row-major position. Elements that share memory (broadcast) get the
-  // value of the first of them.
+  // Sets every element from its row-major position. NaNs keep sign and payload. Elements that share
+  // memory (broadcast) get the value of the first of them.
   void fill(const std::function<double(int64_t element)>& value);
   // The elements in row-major order, as raw bytes of the dtype.
   std::vector<std::byte> gather() const;

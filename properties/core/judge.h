@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judge turns a case into a verdict. It keeps nothing between cases, so any process may judge
 // any case. The verdict of a failure holds the tensors that were judged (evidence.h). Rules 2 to 7
-// run the path (runs.h), possibly in another process (isolation.h). Rules 8 to 10 do not.
+// and 11 run the path (runs.h), possibly in another process (isolation.h). Rules 8 to 10 do not.
 //
-// These rules are checked in the order 1 2 3 4 7 6 5 8 9 10. The first broken one gives the reason.
+// These rules are checked in the order 1 2 3 4 7 6 5 8 9 10 11. The first broken one gives the
+// reason.
 //   1. The path serves the case, or says why not.
 //   2. It runs without an error, to its end, and leaves rounding modes and the like as they were
 //      (float_environment.h).
@@ -24,6 +25,8 @@
 //      missing, and the faults of the oracle's formula. A wrong answer shows if some element,
 //      rounded to the output dtype, differs from the computed one by more than an ulp and by more
 //      than four times what sampled right paths do.
+//  11. A law of the op (properties/<op>.cpp) holds on the inputs of the case: the path, run on
+//      related problems, gives related bits. The seed chooses the law.
 #pragma once
 
 #include "kernels/core/device.h"

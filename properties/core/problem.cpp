@@ -91,8 +91,15 @@ void Problem::draw_input(uint64_t seed, size_t number) {
     for (const GuardedTensor& tensor : *tensors) dtypes.push_back(tensor.host_view().dtype);
   }
   GuardedTensor& tensor = inputs_[number];
-  const Drawing drawing(case_.data, seed, static_cast<int>(number), static_cast<int>(inputs_.size()),
-                        common_format(dtypes), tensor.elements(), op_->degree, op_->least_degree);
+  const TensorView view = tensor.host_view();
+  const Drawing drawing(case_.data, seed,
+                        {.tensor = static_cast<int>(number),
+                         .tensors = static_cast<int>(inputs_.size()),
+                         .dtype = view.dtype,
+                         .shape = view.shape,
+                         .common = common_format(dtypes),
+                         .degree = op_->degree,
+                         .least_degree = op_->least_degree});
   if (!only_holds_inputs_) tensor.poison(Poison::kNan);
   tensor.fill([&](int64_t element) { return drawing(element); });
   upload_input(number);

@@ -21,11 +21,15 @@
 
 namespace assay {
 
-// An op, a path and an oracle: what to judge, and by what. They outlive every subject.
+struct Law;
+
+// An op, a path, an oracle and the op's laws: what to judge, and by what. They outlive every
+// subject.
 struct Subject {
   const Op* op;
   const Path* path;
   const Oracle* oracle;
+  std::vector<const Law*> laws = {};
 };
 
 // Dense tensor contents in row-major order, one entry per tensor of the op's table.

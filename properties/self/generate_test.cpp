@@ -61,7 +61,10 @@ TEST_P(Generated, CasesCoverEveryChoice) {
   std::set<uint64_t> seeds;
   int empty = 0;
   for (const Case& c : cases(2)) {
-    for (std::string_view name : {name_of(c.dtype), name_of(c.data), name_of(c.layout)}) ++seen[name];
+    for (std::string_view name : {name_of(c.dtype), name_of(c.data.regime()), name_of(c.layout)})
+      ++seen[name];
+    for (Ingredient ingredient : all_ingredients()) seen[name_of(ingredient)] += c.data.has(ingredient);
+    if (c.data.is_plain()) ++seen["plain"];
     for (const Step& step : c.state.steps) ++seen[name_of(step.kind)];
     if (c.state.steps.empty()) ++seen["first_call"];
     seeds.insert(c.seed);
@@ -70,6 +73,9 @@ TEST_P(Generated, CasesCoverEveryChoice) {
   const auto share = static_cast<int>(2 * path().dtypes.size());
   for (DType dtype : path().dtypes) EXPECT_GT(seen[name_of(dtype)], kCases / share) << name_of(dtype);
   for (Regime regime : all_regimes()) EXPECT_GT(seen[name_of(regime)], kCases / 40) << name_of(regime);
+  for (Ingredient ingredient : all_ingredients())
+    EXPECT_GT(seen[name_of(ingredient)], kCases / 40) << name_of(ingredient);
+  EXPECT_GT(seen["plain"], kCases / 2);
   EXPECT_GT(seen["first_call"], kCases / 4);
   for (StepKind step : all_steps()) {
     const bool is_tuning =
