@@ -12,19 +12,14 @@ namespace assay {
 namespace {
 
 using enum Regime;
-using enum Layout;
 
 constexpr std::array kRegimes{kNormal, kUniform, kPositive,  kIntegers, kOffset, kHeavyTail,
                               kTiny,   kHuge,    kSubnormal, kConstant, kSpike,  kNonfinite};
-constexpr std::array kLayouts{kDense, kStrided, kMisaligned, kTransposed, kBroadcast, kMixed, kInflated};
 
 }  // namespace
 
 std::span<const Regime> all_regimes() {
   return kRegimes;
-}
-std::span<const Layout> all_layouts() {
-  return kLayouts;
 }
 
 std::string_view name_of(Regime regime) {
@@ -57,31 +52,11 @@ std::string_view name_of(Regime regime) {
   throw Error("Regime({}) is not a regime", static_cast<int>(regime));
 }
 
-std::string_view name_of(Layout layout) {
-  switch (layout) {
-    case kDense:
-      return "dense";
-    case kStrided:
-      return "strided";
-    case kMisaligned:
-      return "misaligned";
-    case kTransposed:
-      return "transposed";
-    case kBroadcast:
-      return "broadcast";
-    case kMixed:
-      return "mixed";
-    case kInflated:
-      return "inflated";
-  }
-  throw Error("Layout({}) is not a layout", static_cast<int>(layout));
-}
-
 std::string Case::to_string() const {
   std::string line = fmt::format("{}/{}/{}", op, path, name_of(dtype));
   for (const auto& [key, size] : dims.values()) line += fmt::format("/{}={}", key, size);
   line += fmt::format("/data={}", name_of(data));
-  if (layout != kDense) line += fmt::format("/layout={}", name_of(layout));
+  if (layout != Layout::kDense) line += fmt::format("/layout={}", name_of(layout));
   return line + fmt::format("/state={}/seed={}", state.to_string(), seed);
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "kernels/core/op.h"
+#include "properties/core/layout.h"
 #include "properties/core/state.h"
 
 namespace assay {
@@ -38,21 +39,8 @@ enum class Regime : uint8_t {
   kNonfinite,  // one input has a few infinities and NaNs, at its first and last element, too
 };
 
-// How the tensors lie in memory.
-enum class Layout : uint8_t {
-  kDense,       // row-major
-  kStrided,     // a gap of three elements after each innermost row, of one row after each slice
-  kMisaligned,  // row-major, one element after an aligned address
-  kTransposed,  // the two innermost dimensions swapped in memory
-  kBroadcast,   // inputs repeat along their outermost dimension (stride 0); outputs row-major
-  kMixed,       // each tensor is dense, strided, misaligned or transposed, by the seed
-  kInflated,    // outermost stride of 2^32 elements: every 32-bit offset wraps
-};
-
 std::span<const Regime> all_regimes();
-std::span<const Layout> all_layouts();
 std::string_view name_of(Regime regime);  // "heavy_tail"
-std::string_view name_of(Layout layout);
 
 struct Case {
   std::string op;
