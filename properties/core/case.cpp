@@ -9,43 +9,12 @@
 #include "properties/core/text.h"
 
 namespace assay {
-namespace {
-
-using enum Layout;
-
-constexpr std::array kLayouts{kDense, kStrided, kMisaligned, kTransposed, kBroadcast, kMixed, kInflated};
-
-}  // namespace
-
-std::span<const Layout> all_layouts() {
-  return kLayouts;
-}
-
-std::string_view name_of(Layout layout) {
-  switch (layout) {
-    case kDense:
-      return "dense";
-    case kStrided:
-      return "strided";
-    case kMisaligned:
-      return "misaligned";
-    case kTransposed:
-      return "transposed";
-    case kBroadcast:
-      return "broadcast";
-    case kMixed:
-      return "mixed";
-    case kInflated:
-      return "inflated";
-  }
-  throw Error("Layout({}) is not a layout", static_cast<int>(layout));
-}
 
 std::string Case::to_string() const {
   std::string line = fmt::format("{}/{}/{}", op, path, name_of(dtype));
   for (const auto& [key, size] : dims.values()) line += fmt::format("/{}={}", key, size);
   line += fmt::format("/data={}", data.to_string());
-  if (layout != kDense) line += fmt::format("/layout={}", name_of(layout));
+  if (layout != Layout::kDense) line += fmt::format("/layout={}", name_of(layout));
   return line + fmt::format("/state={}/seed={}", state.to_string(), seed);
 }
 

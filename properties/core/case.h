@@ -15,23 +15,10 @@
 
 #include "kernels/core/op.h"
 #include "properties/core/data.h"
+#include "properties/core/layout.h"
 #include "properties/core/state.h"
 
 namespace assay {
-
-// How the tensors lie in memory.
-enum class Layout : uint8_t {
-  kDense,       // row-major
-  kStrided,     // a gap of three elements after each innermost row, of one row after each slice
-  kMisaligned,  // row-major, one element after an aligned address
-  kTransposed,  // the two innermost dimensions swapped in memory
-  kBroadcast,   // inputs repeat along their outermost dimension (stride 0); outputs row-major
-  kMixed,       // each tensor is dense, strided, misaligned or transposed, by the seed
-  kInflated,    // outermost stride of 2^32 elements: every 32-bit offset wraps
-};
-
-std::span<const Layout> all_layouts();
-std::string_view name_of(Layout layout);
 
 struct Case {
   std::string op;

@@ -8,8 +8,10 @@
 //   1. The path serves the case, or says why not.
 //   2. It runs without an error, to its end, and leaves rounding modes and the like as they were
 //      (float_environment.h).
-//   3. Inputs stay unchanged to the byte, with their gaps and guards.
-//   4. Nothing outside the elements of the outputs is written: neither guards nor gaps.
+//   3. Inputs stay unchanged to the byte, with their gaps and guards. On a CPU they are not even
+//      written.
+//   4. Nothing outside the elements of the outputs is written: neither guards nor gaps. Nothing is
+//      read beyond the fence at which a tensor begins or ends (guarded_tensor.h), used or not.
 //   5. A second run, on outputs with another poison, gives the same bits. So every element was
 //      written, and nothing was read that nobody wrote. A path that is not deterministic may give
 //      other values, but may not leave poison.

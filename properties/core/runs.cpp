@@ -99,7 +99,7 @@ std::optional<std::string> find_wrong_role(Problem& problem) {
   tuner.observe(&checker);
   try {
     problem.call_path(problem.call());
-    problem.device().synchronize();
+    problem.finish(problem.device().stream());
   } catch (...) {
     tuner.observe(nullptr);
     throw;
@@ -226,7 +226,7 @@ std::optional<Verdict> verdict_on(const Subject& subject, Problem& problem, cons
     return std::nullopt;
   } catch (const StepIsImpossible& error) {
     return verdict(VerdictKind::kSkipped, error.what());
-  } catch (const ChangedEnvironment& error) {
+  } catch (const Trespass& error) {
     return verdict(VerdictKind::kFail, error.what());
   } catch (const Error& error) {
     return verdict_of(error);

@@ -28,10 +28,11 @@ State any_state() {
       step.tunable = *arbitrary_name();
       step.config = Config{{*arbitrary_name(), *rc::gen::arbitrary<int64_t>()}}.to_string();
     }
-    if (step.kind == StepKind::kWeightUpdated) step.input = *arbitrary_name();
+    if (names_input(step.kind)) step.input = *arbitrary_name();
     if (step.kind == StepKind::kAfter) {
       step.dtype = *rc::gen::element(DType::kF32, DType::kF16, DType::kBF16);
       step.dims.set(*arbitrary_name(), *rc::gen::arbitrary<int64_t>());
+      step.layout = any_of(all_layouts());
     }
     state.steps.push_back(step);
   }
