@@ -159,7 +159,8 @@ TEST_P(JudgeEveryPath, PassesInEveryConfiguration) {
   }
 }
 
-// Drawn cases, with usual and with low thresholds. With low ones the work falls into more parts.
+// Drawn cases, with usual and with low thresholds, and a larger one. With low thresholds the work
+// falls into more parts.
 TEST_P(JudgeEveryPath, PassesOnOtherSchedules) {
   const rc::Gen<Case> cases = arbitrary_case(op(), path());
   rc::Random random(0);
@@ -168,6 +169,8 @@ TEST_P(JudgeEveryPath, PassesOnOtherSchedules) {
     state_ = parse_state(i % 2 == 0 ? "other_schedule" : "low_thresholds+other_schedule");
     if (!test::is_empty(op(), drawn.dims)) expect_pass(drawn.dims, drawn.layout, drawn.dtype);
   }
+  const DType dtype = path().dtypes.front();
+  expect_pass(test::large_dims(op(), dtype, 96, 2, int64_t{1} << 18), Layout::kDense, dtype);
   EXPECT_TRUE(has_passed());
 }
 
