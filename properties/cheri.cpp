@@ -93,29 +93,30 @@ Check zero_weights_copy_x(Input weights) {
 
 std::vector<Law> laws() {
   std::vector<Law> all;
-  const auto add = [&](std::string_view op, std::string_view name, std::string_view statement, Check check) {
+  const auto add = [&](std::string_view op, std::string_view name, std::string_view statement, Check check,
+                       On on = On::kOrdinaryData) {
     const Dims largest = {{kN, 5}, {kL, 70}, {kC, 40}, {kDilation, 80}, {kHidden, 64}};
-    all.push_back(make_law(op, largest, name, statement, std::move(check)));
+    all.push_back(make_law(op, largest, name, statement, std::move(check), on));
   };
   for (std::string_view op : {"cheri_conv_norm", "cheri_block"}) {
-    add(op, "example_independence", "an example alone gives the same bits", independence(kN));
-    add(op, "example_permutation", "permuted examples give the permuted bits", permutation(kN));
+    add(op, "example_independence", "an example alone gives the same bits", independence(kN), On::kAnyData);
+    add(op, "example_permutation", "permuted examples give the permuted bits", permutation(kN), On::kAnyData);
   }
   for (std::string_view op : {"cheri_conv_norm", "cheri_conv_norm_grad", "cheri_block"}) {
     add(op, "dilation_beyond_length", "all dilations that are at least L give the same bits",
-        dilation_beyond_length);
+        dilation_beyond_length, On::kAnyData);
     add(op, "nonfinite_x_stays_in_its_example",
         "an infinity or a NaN in x makes its example NaN, and what sums it, and nothing else",
         nonfinite_stays_in_its_example(op == "cheri_conv_norm_grad" ? grad::kX : kX));
     add(op, "layout_independence", "the same elements give the same bits wherever they lie",
-        layout_independence());
+        layout_independence(), On::kAnyData);
   }
   add("cheri_conv_norm_grad", "nonfinite_dy_stays_in_its_example",
       "an infinity or a NaN in dy makes its example NaN, and what sums it, and nothing else",
       nonfinite_stays_in_its_example(grad::kDy));
   add("cheri_conv_norm_grad", "scaling_of_dy", "dy times a power of two gives dx and dw times it",
       scaling({{grad::kDy, 1}}));
-  add("cheri_conv_norm_grad", "sign_of_dy", "-dy gives -dx and -dw", sign_of_dy);
+  add("cheri_conv_norm_grad", "sign_of_dy", "-dy gives -dx and -dw", sign_of_dy, On::kAnyData);
   add("cheri_block", "zero_w1_copies_x", "with w1 = 0, out has the bits of x", zero_weights_copy_x(kW1));
   add("cheri_block", "zero_w2_copies_x", "with w2 = 0, out has the bits of x", zero_weights_copy_x(kW2));
   return all;

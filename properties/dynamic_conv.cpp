@@ -57,8 +57,26 @@ Violation delay(const Trial& trial) {
     if (--index[1] < 0) return tensor == kK ? 1.0 : 0.0;
     return inputs.at(tensor, index);
   });
-  return differs(trial, compute(trial, delayed), compute(trial, inputs),
+  return differs(trial, positive_zeros(compute(trial, delayed)), positive_zeros(compute(trial, inputs)),
                  [](size_t, Extents index) { return --index[1] < 0 ? std::nullopt : std::optional(index); });
+}
+
+// A tap of 1 among zeros copies its element of x. The other terms are zeros. They can change its
+// sign only if it is 0.
+Violation unit_tap_copies(const Trial& trial) {
+  const int64_t taps = trial.size(kW);
+  const auto chosen = [&](const Extents& i) {
+    const int64_t place = (i[0] * trial.size(kT) + i[1]) * trial.size(kD) + i[2];
+    return trial.choice(taps, static_cast<uint64_t>(place));
+  };
+  const Values inputs = changed(
+      draw(trial), [](size_t tensor, const Extents&) { return tensor == kK; },
+      [&](size_t, const Extents& i) { return i[3] == chosen(i) ? 1.0 : 0.0; });
+  const Values want = build(trial.op.outputs, trial.which.dims, [&](size_t, const Extents& i) {
+    const int64_t from = i[1] + chosen(i) - taps + 1;
+    return from < 0 ? 0.0 : inputs.at(kX, {i[0], from, i[2]});
+  });
+  return differs(trial, positive_zeros(compute(trial, inputs)), positive_zeros(want));
 }
 
 Check padding_is_left_out(Input k) {
@@ -112,28 +130,33 @@ Violation adjointness(const Trial& trial) {
 
 std::vector<Law> laws() {
   std::vector<Law> all;
-  const auto add = [&](std::string_view op, std::string_view name, std::string_view statement, Check check) {
+  const auto add = [&](std::string_view op, std::string_view name, std::string_view statement, Check check,
+                       On on = On::kOrdinaryData) {
     const Dims largest = {{kB, 3}, {kT, 40}, {kD, 40}};
-    all.push_back(make_law(op, largest, name, statement, std::move(check)));
+    all.push_back(make_law(op, largest, name, statement, std::move(check), on));
   };
-  add("dynamic_conv", "causality", "x and k after a time change nothing up to it", causality);
+  add("dynamic_conv", "causality", "x and k after a time change nothing up to it", causality, On::kAnyData);
   add("dynamic_conv", "delay", "a step of zeros before x moves out by one step", delay);
+  add("dynamic_conv", "unit_tap_copies", "a tap of 1 among zeros copies its element of x", unit_tap_copies);
   add("dynamic_conv_grad", "causality",
       "dout and k before a time change no gradient from it on; x from a time on changes no dk before it, nor "
       "dx",
-      causality_of_gradients);
+      causality_of_gradients, On::kAnyData);
   add("dynamic_conv_grad", "padding_has_no_gradient", "dk is 0 in the padding, even for infinite dout",
-      padding_has_no_gradient);
-  add("dynamic_conv_grad", "adjointness", "dout.out = dx.x = dk.k, exactly, for small integers", adjointness);
+      padding_has_no_gradient, On::kAnyData);
+  add("dynamic_conv_grad", "adjointness", "dout.out = dx.x = dk.k, exactly, for small integers", adjointness,
+      On::kAnyData);
   const auto add_common = [&](std::string_view op, Input first, Input k) {
-    add(op, "batch_independence", "an entry of the batch alone gives the same bits", independence(kB));
-    add(op, "channel_independence", "a channel alone gives the same bits", independence(kD));
-    add(op, "channel_permutation", "permuted channels give the permuted bits", permutation(kD));
+    add(op, "batch_independence", "an entry of the batch alone gives the same bits", independence(kB),
+        On::kAnyData);
+    add(op, "channel_independence", "a channel alone gives the same bits", independence(kD), On::kAnyData);
+    add(op, "channel_permutation", "permuted channels give the permuted bits", permutation(kD), On::kAnyData);
     add(op, "scaling", "the first input times a power of two gives the results times it",
         scaling({{first, 1}}));
     add(op, "layout_independence", "the same elements give the same bits wherever they lie",
-        layout_independence());
-    add(op, "padding_is_left_out", "infinite taps in the padding change nothing", padding_is_left_out(k));
+        layout_independence(), On::kAnyData);
+    add(op, "padding_is_left_out", "infinite taps in the padding change nothing", padding_is_left_out(k),
+        On::kAnyData);
   };
   add_common("dynamic_conv", kX, kK);
   add_common("dynamic_conv_grad", grad::kDout, grad::kK);

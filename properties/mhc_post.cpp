@@ -53,8 +53,8 @@ Violation weight_independence(const Trial& trial) {
 }
 
 // Let each output stream choose x or one stream of the residual: its weight is 1, all other weights
-// are 0. The output is what was chosen. The other terms are zeros. They cannot change the sign of
-// what was chosen, since no drawn element is zero.
+// are 0. The output is what was chosen. The other terms are zeros. They can change its sign only if
+// it is 0.
 Violation weight_of_one_copies(const Trial& trial) {
   const int64_t streams = trial.size(kHc);
   const auto chosen = [&](int64_t n, int64_t i) {  // x for -1
@@ -72,7 +72,7 @@ Violation weight_of_one_copies(const Trial& trial) {
     return source < 0 ? inputs.at(kX, {index[0], index[2]})
                       : inputs.at(kResidual, {index[0], source, index[2]});
   });
-  return differs(trial, compute(trial, inputs), want);
+  return differs(trial, positive_zeros(compute(trial, inputs)), positive_zeros(want));
 }
 
 // No term is skipped because its weight is 0: an infinity makes a NaN of each output that has it as
@@ -121,20 +121,22 @@ Violation shape_of_post(const Trial& trial) {
 
 std::vector<Law> laws() {
   std::vector<Law> all;
-  const auto add = [&](std::string_view name, std::string_view statement, Check check) {
+  const auto add = [&](std::string_view name, std::string_view statement, Check check,
+                       On on = On::kOrdinaryData) {
     const Dims largest = {{kN, 9}, {kH, 80}};
-    all.push_back(make_law("mhc_post", largest, name, statement, std::move(check)));
+    all.push_back(make_law("mhc_post", largest, name, statement, std::move(check), on));
   };
-  add("token_independence", "a token alone gives the same bits", independence(kN));
-  add("hidden_independence", "a column alone gives the same bits", independence(kH));
-  add("weight_independence", "the weights of other output streams change nothing", weight_independence);
-  add("token_permutation", "permuted tokens give the permuted bits", permutation(kN));
-  add("hidden_permutation", "permuted columns give the permuted bits", permutation(kH));
+  add("token_independence", "a token alone gives the same bits", independence(kN), On::kAnyData);
+  add("hidden_independence", "a column alone gives the same bits", independence(kH), On::kAnyData);
+  add("weight_independence", "the weights of other output streams change nothing", weight_independence,
+      On::kAnyData);
+  add("token_permutation", "permuted tokens give the permuted bits", permutation(kN), On::kAnyData);
+  add("hidden_permutation", "permuted columns give the permuted bits", permutation(kH), On::kAnyData);
   add("output_stream_permutation", "permuted output streams give the permuted bits",
-      output_stream_permutation);
+      output_stream_permutation, On::kAnyData);
   add("residual_stream_permutation",
       "residual streams permuted with their weights give the same, exactly, for small integers",
-      residual_stream_permutation);
+      residual_stream_permutation, On::kAnyData);
   add("scaling_of_streams", "x and residual times a power of two give out times it",
       scaling({{kX, 1}, {kResidual, 1}}));
   add("scaling_of_weights", "post and comb times a power of two give out times it",
@@ -145,14 +147,15 @@ std::vector<Law> laws() {
       "residual times a power of two and comb divided by it give the same bits",
       scaling({{kResidual, 1}, {kComb, -1}}, 0));
   add("additivity_in_streams", "out is additive in x and residual, exactly, for small integers",
-      additivity({kX, kResidual}));
+      additivity({kX, kResidual}), On::kAnyData);
   add("additivity_in_weights", "out is additive in post and comb, exactly, for small integers",
-      additivity({kPost, kComb}));
+      additivity({kPost, kComb}), On::kAnyData);
   add("weight_of_one_copies", "a weight of 1 among zeros copies its stream or x", weight_of_one_copies);
   add("infinity_times_zero", "an infinity of weight 0 makes its outputs NaN, and no other",
       infinity_times_zero);
-  add("layout_independence", "the same elements give the same bits wherever they lie", layout_independence());
-  add("shape_of_post", "post of shape (N,HC,1) gives the same bits as (N,HC)", shape_of_post);
+  add("layout_independence", "the same elements give the same bits wherever they lie", layout_independence(),
+      On::kAnyData);
+  add("shape_of_post", "post of shape (N,HC,1) gives the same bits as (N,HC)", shape_of_post, On::kAnyData);
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "kernels/core/device.h"
+#include "kernels/core/kept_memory.h"
 #include "kernels/core/parallel.h"
 
 namespace assay {
@@ -18,6 +19,7 @@ namespace {
 
 // Huge pages need this alignment. It also keeps tensors off each other's cache lines.
 constexpr int64_t kAlignment = int64_t{2} << 20;
+const int64_t kPage = sysconf(_SC_PAGESIZE);
 
 std::string cpu_model() {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -49,24 +51,30 @@ class CpuDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
 
   void* allocate(int64_t bytes) override {
-    const size_t length = mapped_length(bytes);
-    void* map = mmap(nullptr, length + kAlignment, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED) throw device_error("cpu: cannot map {} bytes: {}", bytes, std::strerror(errno));
-    auto* begin = static_cast<char*>(map);
-    auto* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(map) + kAlignment - 1) / kAlignment *
-                                            kAlignment);
-    if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
-    char* end = begin + length + kAlignment;
-    if (aligned + length < end) munmap(aligned + length, static_cast<size_t>(end - aligned) - length);
-    // Sparse mappings keep small pages, since one touched element would take a whole huge page of
-    // real memory. Small mappings keep them, too: clearing a huge page takes longer than all work
-    // on them.
-    if (bytes >= 2 * kAlignment && bytes <= info_.memory_bytes / 4) madvise(aligned, length, MADV_HUGEPAGE);
-    return aligned;
+    void* memory = map(bytes, PROT_READ | PROT_WRITE);
+    prefer_huge_pages(memory, bytes);
+    return memory;
   }
 
   void release(void* memory, int64_t bytes) noexcept override { munmap(memory, mapped_length(bytes)); }
+
+  int64_t page_bytes() const override { return kPage; }
+  void* reserve(int64_t bytes, const Parts& parts) override {
+    if (void* kept = kept_.take(bytes, parts)) return kept;
+    auto* memory = static_cast<std::byte*>(map(bytes, PROT_NONE));
+    for (const Part& part : parts) {
+      if (mprotect(memory + part.begin, static_cast<size_t>(part.length), PROT_READ | PROT_WRITE) != 0) {
+        const int error = errno;
+        release(memory, bytes);
+        throw device_error("cpu: cannot map {} bytes: {}", part.length, std::strerror(error));
+      }
+      prefer_huge_pages(memory + part.begin, part.length);
+    }
+    return memory;
+  }
+  void unreserve(void* memory, int64_t bytes, const Parts& parts) noexcept override {
+    if (!kept_.keep(memory, bytes, parts)) release(memory, bytes);
+  }
 
   bool host_can_access() const override { return true; }
   void copy_to_device(void* device, const void* host, int64_t bytes) override {
@@ -107,11 +115,36 @@ class CpuDevice final : public Device {
   }
 
  private:
+  // Addresses that are multiples of kAlignment.
+  static void* map(int64_t bytes, int protection) {
+    const size_t length = mapped_length(bytes);
+    void* map =
+        mmap(nullptr, length + kAlignment, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED) throw device_error("cpu: cannot map {} bytes: {}", bytes, std::strerror(errno));
+    auto* begin = static_cast<char*>(map);
+    auto* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(map) + kAlignment - 1) / kAlignment *
+                                            kAlignment);
+    if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
+    char* end = begin + length + kAlignment;
+    if (aligned + length < end) munmap(aligned + length, static_cast<size_t>(end - aligned) - length);
+    return aligned;
+  }
+
+  // Sparse mappings keep small pages, since one touched element would take a whole huge page of
+  // real memory. Small mappings keep them, too: clearing a huge page takes longer than all work on
+  // them.
+  void prefer_huge_pages(void* memory, int64_t bytes) const {
+    if (bytes >= 2 * kAlignment && bytes <= info_.memory_bytes / 4)
+      madvise(memory, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  }
+
   static size_t mapped_length(int64_t bytes) {
     return static_cast<size_t>((std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment);
   }
 
   DeviceInfo info_;
+  KeptMemory kept_{[this](void* memory, int64_t bytes, const Parts&) { release(memory, bytes); },
+                   int64_t{64} << 20};
   std::unique_ptr<DeviceBuffer> flush_;
   unsigned char flush_value_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,15 @@ struct DeviceInfo {
   std::string name() const;  // "cpu", "cuda:0"
 };
 
+// A part of some memory that can be accessed.
+struct Part {
+  int64_t begin;   // [bytes] from the start of the memory
+  int64_t length;  // [bytes]
+
+  auto operator<=>(const Part&) const = default;
+};
+using Parts = std::vector<Part>;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -39,6 +49,12 @@ class Device {
   // Throws Error (device) if there is not enough.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
+  // Addresses of which only the parts can be accessed, which are multiples of page_bytes(); a touch
+  // of the rest is a fault. The contents are undefined. A device without fences has pages of 0
+  // bytes, and everything between the parts can be accessed, too. Throws as allocate() does.
+  virtual int64_t page_bytes() const { return 0; }
+  virtual void* reserve(int64_t bytes, const Parts&) { return allocate(bytes); }
+  virtual void unreserve(void* memory, int64_t bytes, const Parts&) noexcept { release(memory, bytes); }
   virtual bool host_can_access() const = 0;  // whether allocations are ordinary host memory
   virtual void copy_to_device(void* device, const void* host, int64_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device, int64_t bytes) = 0;

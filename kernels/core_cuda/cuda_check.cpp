@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core_cuda/cuda_check.h"
 
+#include <atomic>
 #include <cstdio>
 
 #include "kernels/core/error.h"
@@ -19,6 +20,8 @@ void cuda_check(cudaError_t result, std::string_view operation, std::source_loca
 void cuda_check_noexcept(cudaError_t result, std::string_view operation) noexcept {
   if (result == cudaSuccess) return;
   cudaGetLastError();
+  static std::atomic_flag is_told;
+  if (is_told.test_and_set()) return;
   std::fprintf(stderr, "cuda: %.*s failed: %s (%s)\n", static_cast<int>(operation.size()), operation.data(),
                cudaGetErrorName(result), cudaGetErrorString(result));
 }

@@ -15,7 +15,8 @@ namespace assay {
 void cuda_check(cudaError_t result, std::string_view operation,
                 std::source_location where = std::source_location::current());
 
-// For destructors: prints to stderr instead of throwing.
+// For destructors: prints to stderr instead of throwing. Only the first failure of the process,
+// since a poisoned context fails each call.
 void cuda_check_noexcept(cudaError_t result, std::string_view operation) noexcept;
 
 // Checks that the launch just before was accepted. An error while the kernel runs shows at a later

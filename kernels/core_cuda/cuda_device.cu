@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/kept_memory.h"
 #include "kernels/core_cuda/busy_gpu.h"
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/cuda_device.h"
 #include "kernels/core_cuda/cuda_owners.h"
+#include "kernels/core_cuda/mapped_memory.h"
 
 namespace assay {
 namespace {
@@ -72,6 +74,7 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int index) : info_(query(index)) {
     cuda_check(cudaSetDevice(index), "cudaSetDevice");
     require_code_for_this_gpu(info_);
+    page_bytes_ = mapped_page_bytes(index);
     stream_ = make_cuda_stream();
     other_stream_ = make_cuda_stream();
   }
@@ -87,6 +90,19 @@ class CudaDevice final : public Device {
   }
   // cudaFree finds the device by the address.
   void release(void* memory, int64_t) noexcept override { cuda_check_noexcept(cudaFree(memory), "cudaFree"); }
+
+  int64_t page_bytes() const override { return page_bytes_; }
+  void* reserve(int64_t bytes, const Parts& parts) override {
+    if (page_bytes_ == 0) return allocate(bytes);
+    if (void* kept = kept_.take(bytes, parts)) return kept;
+    return map_memory(info_.index, bytes, parts);
+  }
+  // As cudaFree does, it waits for all work of the current device.
+  void unreserve(void* memory, int64_t bytes, const Parts& parts) noexcept override {
+    if (page_bytes_ == 0) return release(memory, bytes);
+    cuda_check_noexcept(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    if (!kept_.keep(memory, bytes, parts)) unmap_memory(memory, bytes, parts);
+  }
 
   bool host_can_access() const override { return false; }
   void copy_to_device(void* device, const void* host, int64_t bytes) override {
@@ -217,6 +233,8 @@ class CudaDevice final : public Device {
   }
 
   DeviceInfo info_;
+  int64_t page_bytes_ = 0;
+  KeptMemory kept_{unmap_memory, int64_t{1} << 30};
   CudaStream stream_;
   CudaStream other_stream_;
   std::unique_ptr<DeviceBuffer> flush_;

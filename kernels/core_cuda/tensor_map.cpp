@@ -1,33 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core_cuda/tensor_map.h"
 
-#include <cudaTypedefs.h>
-#include <cuda_runtime.h>
-
 #include "kernels/core/error.h"
-#include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/driver_function.h"
 
 namespace assay {
 namespace {
 
-// The function is looked up at run time, so that programs start without a driver, too.
 PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
-  static const auto function = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-#if CUDART_VERSION >= 12050
-    cuda_check(
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result),
-        "cudaGetDriverEntryPointByVersion");
-#else
-    cuda_check(cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result),
-               "cudaGetDriverEntryPoint");
-#endif
-    if (result != cudaDriverEntryPointSuccess || found == nullptr) {
-      throw device_error("cuda: the driver has no cuTensorMapEncodeTiled");
-    }
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(found);
-  }();
+  static const auto function =
+      driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled", 12000);
   return function;
 }
 

@@ -11,6 +11,6 @@ const Tunable& cpu_tunable();
 
 // [bytes] The CPU path computes so many batches together that their four intermediate tensors take
 // at most this, and one at least.
-inline constexpr Threshold kTogether{int64_t{64} << 20, 2048};
+inline constexpr Threshold kTogether{int64_t{64} << 20, 1 << 15};
 
 }  // namespace assay::trimul

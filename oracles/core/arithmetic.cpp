@@ -125,6 +125,15 @@ Ball add_up_special(const Row& a, const Row& b) {
   return std::isinf(sum.mid) && finite * kMargin >= kOverflow ? Ball::open() : sum;
 }
 
+// Whether the sum of these products, all of them 0, is +0 in any order.
+bool is_positive_zero(const Row& a, const Row& b) {
+  if (a.radius != nullptr || b.radius != nullptr) return false;  // factors may have no sign
+  for (size_t i = 0; i < a.size; ++i) {
+    if (!std::signbit(a.mid[i] * b.mid[i])) return true;
+  }
+  return false;
+}
+
 // Whether f32 adds up these products without rounding, in any order.
 bool is_exact(const Row& a, const Row& b, double magnitude) {
   constexpr FloatFormat kOneBitMore{.precision = 25, .min_exponent = -1000, .max_exponent = 1000};
@@ -207,6 +216,7 @@ Ball Arithmetic::subtract(Ball a, Ball b) const {
 
 Ball Arithmetic::multiplied(Ball a, Ball b) const {
   const Ball p = product(a, b);
+  if (p.mid == 0 && a.radius == 0 && b.radius == 0) return {.mid = p.mid, .is_signed = !std::signbit(p.mid)};
   return p.is_open() ? p : f32(p.mid, p.radius);
 }
 
@@ -237,10 +247,14 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
     return std::isinf(special.mid) && is_split(sum.factors) && is_doubtful() ? Ball::open() : special;
   }
   if (mode_ == Mode::kCarried) return {sums.value, sums.inherited};
-  if (sums.magnitude == 0 && sums.inherited == 0) return {sums.value, 0};
-  if (sums.inherited == 0 && parts == nullptr && is_exact(a, b, sums.magnitude))
+  const bool is_ieee = parts == nullptr && !sum.truncates && sum.group == 0;
+  if (sums.magnitude == 0 && sums.inherited == 0)
+    return {.mid = 0, .is_signed = is_ieee && is_positive_zero(a, b)};
+  if (sums.inherited == 0 && parts == nullptr && is_exact(a, b, sums.magnitude)) {
+    if (sums.value == 0) return {.mid = 0, .is_signed = is_ieee};
     return in_range(sums.value, 0, sums.magnitude);
-  const bool is_rounded_once = a.size == 1 && parts == nullptr && !sum.truncates && sum.group == 0;
+  }
+  const bool is_rounded_once = a.size == 1 && is_ieee;
   if (sums.inherited == 0 && is_rounded_once)
     return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
   const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : roundings);

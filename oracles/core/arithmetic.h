@@ -75,13 +75,15 @@ class Arithmetic {
     const bool is_rounded = rounding.format != Format::kStored && !is_split(rounding.format);
     return is_rounded && performs() ? performed(rounding, value, lost) : value;
   }
-  // The rounding of an output.
+  // The rounding of an output. What is certain and not 0 keeps its sign if it becomes 0.
   Ball round(DType storage, Ball value) const;
 
   // One operation in f32: u of the result, and 2^-150 where it underflows. A fused path leaves some
   // of these roundings out, so none is performed in kBall.
   Ball add(Ball a, Ball b) const;
   Ball subtract(Ball a, Ball b) const;
+  // A certain 0 is +0 if the product is. Of a product of -0 nothing is known, since a path may add
+  // it to +0.
   Ball multiply(Ball a, Ball b) const {
     return mode_ == Mode::kExact ? Ball{a.mid * b.mid, 0} : multiplied(a, b);
   }
@@ -95,9 +97,10 @@ class Arithmetic {
   // each partial sum is the difference of two prefix sums, give or take one step of products. Let P
   // be the range of the prefix sums: n * unit * (P + the largest step) is a bound, too. Each
   // product may lose 2^-150 to underflow. The sum is exact, in any order, where the factors are
-  // certain, 2^k divides all products and S <= 2^(k + 24). What is not certain of the factors adds
-  // sum |a| r(b) + r(a) |b| + r(a) r(b). Infinities and NaNs follow IEEE 754. The ball is open
-  // where some orders overflow and others do not.
+  // certain, 2^k divides all products and S <= 2^(k + 24). A sum that is exactly 0 is +0 in any
+  // order, unless all its terms are -0: then it is -0, or +0 in a path that starts from +0. What is
+  // not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b). Infinities and NaNs follow
+  // IEEE 754. The ball is open where some orders overflow and others do not.
   //
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
   // rest that underflows loses at most the format's smallest number. A group adds at most `group`

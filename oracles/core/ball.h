@@ -19,6 +19,7 @@ namespace assay {
 // So Ball{x} is certain, {infinity, 0} a certain infinity, and {0, infinity} is open.
 struct Ball {
   double mid = 0, radius = 0;
+  bool is_signed = false;  // of a certain 0: right paths have its sign, too
 
   static Ball open() { return {0, std::numeric_limits<double>::infinity()}; }
   bool is_open() const { return !std::isfinite(radius); }

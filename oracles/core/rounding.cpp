@@ -27,8 +27,10 @@ Ball Arithmetic::counted(Ball result) const {
 Ball Arithmetic::round(DType storage, Ball value) const {
   if (!performs()) return value;
   const bool is_planted = has(Plant::Kind::kTruncated, Plant::kOutputs);
-  return counted(rounded(format_of(storage), value,
-                         is_planted ? Rounding::Mode::kTowardZero : Rounding::Mode::kNearestEven));
+  Ball result = counted(rounded(format_of(storage), value,
+                                is_planted ? Rounding::Mode::kTowardZero : Rounding::Mode::kNearestEven));
+  result.is_signed = value.is_signed || (value.radius == 0 && value.mid != 0 && result.mid == 0);
+  return result;
 }
 
 Ball Arithmetic::performed(const Rounding& rounding, Ball value, double lost) const {

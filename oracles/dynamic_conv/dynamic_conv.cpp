@@ -64,7 +64,8 @@ Evaluate tap_gradient(const Question& question, const Arithmetic& a, int fault) 
   const Taps taps(question, fault);
   return each(question, a, question.inputs[grad::kK].shape, [=, &a](const Extents& at, Products&) {
     const int64_t b = at[0], t = at[1], d = at[2], w = at[3], source = t - taps.back(taps.at(w));
-    return source < 0 || w < taps.first ? Ball{} : a.multiply({dout({b, t, d})}, {x({b, source, d})});
+    return source < 0 || w < taps.first ? Ball{.is_signed = true}
+                                        : a.multiply({dout({b, t, d})}, {x({b, source, d})});
   });
 }
 

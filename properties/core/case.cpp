@@ -9,79 +9,12 @@
 #include "properties/core/text.h"
 
 namespace assay {
-namespace {
-
-using enum Regime;
-using enum Layout;
-
-constexpr std::array kRegimes{kNormal, kUniform, kPositive,  kIntegers, kOffset, kHeavyTail,
-                              kTiny,   kHuge,    kSubnormal, kConstant, kSpike,  kNonfinite};
-constexpr std::array kLayouts{kDense, kStrided, kMisaligned, kTransposed, kBroadcast, kMixed, kInflated};
-
-}  // namespace
-
-std::span<const Regime> all_regimes() {
-  return kRegimes;
-}
-std::span<const Layout> all_layouts() {
-  return kLayouts;
-}
-
-std::string_view name_of(Regime regime) {
-  switch (regime) {
-    case kNormal:
-      return "normal";
-    case kUniform:
-      return "uniform";
-    case kPositive:
-      return "positive";
-    case kIntegers:
-      return "integers";
-    case kOffset:
-      return "offset";
-    case kHeavyTail:
-      return "heavy_tail";
-    case kTiny:
-      return "tiny";
-    case kHuge:
-      return "huge";
-    case kSubnormal:
-      return "subnormal";
-    case kConstant:
-      return "constant";
-    case kSpike:
-      return "spike";
-    case kNonfinite:
-      return "nonfinite";
-  }
-  throw Error("Regime({}) is not a regime", static_cast<int>(regime));
-}
-
-std::string_view name_of(Layout layout) {
-  switch (layout) {
-    case kDense:
-      return "dense";
-    case kStrided:
-      return "strided";
-    case kMisaligned:
-      return "misaligned";
-    case kTransposed:
-      return "transposed";
-    case kBroadcast:
-      return "broadcast";
-    case kMixed:
-      return "mixed";
-    case kInflated:
-      return "inflated";
-  }
-  throw Error("Layout({}) is not a layout", static_cast<int>(layout));
-}
 
 std::string Case::to_string() const {
   std::string line = fmt::format("{}/{}/{}", op, path, name_of(dtype));
   for (const auto& [key, size] : dims.values()) line += fmt::format("/{}={}", key, size);
-  line += fmt::format("/data={}", name_of(data));
-  if (layout != kDense) line += fmt::format("/layout={}", name_of(layout));
+  line += fmt::format("/data={}", data.to_string());
+  if (layout != Layout::kDense) line += fmt::format("/layout={}", name_of(layout));
   return line + fmt::format("/state={}/seed={}", state.to_string(), seed);
 }
 
@@ -119,7 +52,7 @@ Case parse_case(std::string_view line) {
       throw usage_error("'{}' stands twice in the case '{}'", excerpt(key), excerpt(line));
     seen.push_back(key);
     if (key == "data") {
-      result.data = parse_name(key, value, all_regimes());
+      result.data = parse_data(value);
     } else if (key == "layout") {
       result.layout = parse_name(key, value, all_layouts());
     } else if (key == "state") {

@@ -14,52 +14,18 @@
 #include <string_view>
 
 #include "kernels/core/op.h"
+#include "properties/core/data.h"
+#include "properties/core/layout.h"
 #include "properties/core/state.h"
 
 namespace assay {
-
-// Where the input values come from. All are drawn in double from the case's seed and rounded to the
-// tensor's dtype. The "common" precision and range are the lowest and narrowest among the dtypes of
-// all inputs and outputs.
-enum class Regime : uint8_t {
-  kNormal,     // mean 0, standard deviation 1 (a sum of twelve uniforms, so |x| < 6)
-  kUniform,    // [-1, 1)
-  kPositive,   // [0.5, 1.5): nothing cancels
-  kIntegers,   // non-zero integers, |x| <= 8: products and short sums are exact
-  kOffset,     // mean/std from 10 to 1e5, as far as the common precision resolves std
-  kHeavyTail,  // a quotient of uniforms: rare values up to 2^12 times the typical one
-  kTiny,       // products of Op::least_degree values lie near the common range's smallest number
-  // Products of as many values as the op multiplies (Op::degree) are as large as the common range
-  // allows, and small enough for f32 sums of 4096 of them. f16 results may overflow.
-  kHuge,
-  kSubnormal,  // one input lies around the common range's smallest normal number, half of it below
-  kConstant,   // one value per tensor
-  kSpike,      // one input is all zeros except one element
-  kNonfinite,  // one input has a few infinities and NaNs, at its first and last element, too
-};
-
-// How the tensors lie in memory.
-enum class Layout : uint8_t {
-  kDense,       // row-major
-  kStrided,     // a gap of three elements after each innermost row, of one row after each slice
-  kMisaligned,  // row-major, one element after an aligned address
-  kTransposed,  // the two innermost dimensions swapped in memory
-  kBroadcast,   // inputs repeat along their outermost dimension (stride 0); outputs row-major
-  kMixed,       // each tensor is dense, strided, misaligned or transposed, by the seed
-  kInflated,    // outermost stride of 2^32 elements: every 32-bit offset wraps
-};
-
-std::span<const Regime> all_regimes();
-std::span<const Layout> all_layouts();
-std::string_view name_of(Regime regime);  // "heavy_tail"
-std::string_view name_of(Layout layout);
 
 struct Case {
   std::string op;
   std::string path;
   DType dtype = DType::kF32;
   Dims dims;
-  Regime data = Regime::kNormal;
+  Data data{};
   Layout layout = Layout::kDense;
   State state{};
   uint64_t seed = 0;

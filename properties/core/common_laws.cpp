@@ -65,15 +65,18 @@ Check scaling(std::vector<Scaled> inputs, int power_of_outputs) {
     const Values of_unscaled = compute(trial, unscaled);
     Values want = of_unscaled;
     for (auto& output : want.elements) scale(output, power_of_outputs);
-    // With elements of one dtype, a sum of products is 0 or too large to be stored as 0.
-    const bool zeros_are_exact = std::ranges::none_of(
-        trial.op.inputs, [](const TensorInfo& tensor) { return tensor.dtype.has_value(); });
+    // With drawn elements of one dtype, a sum of products is 0 or too large to be stored as 0.
+    const bool zeros_are_exact =
+        trial.inputs == nullptr && std::ranges::none_of(trial.op.inputs, [](const TensorInfo& tensor) {
+          return tensor.dtype.has_value();
+        });
     return differs(trial, compute(trial, scaled), want,
                    [&](size_t output, const Extents& index) -> std::optional<Extents> {
                      const DType dtype = trial.op.outputs[output].dtype.value_or(trial.which.dtype);
                      const double normal = std::ldexp(1.0, format_of(dtype).min_exponent);
                      const double result = std::abs(of_unscaled.at(output, index));
                      if (result < normal && !(result == 0 && zeros_are_exact)) return std::nullopt;
+                     if (std::abs(want.at(output, index)) > max_finite(dtype) / 2) return std::nullopt;
                      return index;
                    });
   };

@@ -15,8 +15,8 @@ Check independence(Dim dim);
 Check permutation(Dim dim);
 
 // Inputs times powers of two give the outputs times the product of the powers. Results below the
-// smallest normal number do not count, since they are not rounded relative to their size. Zeros
-// count if all inputs have the case's dtype.
+// smallest normal number do not count, since they are not rounded relative to their size, nor those
+// that come near overflow. Zeros count if the inputs are drawn and all have the case's dtype.
 struct Scaled {
   Input input;
   int power;  // the input is multiplied by the factor to this power

@@ -30,6 +30,7 @@ bool is_right(const Expected& expected, double got, DType dtype) {
   if (expected.is_open) return true;
   if (std::isnan(expected.value)) return std::isnan(got);
   if (std::isinf(expected.value)) return got == expected.value;
+  if (expected.is_signed) return got == 0 && std::signbit(got) == std::signbit(expected.value);
   const double threshold = overflow_threshold(dtype);
   if (std::isinf(got)) return std::copysign(1, got) * expected.value + expected.bound >= threshold;
   return std::abs(expected.value) - expected.bound <= threshold &&
@@ -42,7 +43,7 @@ void Comparison::add(const Expected& expected, double got, int64_t element, DTyp
   if (!std::isfinite(got)) ++nonfinite;
   const bool right = is_right(expected, got, dtype);
   if (!right) ++wrong;
-  if (!expected.is_open && (got == expected.value || (right && std::isnan(got)))) ++*equal;
+  if (!expected.is_open && right && (got == expected.value || std::isnan(got))) ++*equal;
   const double ratio =
       right ? error_over_bound(expected, got, dtype) : std::max(1.0, error_over_bound(expected, got, dtype));
   if (!worst || ratio > max_error_over_bound || (ratio == max_error_over_bound && element < worst->element)) {

@@ -18,7 +18,8 @@ struct Expected {
   double value;  // what the recipe computes
   double bound;  // the radius of the ball around it; finite
   double exact;
-  bool is_open = false;  // anything is right: right paths differ without limit
+  bool is_open = false;    // anything is right: right paths differ without limit
+  bool is_signed = false;  // of a value of 0 that is certain: its sign counts
 };
 
 // Whether `got` is right. Let t be the overflow threshold of `dtype`: the smallest real that rounds
@@ -26,6 +27,7 @@ struct Expected {
 //   expected                got is right iff
 //   open                    always
 //   NaN                     it is NaN
+//   0 with a sign           it is 0 with this sign
 //   +-inf                   it is the same infinity
 //   finite, got finite      |got - value| <= bound and |value| - bound <= t
 //   finite, got infinite    a real of its sign within the bound is at least t in magnitude

@@ -61,7 +61,8 @@ std::vector<Expected> expected_of(const Oracle& oracle, const Question& question
     expected[i] = {.value = balls[i].mid,
                    .bound = is_open ? 0 : balls[i].radius,
                    .exact = exact[i].mid,
-                   .is_open = is_open};
+                   .is_open = is_open,
+                   .is_signed = balls[i].is_signed && balls[i].mid == 0 && balls[i].radius == 0};
   }
   return expected;
 }
@@ -205,8 +206,7 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
                                        .elements = answered.elements,
                                        .expected = answered.expected,
                                        .got = answered.got});
-  const bool is_spread = is_continuous(which.data) && which.layout != Layout::kBroadcast;
-  if (is_spread && numerics.conformity) {
+  if (spreads_errors(which) && numerics.conformity) {
     numerics.obeys_rms_law = numerics.conformity->count >= kFewestOfLaw && numerics.conformity->doubts == 0;
   } else if (numerics.conformity) {
     numerics.conformity->rows = numerics.conformity->farthest = 0;

@@ -84,9 +84,13 @@ int64_t doubts_inside(const Conforming& judged, std::span<const int64_t> element
 
 }  // namespace
 
-double largest_energy(double mean, double largest_block, double flip) {
+bool spreads_errors(const Case& which) {
+  return is_continuous(which.data) && which.layout != Layout::kBroadcast;
+}
+
+double largest_energy(double energy, double largest_block, double flip, int samples) {
   const double w = std::max(4 * largest_block, flip);
-  const double v = mean + kSurprise / kSamples * flip;
+  const double v = energy + kSurprise / samples * flip;
   if (v == 0) return 0;
   double low = 1, high = 2;
   const auto surprise = [&](double t) { return v / w * (t * std::log(t) - t + 1); };
@@ -141,13 +145,15 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
   };
   const int64_t block = size_of(judged.shape, judged.oracle.block_axes[static_cast<size_t>(judged.output)]);
   const int64_t part = size_of(judged.shape, judged.oracle.doubt_axes);
-  double largest = 0, largest_block = 0, largest_distance = 0;
+  const int64_t doubts = doubts_inside(judged, elements);
+  double largest = 0, largest_block = 0, largest_distance = 0, allowed = 0;
   const std::vector<double> of_path = energies_of(got, part);
   std::vector<double> of_samples(of_path.size());  // the largest of each part
-  for (uint64_t sample = 0; sample < kSamples; ++sample) {
+  const auto breaks_law = [&] { return doubts == 0 && sum_of(of_path) > allowed; };
+  for (int sample = 0; sample < kSamples || (sample < kSamplesOfAlarm && breaks_law()); ++sample) {
+    const Arithmetic right_path(Arithmetic::Mode::kSampled, static_cast<uint64_t>(sample));
     std::vector<double> values;
-    for (const Ball& value : evaluate(judged, elements, Arithmetic(Arithmetic::Mode::kSampled, sample)))
-      values.push_back(value.mid);
+    for (const Ball& value : evaluate(judged, elements, right_path)) values.push_back(value.mid);
     for (size_t i = 0; i < values.size(); ++i) {
       const double distance = std::abs(values[i] - computed[i]);
       if (!std::isfinite(distance)) return std::nullopt;  // right paths overflow here
@@ -157,14 +163,15 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
     largest = std::max(largest, sum_of(of_blocks));
     largest_block = std::max(largest_block, *std::ranges::max_element(of_blocks));
     for (size_t i = 0; i < of_parts.size(); ++i) of_samples[i] = std::max(of_samples[i], of_parts[i]);
+    allowed = largest_energy(largest, largest_block, flip, sample + 1);
   }
   const auto count = static_cast<double>(got.size());
   Conformity conformity{.rms = std::sqrt(sum_of(of_path) / count),
                         .predicted = std::sqrt(largest / count),
-                        .allowed = std::sqrt(largest_energy(largest, largest_block, flip) / count),
+                        .allowed = std::sqrt(allowed / count),
                         .largest = largest_distance,
                         .count = static_cast<int64_t>(got.size()),
-                        .doubts = doubts_inside(judged, elements)};
+                        .doubts = doubts};
   if (is_ranked && conformity.doubts > 0) {
     conformity.rows = static_cast<int64_t>(of_path.size());
     for (size_t i = 0; i < of_path.size(); ++i) conformity.farthest += of_path[i] > 4 * of_samples[i] ? 1 : 0;

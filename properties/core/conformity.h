@@ -11,8 +11,14 @@
 //
 // A *flip* is a value near the middle of two numbers that rounds to the other one. Its energy is at
 // most the square of an ulp, and of a radius. V is estimated from above: the largest energy of any
-// sample, plus that of ln(1e9) / kSamples flips. kSamples samples miss so many flips with a
-// probability of 1e-9. w is 4 times the largest energy of a block in any sample, or that of a flip.
+// sample, plus that of ln(1e9) / S flips. S samples miss so many flips with a probability of 1e-9.
+// w is 4 times the largest energy of a block in any sample, or that of a flip.
+//
+// S = kSamples may all be small by chance where one block holds most of the energy: of normal
+// numbers, 1 in 1000 is 5.7 times as large as each of four others, which is what the law allows one
+// block. So a path that exceeds it is held against more samples, one after the other, and fails
+// only if it still exceeds it after kSamplesOfAlarm: of normal numbers, 1 in 10^12 is 5.7 times as
+// large as each of 32 others.
 //
 // A value inside the formula that rounds to the other number moves whole rows by more than all f32
 // noise together, and samples of some rows may miss it: of trimul in f16 (B7 N7 C6 H48), right
@@ -25,19 +31,21 @@
 // binomial distribution with p = 1/4 exceeds with a probability of 1e-9: 24 of 32, and all of less
 // than 15.
 //
-// Both laws presume that what was sampled is like what is judged: the judge applies them to
-// continuous regimes only.
+// Both laws presume that what was sampled is like what is judged: the judge applies them to cases
+// that spread errors.
 #pragma once
 
 #include <optional>
 #include <span>
 
 #include "oracles/core/oracle.h"
+#include "properties/core/case.h"
 #include "properties/core/compare.h"
 
 namespace assay {
 
 inline constexpr int kSamples = 4;
+inline constexpr int kSamplesOfAlarm = 32;       // before a path is said to break the rms law
 inline constexpr size_t kSampledElements = 512;  // at most: in runs of neighbours
 inline constexpr size_t kSampledRuns = 16;       // a quarter where rows share much
 inline constexpr int64_t kFewestOfLaw = 64;      // elements to which the rms law applies
@@ -57,8 +65,11 @@ struct Conforming {
 // Nothing if no sampled element has a finite ball and a finite value.
 std::optional<Conformity> conformity_of(const Conforming& judged);
 
-// t V for the rms law.
-double largest_energy(double mean, double largest_block, double flip);
+// Whether rounding errors of elements are independent: continuous data, no element used twice.
+bool spreads_errors(const Case& which);
+
+// t V for the rms law, where so many samples have at most this energy, and this one of a block.
+double largest_energy(double energy, double largest_block, double flip, int samples = kSamples);
 // Of so many rows, how many a right path may be the farthest in.
 int64_t most_farthest(int64_t rows);
 

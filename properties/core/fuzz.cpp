@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "properties/core/across_cases.h"
 #include "properties/core/generate.h"
 
 namespace assay {
@@ -121,23 +122,6 @@ class Fuzzer {
 
 constexpr int64_t kLargeEvery = 64;  // so 200 cases have three large ones
 
-// Comparisons that never reject a wrong answer are worth nothing.
-class Trust {
- public:
-  void doubt(Verdict& verdict) {
-    if (verdict.kind == VerdictKind::kUninformative || verdict.kind == VerdictKind::kMistrusted) ++in_vain_;
-    if (verdict.kind == VerdictKind::kPass || verdict.kind == VerdictKind::kFail) is_earned_ = true;
-    if (is_earned_ || in_vain_ != kMostInVain) return;
-    verdict.kind = VerdictKind::kMistrusted;
-    verdict.reason += fmt::format("; none of the {} judged cases so far could tell", kMostInVain);
-  }
-
- private:
-  static constexpr int kMostInVain = 8;
-  int in_vain_ = 0;
-  bool is_earned_ = false;
-};
-
 // Draws a case, up to three times until the path serves it. So a path that needs multiples of 16 is
 // judged about as often as others, and is still asked for other sizes.
 rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Path& path) {
@@ -160,14 +144,14 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
   const rc::Gen<Case> usual = arbitrary_case(*subject.op, path, options.max_elements.value_or(kFuzzElements));
   const rc::Gen<Case> large = arbitrary_large_case(*subject.op, path);
   rc::Random random(options.seed);
-  Trust trust;
+  AcrossCases across_cases;
   for (int64_t i = 0; (options.budget || i < options.cases) && !fuzzer.is_over_budget(); ++i) {
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
     const bool is_large = !options.max_elements && i % kLargeEvery == kLargeEvery - 1;
     const rc::Shrinkable<Case> drawn = draw(is_large ? large : usual, of_case, path);
     if (auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
-      trust.doubt(known->verdict);
+      across_cases.judge(drawn.value(), known->verdict);
       if (is_failure(known->verdict.kind) && fuzzer.ends_with(*known)) return;
       continue;
     }
@@ -176,7 +160,7 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
     const int timeouts_before = fuzzer.timeouts();
     std::optional<Verdict> verdict = fuzzer.judge(drawn.value());
     if (!verdict) return;
-    trust.doubt(*verdict);
+    across_cases.judge(drawn.value(), *verdict);
     Judged judged{.which = drawn.value(), .verdict = *verdict, .shrunk_from = {}};
     if (is_failure(verdict->kind)) judged = fuzzer.simplified(drawn, *std::move(verdict));
     judged.timeouts = fuzzer.timeouts() - timeouts_before;

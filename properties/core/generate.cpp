@@ -2,15 +2,15 @@
 #include "properties/core/generate.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <vector>
 
+#include "properties/core/guarded_tensor.h"
 #include "properties/core/sizes.h"
 
 namespace assay {
 namespace {
-
-constexpr int64_t kLongestInflated = 2;  // two slices show every wrapped offset
 
 // One of the values. It shrinks toward the first, which rapidcheck's elementOf does not.
 template <class T>
@@ -32,8 +32,8 @@ std::vector<int64_t> legal_sizes(const DimInfo& dim, int64_t one, std::vector<in
 
 // Any size of a short dimension. Else mostly a small size or one beside an edge, else one beyond an
 // edge: beside two or three times the edge, or a few elements past it. Rarely the smallest, which
-// may be 0: an empty case shows little. If every path serves multiples of some size, often such a
-// multiple.
+// may be 0: an empty case shows little, and a sum of no terms more. If every path serves multiples
+// of some size, often such a multiple.
 rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
   const int64_t one = std::max<int64_t>(dim.min, 1);
@@ -50,23 +50,27 @@ rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   }
   for (int64_t count = 1; count <= 5 && is_summed(op, dim); ++count)
     multiples.push_back(count * dim.edges.front());
-  return rc::gen::weightedOneOf<int64_t>({{1, rc::gen::just(dim.min)},
+  return rc::gen::weightedOneOf<int64_t>({{is_summed(op, dim) ? 8 : 1, rc::gen::just(dim.min)},
                                           {90, small},
                                           {dim.edges.empty() ? 0 : 60, one_of(legal_sizes(dim, one, beside))},
                                           {dim.edges.empty() ? 0 : 20, one_of(legal_sizes(dim, one, beyond))},
                                           {is_summed(op, dim) ? 125 : 0, one_of(std::move(multiples))}});
 }
 
-// Sets the outermost dimension of every tensor to a size that the layout asks for. is_legal() tells
-// whether that was enough.
-void make_legal(Layout layout, const Op& op, Dims& dims) {
-  if (layout != Layout::kInflated && layout != Layout::kBroadcast) return;
+// Sets the sizes that the layout asks for: the outermost of every tensor, or one that can be
+// inflated. is_legal() tells whether that was enough.
+void make_legal(Layout layout, std::string_view inflated, const Op& op, Dims& dims) {
+  if (layout == Layout::kInflated) {
+    const auto dim = std::ranges::find(op.dims, inflated, &DimInfo::key);
+    const std::string_view axis =
+        is_axis(op, inflated) && dim->max >= 4 ? inflated : axes_of(op.inputs.front()).front();
+    dims.set(std::string(axis), 2 + dims.at(axis) % 3);
+  }
+  if (layout != Layout::kBroadcast) return;
   for (const auto* tensors : {&op.inputs, &op.outputs}) {
     for (const TensorInfo& tensor : *tensors) {
       const std::string_view outermost = axes_of(tensor).front();
-      if (!dims.contains(outermost)) continue;
-      dims.set(outermost,
-               layout == Layout::kInflated ? kLongestInflated : std::max<int64_t>(dims.at(outermost), 2));
+      if (dims.contains(outermost)) dims.set(outermost, std::max<int64_t>(dims.at(outermost), 2));
     }
   }
 }
@@ -75,14 +79,16 @@ void make_legal(Layout layout, const Op& op, Dims& dims) {
 constexpr int64_t kOtherDType = -1;  // in its dtype only
 // In every size and the dtype. A number from 0 on: in the size of that dimension only.
 constexpr int64_t kAllOther = -2;
+constexpr int64_t kOtherLayout = -3;  // in how the tensors lie in memory only
 
 // What a step of a state is made from. The sizes of the case are drawn later.
 struct DrawnStep {
   StepKind kind;
   int64_t config;   // kForced: a number among all configurations of the path
-  int64_t input;    // kWeightUpdated: a number among the inputs after the first
+  int64_t input;    // of a step that names one: a number among the inputs after the first
   int64_t changed;  // kAfter
   DType dtype;      // kAfter
+  Layout layout;    // kAfter
 };
 
 std::vector<StepKind> legal_steps(const Path& path) {
@@ -104,6 +110,7 @@ std::vector<StepKind> legal_steps(const Path& path) {
       case StepKind::kWeightUpdated:
       case StepKind::kWeightsReplaced:
       case StepKind::kWeightsMoved:
+      case StepKind::kWeightMoved:
       case StepKind::kWeightsReallocated:
       case StepKind::kLowThresholds:
         return false;
@@ -121,12 +128,11 @@ int64_t count_configs(const Path& path) {
   return count;
 }
 
-// Dimensions that are no axis, and the dtype, are drawn more often: a tuner's key easily forgets
-// what is in no shape.
+// Dimensions that are no axis are drawn more often: a key easily forgets what is in no shape.
 std::vector<int64_t> ways_to_differ(const Op& op) {
-  std::vector<int64_t> ways{kOtherDType, kOtherDType, kOtherDType, kAllOther};
+  std::vector<int64_t> ways{kOtherDType, kOtherDType, kOtherLayout, kOtherLayout, kAllOther};
   for (size_t i = 0; i < op.dims.size(); ++i) {
-    ways.insert(ways.end(), is_axis(op, op.dims[i].key) ? 1 : 3, static_cast<int64_t>(i));
+    ways.insert(ways.end(), is_axis(op, op.dims[i].key) ? 2 : 3, static_cast<int64_t>(i));
   }
   return ways;
 }
@@ -135,15 +141,17 @@ std::vector<int64_t> ways_to_differ(const Op& op) {
 rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path, int most) {
   std::vector<StepKind> kinds = legal_steps(path);
   kinds.insert(kinds.end(), 5, StepKind::kAfter);
-  kinds.push_back(StepKind::kWeightUpdated);  // of several weights, one at a time
+  // Of several weights, one at a time.
+  kinds.insert(kinds.end(), {StepKind::kWeightUpdated, StepKind::kWeightMoved});
   const auto weights = static_cast<int64_t>(op.inputs.size()) - 1;
   const auto step = rc::gen::resize(
       rc::kNominalSize,
       rc::gen::map(rc::gen::tuple(one_of(std::move(kinds)),
                                   rc::gen::inRange<int64_t>(0, std::max<int64_t>(count_configs(path), 1)),
                                   rc::gen::inRange<int64_t>(0, std::max<int64_t>(weights, 1)),
-                                  one_of(ways_to_differ(op)), one_of(path.dtypes)),
-                   [](const std::tuple<StepKind, int64_t, int64_t, int64_t, DType>& drawn) {
+                                  one_of(ways_to_differ(op)), one_of(path.dtypes),
+                                  one_of(std::vector(all_layouts().begin(), all_layouts().end()))),
+                   [](const std::tuple<StepKind, int64_t, int64_t, int64_t, DType, Layout>& drawn) {
                      return std::apply([](auto... field) { return DrawnStep{field...}; }, drawn);
                    }));
   return rc::gen::weightedOneOf<std::vector<DrawnStep>>(
@@ -165,7 +173,7 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
       number -= count;
     }
   }
-  if (step.kind == StepKind::kWeightUpdated) {
+  if (names_input(step.kind)) {
     const size_t number = std::min(static_cast<size_t>(drawn.input) + 1, op.inputs.size() - 1);
     step.input = op.inputs[number].name;
   }
@@ -173,6 +181,7 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
     const bool is_all = drawn.changed == kAllOther;
     step.dtype = is_all || drawn.changed == kOtherDType ? drawn.dtype : which.dtype;
     step.dims = which.dims;
+    step.layout = is_all || drawn.changed == kOtherLayout ? drawn.layout : which.layout;
     for (size_t i = 0; i < op.dims.size(); ++i) {
       const std::string key(op.dims[i].key);
       if (is_all || drawn.changed == static_cast<int64_t>(i)) step.dims.set(key, other_sizes.at(key));
@@ -199,7 +208,7 @@ Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& si
   const int64_t more = *one_of<int64_t>({0, 1, -1, 0, 1, -1, 2, 3, 5, 9, 16});
   Dims dims;
   for (const DimInfo& dim : op.dims) dims.set(dim.key, *arbitrary_size(op, dim));
-  make_legal(which.layout, op, dims);
+  make_legal(which.layout, kept.front(), op, dims);
   const bool is_met = meeting.edge != nullptr && meet(meeting, times, more, op, which.dtype, size, dims);
   if (!is_met) limit(op, kept, size, which.dtype, dims);
   if (is_large && !long_axes.empty()) {
@@ -207,6 +216,17 @@ Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& si
     if (!is_met) grow(op, grown, size, which.dtype, dims);
   }
   return dims;
+}
+
+// Mostly none, else up to three.
+void mix_in_some(Data& data) {
+  const bool is_mixed = *one_of<int>({0, 0, 1}) == 1;
+  std::vector<std::optional<Ingredient>> choices(4);
+  choices.insert(choices.end(), all_ingredients().begin(), all_ingredients().end());
+  for (int i = 0; i < 3; ++i) {
+    const std::optional<Ingredient> drawn = *one_of(choices);
+    if (is_mixed && drawn) data.mix_in(*drawn);
+  }
 }
 
 Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps) {
@@ -220,6 +240,7 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
   regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
   result.data = *one_of(regimes);
+  mix_in_some(result.data);
   const std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
   // A quarter of the cases has low thresholds from the first call on, unless it is large anyway; a
   // third is on other schedules, unless it is large and has another step.
@@ -282,7 +303,7 @@ bool is_short(const DimInfo& dim) {
 bool is_legal(Layout layout, const Op& op, const Dims& dims) {
   const auto outermost = [&](const TensorInfo& tensor) { return shape_of(tensor, dims)[0]; };
   const auto is_inflatable = [&](const TensorInfo& tensor) {
-    return !dims.contains(axes_of(tensor).front()) || outermost(tensor) == kLongestInflated;
+    return !inflatable_axes(shape_of(tensor, dims)).empty();
   };
   switch (layout) {
     case Layout::kDense:
@@ -294,7 +315,7 @@ bool is_legal(Layout layout, const Op& op, const Dims& dims) {
     case Layout::kBroadcast:
       return std::ranges::all_of(op.inputs, [&](const TensorInfo& tensor) { return outermost(tensor) > 1; });
     case Layout::kInflated:
-      return std::ranges::all_of(op.inputs, is_inflatable) && std::ranges::all_of(op.outputs, is_inflatable);
+      return std::ranges::any_of(op.inputs, is_inflatable) || std::ranges::any_of(op.outputs, is_inflatable);
   }
   throw Error("Layout({}) is not a layout", static_cast<int>(layout));
 }

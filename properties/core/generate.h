@@ -43,8 +43,8 @@ rc::Gen<Case> arbitrary_large_case(const Op& op, const Path& path);
 // [elements] The size of the largest input or output.
 int64_t largest_tensor(const Op& op, const Dims& dims);
 
-// Whether a layout makes sense for a problem. `inflated` needs an outermost dimension of 2,
-// `broadcast` one of at least 2.
+// Whether a layout makes sense for a problem. `inflated` needs a tensor with an axis to inflate,
+// `broadcast` outermost dimensions of at least 2.
 bool is_legal(Layout layout, const Op& op, const Dims& dims);
 
 }  // namespace assay

@@ -2,17 +2,30 @@
 #include "properties/core/guarded_tensor.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/core/parallel.h"
 
 namespace assay {
 namespace {
 
-constexpr int64_t kInflatedStride = int64_t{1} << 32;  // [elements]
-constexpr int64_t kRowGap = 3;                         // [elements] odd: rows are misaligned
+constexpr int64_t kRowGap = 3;                     // [elements] odd: rows are misaligned
+constexpr int64_t kFenceBytes = int64_t{2} << 20;  // on each side
+constexpr int64_t kCpuAlignment = 64, kGpuAlignment = 128, kVectorBytes = 16;
 
-Extents strides_for(const Extents& shape, Layout layout, bool is_input) {
+Extents with(Extents extents, int axis, int64_t value) {
+  extents[axis] = value;
+  return extents;
+}
+
+int64_t round_up(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+Extents strides_for(const Extents& shape, Layout layout, bool is_input, const Inflation& inflation) {
   Extents strides = dense_strides(shape);
   const int last = shape.rank() - 1;
   switch (layout) {
@@ -39,7 +52,8 @@ Extents strides_for(const Extents& shape, Layout layout, bool is_input) {
       if (is_input) strides[0] = 0;
       break;
     case Layout::kInflated:
-      strides[0] = kInflatedStride;
+      strides = dense_strides(with(shape, inflation.axis, 1));
+      strides[inflation.axis] = inflation.stride;
       break;
     case Layout::kMixed:
       throw Error("layout=mixed belongs to a problem, not to a tensor");
@@ -57,64 +71,117 @@ uint64_t mix(uint64_t hash, uint64_t word) {
   return hash ^ (hash >> 32);
 }
 
+// The number rounded to T. A NaN keeps its sign and the leading bits of its significand, quiet or
+// signalling, which no conversion does.
+template <class T>
+T stored(double value) {
+  using Bits =
+      std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+  if (!std::isnan(value)) return from_double<T>(value);
+  const int significand = format_of(dtype_of<T>()).precision - 1;  // [bits]
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const uint64_t payload = bits << 12 >> (64 - significand);
+  const uint64_t sign = bits >> 63 << (8 * sizeof(T) - 1);
+  const uint64_t exponent = (uint64_t{1} << (8 * sizeof(T) - 1)) - (uint64_t{1} << significand);
+  return std::bit_cast<T>(static_cast<Bits>(sign | exponent | std::max<uint64_t>(payload, 1)));
+}
+
 }  // namespace
 
-GuardedTensor::GuardedTensor(Device& device, const Extents& shape, DType dtype, Layout layout, bool is_input)
+std::vector<int> inflatable_axes(const Extents& shape) {
+  constexpr int64_t kMost = 4;
+  std::vector<int> axes;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] >= 2 && shape[axis] <= kMost) axes.push_back(axis);
+  }
+  return axes;
+}
+
+GuardedTensor::GuardedTensor(Device& device, const Extents& shape, DType dtype, Layout layout, bool is_input,
+                             Flush flush, const Inflation& inflation)
     : device_(&device),
       shape_(shape),
-      strides_(strides_for(shape, layout, is_input)),
+      strides_(strides_for(shape, layout, is_input, inflation)),
       dtype_(dtype),
       elements_(element_count(shape)),
-      data_(kGuardBytes + (layout == Layout::kMisaligned ? static_cast<int64_t>(size_of(dtype)) : 0)),
-      segments_([&] {
-        const auto bytes = static_cast<int64_t>(size_of(dtype));
-        const int64_t span = span_bytes({nullptr, dtype, shape_, strides_});
-        if (layout != Layout::kInflated || elements_ == 0) {
-          return std::vector<Segment>{{0, data_ + span + kGuardBytes}};
-        }
-        const int64_t slice = elements_ / shape_[0] * bytes;
-        std::vector<Segment> slices;
-        for (int64_t i = 0; i < shape_[0]; ++i) {
-          slices.push_back({data_ + i * strides_[0] * bytes - kGuardBytes, slice + 2 * kGuardBytes});
-        }
-        return slices;
-      }()),
-      device_memory_(device, segments_.back().begin + segments_.back().length) {
-  if (!device.host_can_access()) host_memory_.emplace(host_memory_owner(), device_memory_.bytes());
+      place_(place(layout, flush, inflation.axis)),
+      device_memory_(device, place_.bytes, place_.parts) {
+  if (!device.host_can_access()) host_memory_.emplace(host_memory_owner(), place_.bytes, place_.parts);
+}
+
+// Where the tensor lies in its memory. An inflated one has a slice for each index of the inflated
+// axis, and each slice has its own fences. An offset in signed 32 bits goes back by 2^31 elements
+// where it should go on, so the fence before is longer by that much for each slice after the first.
+GuardedTensor::Place GuardedTensor::place(Layout layout, Flush flush, int inflated_axis) const {
+  const auto bytes = static_cast<int64_t>(size_of(dtype_));
+  const bool has_slices = layout == Layout::kInflated && elements_ > 0;
+  const int64_t slices = has_slices ? shape_[inflated_axis] : 1;
+  const int64_t step = has_slices ? strides_[inflated_axis] * bytes : 0;
+  const int64_t span = span_bytes({nullptr, dtype_, shape_, strides_}) - (slices - 1) * step;
+  const bool has_fences = device_->page_bytes() > 0;
+  const int64_t page = has_fences ? device_->page_bytes() : kGuardBytes;
+  const int64_t fence_behind = has_fences ? round_up(kFenceBytes, page) : 0;
+  const int64_t fence = fence_behind + (has_fences ? (slices - 1) * (int64_t{1} << 31) * bytes : 0);
+  const int64_t poison = page < kGuardBytes ? 0 : kGuardBytes;  // the least where there is no fence
+  const int64_t poison_before = has_fences && flush == Flush::kStart ? 0 : poison;
+  const int64_t poison_behind = has_fences && flush == Flush::kEnd ? 0 : poison;
+
+  Place place;
+  place.data = fence + poison_before;
+  if (has_fences && flush == Flush::kEnd) {
+    place.data = fence + round_up(poison_before + span, page) - span;
+    if (layout == Layout::kDense)
+      place.data -= place.data % (device_->host_can_access() ? kCpuAlignment : kGpuAlignment);
+    if (layout == Layout::kMisaligned && place.data % kVectorBytes == 0) place.data -= bytes;
+  } else if (layout == Layout::kMisaligned) {
+    place.data += bytes;
+  }
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    const int64_t first = place.data + slice * step, end = first + std::max<int64_t>(span, 1);
+    const int64_t begin = (first - poison_before) / page * page;
+    place.parts.push_back({begin, round_up(end + poison_behind, page) - begin});
+    const int64_t from = std::max(begin, first - kGuardBytes);
+    const int64_t to = std::min(begin + place.parts.back().length, end + kGuardBytes);
+    place.watched.push_back({from, to - from});
+  }
+  place.bytes = place.parts.back().begin + place.parts.back().length + fence_behind;
+  return place;
 }
 
 std::byte* GuardedTensor::host() const {
-  return static_cast<std::byte*>(host_memory_ ? host_memory_->data() : device_memory_.data());
+  return host_memory_ ? host_memory_->data() : device_memory_.data();
 }
 
 TensorView GuardedTensor::device_view() const {
-  return {static_cast<std::byte*>(device_memory_.data()) + data_, dtype_, shape_, strides_};
+  return {device_memory_.data() + place_.data, dtype_, shape_, strides_};
 }
 
 TensorView GuardedTensor::host_view() const {
-  return {host() + data_, dtype_, shape_, strides_};
+  return {host() + place_.data, dtype_, shape_, strides_};
 }
 
 void GuardedTensor::poison(Poison poison) {
-  for (const Segment& segment : segments_) {
+  device_memory_.allow_writes();
+  for (const Part& segment : place_.watched) {
     std::memset(host() + segment.begin, static_cast<int>(poison), static_cast<size_t>(segment.length));
   }
 }
 
+void GuardedTensor::protect() {
+  device_memory_.protect();
+}
+
 void GuardedTensor::upload() {
   if (!host_memory_) return;
-  for (const Segment& segment : segments_) {
-    device_->copy_to_device(static_cast<std::byte*>(device_memory_.data()) + segment.begin,
-                            host() + segment.begin, segment.length);
+  for (const Part& segment : place_.watched) {
+    device_->copy_to_device(device_memory_.data() + segment.begin, host() + segment.begin, segment.length);
   }
 }
 
 void GuardedTensor::download() {
   if (!host_memory_) return;
-  for (const Segment& segment : segments_) {
-    device_->copy_to_host(host() + segment.begin,
-                          static_cast<const std::byte*>(device_memory_.data()) + segment.begin,
-                          segment.length);
+  for (const Part& segment : place_.watched) {
+    device_->copy_to_host(host() + segment.begin, device_memory_.data() + segment.begin, segment.length);
   }
 }
 
@@ -132,12 +199,13 @@ void GuardedTensor::for_each_row(bool repeated, const std::function<void(int64_t
 }
 
 void GuardedTensor::fill(const std::function<double(int64_t)>& value) {
+  device_memory_.allow_writes();
   const int64_t stride = strides_[shape_.rank() - 1];
   const int64_t size = stride == 0 ? 1 : shape_[shape_.rank() - 1];
   visit(dtype_, [&]<class T>(std::type_identity<T>) {
     T* data = host_view().template as<T>();
     for_each_row(false, [&](int64_t first, int64_t offset) {
-      for (int64_t i = 0; i < size; ++i) data[offset + i * stride] = from_double<T>(value(first + i));
+      for (int64_t i = 0; i < size; ++i) data[offset + i * stride] = stored<T>(value(first + i));
     });
   });
 }
@@ -159,6 +227,7 @@ std::vector<std::byte> GuardedTensor::gather() const {
 }
 
 void GuardedTensor::scatter(std::span<const std::byte> dense) {
+  device_memory_.allow_writes();
   const int64_t stride = strides_[shape_.rank() - 1];
   const int64_t size = stride == 0 ? 1 : shape_[shape_.rank() - 1];
   visit(dtype_, [&]<class T>(std::type_identity<T>) {
@@ -173,15 +242,15 @@ void GuardedTensor::scatter(std::span<const std::byte> dense) {
 }
 
 bool GuardedTensor::swap_memory(GuardedTensor& other) {
-  if (device_memory_.bytes() != other.device_memory_.bytes()) return false;
-  swap(device_memory_, other.device_memory_);
+  if (place_ != other.place_) return false;
+  std::swap(device_memory_, other.device_memory_);
   std::swap(host_memory_, other.host_memory_);
   return true;
 }
 
 uint64_t GuardedTensor::hash() const {
   uint64_t hash = 0;
-  for (const Segment& segment : segments_) {
+  for (const Part& segment : place_.watched) {
     const std::byte* bytes = host() + segment.begin;
     int64_t i = 0;
     // Four independent chains, which need not wait for each other.
@@ -201,7 +270,7 @@ std::optional<std::string> GuardedTensor::find_overwrite(Poison poison) {
   const int64_t size = shape_[shape_.rank() - 1];
   const int64_t stride = strides_[shape_.rank() - 1];
   for_each_row(false, [&](int64_t, int64_t offset) {
-    std::byte* row = host() + data_ + offset * bytes;
+    std::byte* row = host() + place_.data + offset * bytes;
     if (stride == 1) {
       std::memset(row, static_cast<int>(poison), static_cast<size_t>(size * bytes));
       return;
@@ -211,7 +280,7 @@ std::optional<std::string> GuardedTensor::find_overwrite(Poison poison) {
     }
   });
   const int64_t span = span_bytes(host_view());
-  for (const Segment& segment : segments_) {
+  for (const Part& segment : place_.watched) {
     const std::byte* begin = host() + segment.begin;
     const std::byte* end = begin + segment.length;
     // The first byte is the poison and each byte equals the next. This is quicker than testing
@@ -221,12 +290,29 @@ std::optional<std::string> GuardedTensor::find_overwrite(Poison poison) {
     if (is_poison) continue;
     const std::byte* found =
         std::find_if(begin, end, [&](std::byte b) { return b != static_cast<std::byte>(poison); });
-    const int64_t position = found - host() - data_;
+    const int64_t position = found - host() - place_.data;
     if (position < 0) return fmt::format("{} bytes before the first element", -position);
     if (position >= span) return fmt::format("{} bytes after the end", position - span);
     return fmt::format("in a gap between elements, {} bytes after the first", position);
   }
   return std::nullopt;
+}
+
+std::optional<std::string> GuardedTensor::find_touch(std::string_view name) {
+  const auto touch = device_memory_.take_touch();
+  if (!touch) return std::nullopt;
+  const int64_t position = touch->position - place_.data;
+  const int64_t span = span_bytes(host_view());
+  const std::string_view verb = touch->is_write ? "wrote" : "read";
+  if (position < 0)
+    return fmt::format("{} before the start of {}: {} bytes before the first element", verb, name, -position);
+  if (position >= span)
+    return fmt::format("{} past the end of {}: {} bytes after the end", verb, name, position - span);
+  const bool is_inside = std::ranges::any_of(place_.parts, [&](const Part& part) {
+    return touch->position >= part.begin && touch->position < part.begin + part.length;
+  });
+  return fmt::format("{} {} {}, {} bytes after the first element", verb,
+                     is_inside ? "to" : "between slices of", name, position);
 }
 
 std::string element_name(std::string_view tensor, int64_t element, const Extents& shape) {

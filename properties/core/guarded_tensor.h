@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tensor in poisoned memory, with guard bands on both sides and gaps between its rows. Guards and
-// gaps are checked after each run.
+// A tensor between two fences, and with gaps between its rows. It ends or begins exactly at one of
+// the fences. Between its other end and the other fence, and in its gaps, lies poison, which is
+// checked after each run. A device without fences has bands of poison on both sides instead.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "kernels/core/device.h"
 #include "properties/core/case.h"
+#include "properties/core/fenced_memory.h"
 
 namespace assay {
 
@@ -21,11 +23,26 @@ enum class Poison : unsigned char {
   kFinite = 0x5A,  // an ordinary number in every dtype
 };
 
+// Which end of a tensor lies at a fence. Behind a dense tensor up to 63 bytes are left, and behind
+// a misaligned one an element if it must be, since each promises an alignment.
+enum class Flush : uint8_t { kEnd, kStart };
+
+// Of an inflated tensor: the axis with the large stride.
+struct Inflation {
+  int axis = 0;
+  int64_t stride = int64_t{1} << 32;  // [elements] at least 2^31 bytes, and a power of two
+};
+
+// The axes of two to four indices: three strides show every wrapped offset, and more would take
+// addresses only.
+std::vector<int> inflatable_axes(const Extents& shape);
+
 class GuardedTensor {
  public:
-  static constexpr int64_t kGuardBytes = int64_t{64} << 10;  // on each side
+  static constexpr int64_t kGuardBytes = int64_t{64} << 10;  // the most poison on each side
 
-  GuardedTensor(Device& device, const Extents& shape, DType dtype, Layout layout, bool is_input);
+  GuardedTensor(Device& device, const Extents& shape, DType dtype, Layout layout, bool is_input,
+                Flush flush = Flush::kEnd, const Inflation& inflation = {});
 
   TensorView device_view() const;  // for the path
   TensorView host_view() const;    // the same in host memory, up to date after download()
@@ -33,19 +50,22 @@ class GuardedTensor {
 
   // Fills all host memory of the tensor, elements included.
   void poison(Poison poison);
+  // From now until its contents are set again, a write to the tensor is a touch (find_touch), on a
+  // CPU.
+  void protect();
   // Copy host memory to device memory and back. They do nothing if both are the same memory.
   void upload();
   void download();
 
-  // Sets every element from its row-major position. Elements that share memory (broadcast) get the
-  // value of the first of them.
+  // Sets every element from its row-major position. NaNs keep sign and payload. Elements that share
+  // memory (broadcast) get the value of the first of them.
   void fill(const std::function<double(int64_t element)>& value);
   // The elements in row-major order, as raw bytes of the dtype.
   std::vector<std::byte> gather() const;
   void scatter(std::span<const std::byte> dense);
 
   // Exchanges the memory of two tensors of one device, contents included. Returns false, and does
-  // nothing, if their memory has different sizes.
+  // nothing, if they lie in their memory in different ways.
   bool swap_memory(GuardedTensor& other);
 
   // A hash of all bytes: elements, gaps and guards.
@@ -53,13 +73,11 @@ class GuardedTensor {
   // Where the first byte outside the elements lies that is not `poison`, if there is one: "3 bytes
   // after the end". Overwrites the elements with the poison.
   std::optional<std::string> find_overwrite(Poison poison);
+  // What the path did to a fence or to protected memory first since this was last asked: "read past
+  // the end of x: 0 bytes after the end". It is known on a CPU only.
+  std::optional<std::string> find_touch(std::string_view name);
 
  private:
-  struct Segment {
-    int64_t begin;   // [bytes] from the start of the memory
-    int64_t length;  // [bytes] guards included
-  };
-
   std::byte* host() const;
   // Calls row(first_element, offset) for each innermost row, in parallel, so rows must not share
   // memory.
@@ -71,10 +89,19 @@ class GuardedTensor {
   Extents strides_;  // [elements]
   DType dtype_;
   int64_t elements_;
-  int64_t data_;                   // [bytes] from the start of the memory to element 0
-  std::vector<Segment> segments_;  // the parts of the memory that are in use
-  DeviceBuffer device_memory_;
-  std::optional<DeviceBuffer> host_memory_;  // absent if the host can access device memory
+  struct Place {
+    int64_t data = 0;   // [bytes] from the start of the memory to element 0
+    int64_t bytes = 0;  // of all the memory, fences included
+    Parts parts{};      // that can be accessed
+    Parts watched{};    // the elements and the poison around them
+
+    bool operator==(const Place&) const = default;
+  };
+  Place place(Layout layout, Flush flush, int inflated_axis) const;
+
+  Place place_;
+  FencedMemory device_memory_;
+  std::optional<FencedMemory> host_memory_;  // absent if the host can access device memory
 };
 
 // The name of the element at a row-major position: out[0, 3, 1].

@@ -66,6 +66,7 @@ std::optional<std::string> inapplicable(const Step& step, const Path& path) {
     case StepKind::kWeightUpdated:
     case StepKind::kWeightsReplaced:
     case StepKind::kWeightsMoved:
+    case StepKind::kWeightMoved:
     case StepKind::kWeightsReallocated:
     case StepKind::kLowThresholds:
     case StepKind::kOtherSchedule:
@@ -155,9 +156,11 @@ class History {
         problem_.draw_input(other_seed(), input_of(step, problem_.op()));
         return call(problem_);
       case StepKind::kWeightsReplaced:
-        return call_on_other_tensors([&] { draw_other_data(); });
+        return call_on_other_tensors(std::nullopt, [&] { draw_other_data(); });
       case StepKind::kWeightsMoved:
-        return call_on_other_tensors([&] { set_inputs(); });
+        return call_on_other_tensors(std::nullopt, [&] { set_inputs(); });
+      case StepKind::kWeightMoved:
+        return call_on_other_tensors(input_of(step, problem_.op()), [&] { set_inputs(); });
       case StepKind::kWeightsReallocated: {
         problem_.swap_memory_of_inputs();
         draw_other_data();
@@ -198,11 +201,13 @@ class History {
     }
   }
 
-  std::optional<WrongStep> call_on_other_tensors(const std::function<void()>& fill) {
-    allocate([&] { problem_.swap_inputs(); });
+  // With one input in another tensor, or with all.
+  std::optional<WrongStep> call_on_other_tensors(std::optional<size_t> input,
+                                                 const std::function<void()>& fill) {
+    allocate([&] { problem_.swap_inputs(input); });
     fill();
     auto wrong = call_directly(problem_.device().stream());
-    problem_.swap_inputs();
+    problem_.swap_inputs(input);
     problem_.poison_other_inputs();
     return wrong;
   }
@@ -216,7 +221,7 @@ class History {
     Case other = problem_.which();
     other.dtype = step.dtype;
     other.dims = step.dims;
-    other.layout = Layout::kDense;
+    other.layout = step.layout;
     other.state = {};
     std::optional<Problem> before;
     allocate([&] {
@@ -282,7 +287,7 @@ class History {
 void require_state(const State& state, const Op& op, const Path& path) {
   for (const Step& step : state.steps) {
     if (step.kind == StepKind::kForced) config_of(step, path);
-    if (step.kind == StepKind::kWeightUpdated) input_of(step, op);
+    if (names_input(step.kind)) input_of(step, op);
     if (step.kind != StepKind::kAfter) continue;
     try {
       require_sizes(op, step.dims);
@@ -318,7 +323,7 @@ TensorBytes outputs_of_untuned_call(Problem& problem) {
   Call call = problem.call();
   call.context = &fresh;
   problem.call_path(call);
-  problem.device().synchronize();
+  problem.finish(call.stream);
   for (GuardedTensor& tensor : problem.output_tensors()) tensor.download();
   return problem.outputs();
 }

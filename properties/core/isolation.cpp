@@ -33,6 +33,7 @@ Message to_message(Runs&& runs) {
     message.fields["verdict"] = name_of(runs.verdict->kind);
     message.fields["reason"] = runs.verdict->reason;
   }
+  message.fields["broken_law"] = runs.broken_law;
   message.fields["counts"] = Json::array();
   for (const auto member : kTensorsOfRuns) {
     message.fields["counts"].push_back((runs.*member).size());
@@ -62,6 +63,7 @@ Runs from_message(Message&& message) {
                            .outputs = {}};
   }
   if (runs.verdict && !fields.contains("counts")) return runs;
+  runs.broken_law = excerpt(fields.at("broken_law").get<std::string>(), kLongestReason);
   size_t next = 0;
   const auto take = [&] { return std::move(message.tensors.at(next++)); };
   const auto counts = fields.at("counts").get<std::vector<size_t>>();
@@ -240,7 +242,7 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   kept->set_observer([&](std::string_view step) { channel.set_step(step); });
   std::optional<MemoryLimit> limit;
   if (device.host_can_access()) limit.emplace();
-  Message answer = to_message(run_path(*kept, inputs));
+  Message answer = to_message(run_path(subject, *kept, inputs));
   limit.reset();
   channel.set_step("what follows a call");
   if (!request.fields.at("keep").get<bool>()) kept.reset();

@@ -4,7 +4,8 @@
 // does: it holds the expectation and judges. A worker is kept until something goes wrong in it.
 //
 //   request {"case": line, "keep": whether the tensors are wanted again}, the inputs if given
-//   answer  {"verdict", "reason", "counts": of the tensors by their place in Runs, "of_step"}, ...
+//   answer  {"verdict", "reason", "broken_law", "counts": of the tensors by their place in Runs,
+//           "of_step"}, ...
 #pragma once
 
 #include <functional>

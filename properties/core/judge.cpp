@@ -50,7 +50,11 @@ void keep_evidence(Verdict& verdict, const Problem& problem, Runs&& runs, const 
 
 Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& runs, bool shares) {
   if (runs.verdict) return *runs.verdict;
-  return compare_outputs(subject, problem, {.got = runs.got, .previous = runs.previous}, shares);
+  Verdict verdict = compare_outputs(subject, problem, {.got = runs.got, .previous = runs.previous}, shares);
+  if (runs.broken_law.empty() || is_failure(verdict.kind)) return verdict;
+  verdict.kind = VerdictKind::kFail;
+  verdict.reason = runs.broken_law;
+  return verdict;
 }
 
 }  // namespace
@@ -68,7 +72,7 @@ Verdict judge(const Subject& subject, const Case& which, Device& device, const J
 }
 
 Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& options) {
-  Runs runs = run_path(problem, options.inputs);
+  Runs runs = run_path(subject, problem, options.inputs);
   Verdict result = verdict_on(subject, problem, runs, options.shares);
   keep_evidence(result, problem, std::move(runs), [&] { return judged_inputs(problem, options.inputs); });
   return result;

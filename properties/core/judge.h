@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judge turns a case into a verdict. It keeps nothing between cases, so any process may judge
 // any case. The verdict of a failure holds the tensors that were judged (evidence.h). Rules 2 to 7
-// run the path (runs.h), possibly in another process (isolation.h). Rules 8 to 10 do not.
+// and 11 run the path (runs.h), possibly in another process (isolation.h). Rules 8 to 10 do not.
 //
-// These rules are checked in the order 1 2 3 4 7 6 5 8 9 10. The first broken one gives the reason.
+// These rules are checked in the order 1 2 3 4 7 6 5 8 9 10 11. The first broken one gives the
+// reason.
 //   1. The path serves the case, or says why not.
 //   2. It runs without an error, to its end, and leaves rounding modes and the like as they were
 //      (float_environment.h).
-//   3. Inputs stay unchanged to the byte, with their gaps and guards.
-//   4. Nothing outside the elements of the outputs is written: neither guards nor gaps.
+//   3. Inputs stay unchanged to the byte, with their gaps and guards. On a CPU they are not even
+//      written.
+//   4. Nothing outside the elements of the outputs is written: neither guards nor gaps. Nothing is
+//      read beyond the fence at which a tensor begins or ends (guarded_tensor.h), used or not.
 //   5. A second run, on outputs with another poison, gives the same bits. So every element was
 //      written, and nothing was read that nobody wrote. A path that is not deterministic may give
 //      other values, but may not leave poison.
@@ -24,6 +27,8 @@
 //      missing, and the faults of the oracle's formula. A wrong answer shows if some element,
 //      rounded to the output dtype, differs from the computed one by more than an ulp and by more
 //      than four times what sampled right paths do.
+//  11. A law of the op (properties/<op>.cpp) holds on the inputs of the case: the path, run on
+//      related problems, gives related bits. The seed chooses the law.
 #pragma once
 
 #include "kernels/core/device.h"

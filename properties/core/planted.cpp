@@ -26,11 +26,16 @@ const std::vector<CommonFaultInfo>& common_faults() {
       {kLastEntrySkipped,
        {"specimen.last_entry_skipped", "the last entry of the outermost dimension is skipped"}},
       {kNarrowOffsets, {"specimen.narrow_offsets", "offsets are computed in 32 bits"}},
+      {kSignedOffsets, {"specimen.signed_offsets", "offsets are computed in 32 bits with a sign"}},
       {kContiguousAssumed, {"specimen.contiguous_assumed", "the innermost stride is taken for 1"}},
       {kLayoutOfFirstInputAssumed,
        {"specimen.layout_of_first_input_assumed", "all tensors are taken for dense when the first input is"}},
       {kWritesPastRow,
        {"specimen.writes_past_row", "one element past the end of each output row is written"}},
+      {kReadsPastEnd,
+       {"specimen.reads_past_end", "a vector past the end of each input is loaded, and not used"}},
+      {kReadsBeforeStart,
+       {"specimen.reads_before_start", "a vector before the start of each input is loaded, and not used"}},
       {kAccumulatesIntoOutput,
        {"specimen.accumulates_into_output", "the result is added to what the output held"}},
       {kModifiesInput, {"specimen.modifies_input", "the sign of one input element is flipped"}},
@@ -70,11 +75,11 @@ Extents contiguous(const ConstTensorView& view) {
   return strides;
 }
 
-// Strides wrapped to 32 bits. In every tensor that fits into memory, a sum of wrapped steps stays
-// below 2^32, so it equals the wrapped sum.
+// Strides wrapped to 32 bits: a step of 2^32 is none, and one of 2^31 goes back if it has a sign.
+template <class Narrow>
 Extents narrow(const ConstTensorView& view) {
   Extents strides = view.strides;
-  for (int axis = 0; axis < strides.rank(); ++axis) strides[axis] = static_cast<uint32_t>(strides[axis]);
+  for (int axis = 0; axis < strides.rank(); ++axis) strides[axis] = static_cast<Narrow>(strides[axis]);
   return strides;
 }
 
@@ -138,6 +143,14 @@ void write_past_rows(const Call& call) {
   }
 }
 
+// Loads a vector of 16 bytes, so many bytes after the first element of each input.
+void load_vectors(const Call& call, int64_t (*position)(const ConstTensorView&)) {
+  for (const ConstTensorView& view : call.inputs) {
+    const auto* from = static_cast<const volatile std::byte*>(view.data) + position(view);
+    for (int i = 0; i < 16; ++i) static_cast<void>(from[i]);
+  }
+}
+
 // Flips one bit: the sign in the last byte of an element, or the last bit of the significand in the
 // first byte.
 void flip(const ConstTensorView& view, size_t byte, unsigned char bit) {
@@ -161,7 +174,9 @@ Run with_fault(const Op& op, CommonFault fault, const FaultyLoop& faulty) {
           op, axes_of(op.outputs[0]).front(), [](int64_t index, int64_t size) { return index == size - 1; },
           loop);
     case kNarrowOffsets:
-      return change_strides(narrow);
+      return change_strides(narrow<uint32_t>);
+    case kSignedOffsets:
+      return change_strides(narrow<int32_t>);
     case kContiguousAssumed:
       return change_strides(contiguous);
     case kLayoutOfFirstInputAssumed:
@@ -169,6 +184,16 @@ Run with_fault(const Op& op, CommonFault fault, const FaultyLoop& faulty) {
     case kWritesPastRow:
       return [loop](const Call& call) {
         write_past_rows(call);  // first: in a loop, the next row would overwrite it
+        loop(call);
+      };
+    case kReadsPastEnd:
+      return [loop](const Call& call) {
+        load_vectors(call, span_bytes);
+        loop(call);
+      };
+    case kReadsBeforeStart:
+      return [loop](const Call& call) {
+        load_vectors(call, [](const ConstTensorView&) { return int64_t{-16}; });
         loop(call);
       };
     case kAccumulatesIntoOutput:

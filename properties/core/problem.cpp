@@ -11,13 +11,45 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kLayoutStream = 3000;
+constexpr uint64_t kLayoutStream = 3000, kVersionStream = 3001, kFlushStream = 3002, kInflationStream = 3003;
 
-// The layout of tensor number `index`, counting inputs and then outputs.
-Layout layout_of(const Case& which, size_t index) {
+// The same for all tensors of a case, so that those of one size can change places.
+Flush flush_of(const Case& which) {
+  return CounterRandom(which.seed, kFlushStream).bits(0) % 2 == 0 ? Flush::kEnd : Flush::kStart;
+}
+
+// The layout of tensor number `index`, counting inputs and then outputs. Mixed is a choice among
+// others, and a tensor without an axis to inflate is dense.
+Layout layout_of(const Case& which, const Extents& shape, size_t index) {
+  if (which.layout == Layout::kInflated && inflatable_axes(shape).empty()) return Layout::kDense;
   if (which.layout != Layout::kMixed) return which.layout;
   constexpr std::array kChoices{Layout::kDense, Layout::kStrided, Layout::kMisaligned, Layout::kTransposed};
   return kChoices[CounterRandom(which.seed, kLayoutStream).bits(index) % kChoices.size()];
+}
+
+Inflation inflation_of(const Case& which, const Extents& shape, DType dtype, size_t index) {
+  const std::vector<int> axes = inflatable_axes(shape);
+  if (axes.empty()) return {};
+  const CounterRandom random(which.seed, kInflationStream);
+  const auto bytes = static_cast<int64_t>(size_of(dtype));
+  constexpr int64_t k31 = int64_t{1} << 31, k32 = int64_t{1} << 32;
+  const std::array strides{k31, k32, k31 / bytes, k32 / bytes};
+  return {.axis = axes[random.bits(2 * index) % axes.size()],
+          .stride = strides[random.bits(2 * index + 1) % strides.size()]};
+}
+
+// Tensor number `index` of a case.
+GuardedTensor make_tensor(Device& device, const Case& which, const TensorInfo& info, size_t index,
+                          bool is_input) {
+  const Extents shape = shape_of(info, which.dims);
+  const DType dtype = info.dtype.value_or(which.dtype);
+  return {device,
+          shape,
+          dtype,
+          layout_of(which, shape, index),
+          is_input,
+          flush_of(which),
+          inflation_of(which, shape, dtype, index)};
 }
 
 // Throws Error (device) unless the tensors fit: once on a device with memory of its own, and four
@@ -48,29 +80,28 @@ Problem::Problem(const Op& op, const Path& path, const Case& which, Device& devi
   require_memory(op, which, device);
   inputs_ = make_inputs();
   outputs_.reserve(op.outputs.size());
-  for (size_t i = 0; i < op.outputs.size(); ++i) {
-    const TensorInfo& info = op.outputs[i];
-    outputs_.emplace_back(device, shape_of(info, which.dims), info.dtype.value_or(which.dtype),
-                          layout_of(which, op.inputs.size() + i), false);
-  }
-  constexpr uint64_t kVersionStream = 3001;
-  if (CounterRandom(which.seed, kVersionStream).bits(0) % 4 != 0) versions_.resize(inputs_.size());
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    outputs_.push_back(make_tensor(device, which, op.outputs[i], op.inputs.size() + i, false));
+  const CounterRandom random(which.seed, kVersionStream);
+  const uint64_t kind = random.bits(0) % 4;
+  if (kind != 0) versions_.resize(inputs_.size());
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    has_version_.push_back(kind != 2 || random.bits(1 + i) % 2 == 0);
 }
 
 std::vector<GuardedTensor> Problem::make_inputs() const {
   std::vector<GuardedTensor> tensors;
   tensors.reserve(op_->inputs.size());
-  for (const TensorInfo& info : op_->inputs) {
-    tensors.emplace_back(*device_, shape_of(info, case_.dims), info.dtype.value_or(case_.dtype),
-                         layout_of(case_, tensors.size()), true);
-  }
+  for (const TensorInfo& info : op_->inputs)
+    tensors.push_back(make_tensor(*device_, case_, info, tensors.size(), true));
   return tensors;
 }
 
 void Problem::upload_input(size_t number) {
   GuardedTensor& tensor = inputs_[number];
   tensor.upload();
-  if (versions_.empty()) return;
+  if (!only_holds_inputs_) tensor.protect();
+  if (versions_.empty() || !has_version_[number]) return;
   uint64_t& version = known_versions_[{number, tensor.hash()}];
   if (version == 0) version = new_version();
   versions_[number] = version;
@@ -91,8 +122,15 @@ void Problem::draw_input(uint64_t seed, size_t number) {
     for (const GuardedTensor& tensor : *tensors) dtypes.push_back(tensor.host_view().dtype);
   }
   GuardedTensor& tensor = inputs_[number];
-  const Drawing drawing(case_.data, seed, static_cast<int>(number), static_cast<int>(inputs_.size()),
-                        common_format(dtypes), tensor.elements(), op_->degree, op_->least_degree);
+  const TensorView view = tensor.host_view();
+  const Drawing drawing(case_.data, seed,
+                        {.tensor = static_cast<int>(number),
+                         .tensors = static_cast<int>(inputs_.size()),
+                         .dtype = view.dtype,
+                         .shape = view.shape,
+                         .common = common_format(dtypes),
+                         .degree = op_->degree,
+                         .least_degree = op_->least_degree});
   if (!only_holds_inputs_) tensor.poison(Poison::kNan);
   tensor.fill([&](int64_t element) { return drawing(element); });
   upload_input(number);
@@ -110,9 +148,13 @@ void Problem::set_inputs(const TensorBytes& inputs) {
   }
 }
 
-void Problem::swap_inputs() {
+void Problem::swap_inputs(std::optional<size_t> number) {
   if (other_inputs_.empty()) other_inputs_ = make_inputs();
-  inputs_.swap(other_inputs_);
+  if (number) {
+    std::swap(inputs_[*number], other_inputs_[*number]);
+  } else {
+    inputs_.swap(other_inputs_);
+  }
 }
 
 void Problem::poison_other_inputs() {
@@ -155,7 +197,7 @@ Call Problem::call() const {
 void Problem::call_path(const Call& call) const {
   const FloatEnvironment environment;
   path_->run(call);
-  if (const auto what = environment.change()) throw ChangedEnvironment(*what);
+  if (const auto what = environment.change()) throw Trespass(fmt::format("changed {}", *what));
 }
 
 void Problem::enqueue() {
@@ -168,7 +210,7 @@ void Problem::enqueue() {
 
 void Problem::run() {
   enqueue();
-  device_->synchronize();
+  finish(device_->stream());
   for (GuardedTensor& tensor : outputs_) tensor.download();
 }
 
@@ -176,7 +218,7 @@ void Problem::run_directly(void* stream) {
   Call direct = call();
   direct.stream = stream;
   call_path(direct);
-  device_->synchronize(stream);
+  finish(stream);
   for (GuardedTensor& tensor : outputs_) tensor.download();
 }
 
@@ -190,7 +232,22 @@ void Problem::run_on_other_schedule(uint64_t seed, const Problem* beside) {
     enqueue();
   };
   device_->run_on_other_schedule(calls, seed);
+  finish(device_->stream());
   for (GuardedTensor& tensor : outputs_) tensor.download();
+}
+
+void Problem::finish(void* stream) {
+  device_->synchronize(stream);
+  const auto require_untouched = [](std::vector<GuardedTensor>& tensors, const std::vector<TensorInfo>& infos,
+                                    std::string_view kind) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (const auto touch = tensors[i].find_touch(fmt::format("the {} {}", kind, infos[i].name)))
+        throw Trespass(*touch);
+    }
+  };
+  require_untouched(inputs_, op_->inputs, "input");
+  require_untouched(outputs_, op_->outputs, "output");
+  require_untouched(other_inputs_, op_->inputs, "earlier input");
 }
 
 void Problem::capture() {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -21,20 +22,25 @@
 
 namespace assay {
 
-// An op, a path and an oracle: what to judge, and by what. They outlive every subject.
+struct Law;
+
+// An op, a path, an oracle and the op's laws: what to judge, and by what. They outlive every
+// subject.
 struct Subject {
   const Op* op;
   const Path* path;
   const Oracle* oracle;
+  std::vector<const Law*> laws = {};
 };
 
 // Dense tensor contents in row-major order, one entry per tensor of the op's table.
 using TensorBytes = std::vector<std::vector<std::byte>>;
 
-// The path returned with another floating-point environment than it was called with.
-class ChangedEnvironment : public Error {
+// A call did what no path may: it returned with another floating-point environment than it was
+// called with, or touched a fence or an input (GuardedTensor::find_touch).
+class Trespass : public Error {
  public:
-  explicit ChangedEnvironment(std::string_view what) : Error("the path changed {}", what) {}
+  explicit Trespass(std::string_view what) : Error("the path {}", what) {}
 };
 
 class Problem {
@@ -52,9 +58,9 @@ class Problem {
   void draw_inputs(uint64_t seed, size_t first = 0);
   void draw_input(uint64_t seed, size_t number);
   void set_inputs(const TensorBytes& inputs);
-  // Exchanges all inputs for a second set of tensors, which has no values at first. Throws Error
-  // (device) if memory does not suffice.
-  void swap_inputs();
+  // Exchanges all inputs, or one, for a second set of tensors, which has no values at first. Throws
+  // Error (device) if memory does not suffice.
+  void swap_inputs(std::optional<size_t> number = std::nullopt);
   void poison_other_inputs();  // of the set that is not in use
   // Exchanges the memory of inputs after the first, in pairs of equal size. The inputs have to be
   // set anew.
@@ -62,17 +68,19 @@ class Problem {
   void poison_outputs(Poison poison);
   Call call() const;  // on device memory
   // Calls the path in the default floating-point environment. Throws what the path throws, and
-  // ChangedEnvironment.
+  // Trespass if it changed that.
   void call_path(const Call& call) const;
   // Enqueues one call, or a replay of its graph, without waiting for it.
   void enqueue();
-  // Runs one call to its end and downloads the outputs.
+  // Runs one call to its end and downloads the outputs. Throws Trespass for whatever it did.
   void run();
   // The same for a direct call on this stream, even after capture().
   void run_directly(void* stream);
   // The same on another schedule, drawn from the seed. Meanwhile the device's other stream makes
   // the call of `beside`, if there is one.
   void run_on_other_schedule(uint64_t seed, const Problem* beside);
+  // Waits for a call on this stream and throws Trespass if any call so far touched what it may not.
+  void finish(void* stream);
   // From now on enqueue() and run() replay a graph of the call. It reads what the inputs hold then.
   void capture();
   void release_graph();  // back to direct calls
@@ -110,9 +118,10 @@ class Problem {
   std::shared_ptr<Context> context_;
   std::vector<GuardedTensor> inputs_;
   std::vector<GuardedTensor> other_inputs_;  // empty until they are needed
-  // Of the inputs. Empty in every fourth case, since paths have to serve calls without versions,
-  // too.
+  // Of the inputs. Empty in every fourth case, and in another fourth only some are known: paths
+  // have to serve calls without versions, too.
   std::vector<uint64_t> versions_;
+  std::vector<bool> has_version_;
   std::map<std::pair<size_t, uint64_t>, uint64_t> known_versions_;  // by input and hash of contents
   std::vector<GuardedTensor> outputs_;
   bool only_holds_inputs_ = false;

@@ -2,6 +2,7 @@
 #include "properties/core/regime.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -36,27 +37,98 @@ FloatFormat common_format(std::span<const DType> dtypes) {
   return common;
 }
 
-Drawing::Drawing(Regime regime, uint64_t seed, int tensor, int tensors, const FloatFormat& common,
-                 int64_t elements, int degree, int least_degree)
-    : regime_(regime),
-      random_(seed, static_cast<uint64_t>(tensor)),
-      lowest_(std::ldexp(1.0, common.min_exponent)) {
+namespace {
+
+// Lanes of random numbers beyond those of the regimes. Each ingredient has its own.
+uint64_t lane_of(Ingredient ingredient) {
+  return 16 + static_cast<uint64_t>(ingredient);
+}
+
+// Whether an ingredient that about half of the inputs have is in this one.
+bool has(Ingredient ingredient, const CounterRandom& choice, int tensor, int tensors) {
+  const uint64_t bits = choice.bits(2, lane_of(ingredient));
+  const bool is_drawn = (choice.bits(3 + static_cast<uint64_t>(tensor), lane_of(ingredient)) & 1) != 0;
+  return is_drawn || bits % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
+}
+
+}  // namespace
+
+Drawing::Drawing(const Data& data, uint64_t seed, const Drawn& input)
+    : regime_(data.regime()),
+      random_(seed, static_cast<uint64_t>(input.tensor)),
+      lowest_(std::ldexp(1.0, input.common.min_exponent)),
+      elements_(element_count(input.shape)) {
   const CounterRandom choice(seed, kChoiceStream);
-  last_ = elements - 1;
-  chosen_ = tensors > 0 && choice.bits(0) % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
-  special_ = elements > 0 ? static_cast<int64_t>(random_.bits(0, 7) % static_cast<uint64_t>(elements)) : -1;
+  const FloatFormat& common = input.common;
+  chosen_ = choice.bits(0) % static_cast<uint64_t>(input.tensors) == static_cast<uint64_t>(input.tensor);
+  special_ = elements_ > 0 ? static_cast<int64_t>(random_.bits(0, 7) % static_cast<uint64_t>(elements_)) : -1;
   // The exponent of a product of `degree` values is `degree` times theirs. 2^114 leaves room in f32
   // for sums of 2^12 terms of up to 36 standard deviations. An f16 result may overflow; then the
   // exact answer is an infinity, too.
   constexpr int kLargestExponent = 114;
-  if (regime == Regime::kTiny) scale_ = std::ldexp(1.0, (common.min_exponent + 4) / least_degree);
-  if (regime == Regime::kHuge)
-    scale_ = std::ldexp(1.0, std::min(common.max_exponent, kLargestExponent) / degree);
-  if (regime == Regime::kOffset) center_ = offset_ratio(choice.bits(1), common, degree);
-  if (regime == Regime::kConstant) center_ = 0.5 + random_.uniform(0, 8);
+  if (regime_ == Regime::kTiny) scale_ = std::ldexp(1.0, (common.min_exponent + 4) / input.least_degree);
+  if (regime_ == Regime::kHuge)
+    scale_ = std::ldexp(1.0, std::min(common.max_exponent, kLargestExponent) / input.degree);
+  if (regime_ == Regime::kOffset) center_ = offset_ratio(choice.bits(1), common, input.degree);
+  if (regime_ == Regime::kConstant) center_ = 0.5 + random_.uniform(0, 8);
+  for (Ingredient ingredient : all_ingredients()) {
+    const bool is_in_this = ingredient == Ingredient::kLargeInput ? chosen_
+                            : ingredient == Ingredient::kSubnormalWeights
+                                ? input.tensor > 0
+                                : has(ingredient, choice, input.tensor, input.tensors);
+    if (data.has(ingredient) && is_in_this) ingredients_ |= 1u << static_cast<int>(ingredient);
+  }
+  const FloatFormat own = format_of(input.dtype);
+  lowest_of_own_ = std::ldexp(1.0, own.min_exponent);
+  // From 2^-3 of the largest number, which normal values do not exceed, down to 2^-10 of it.
+  large_ = std::ldexp(1.0, own.max_exponent - 3 - static_cast<int>(choice.bits(1, 1) % 8));
+  if (!is_in(Ingredient::kScales) || input.shape.rank() == 0) return;
+  const auto axis = static_cast<int>(random_.bits(0, lane_of(Ingredient::kScales)) %
+                                     static_cast<uint64_t>(input.shape.rank()));
+  size_ = std::max<int64_t>(input.shape[axis], 1);
+  for (int inner = axis + 1; inner < input.shape.rank(); ++inner)
+    stride_ *= std::max<int64_t>(input.shape[inner], 1);
+  largest_scale_ = common.max_exponent / (2 * input.degree);
 }
 
 double Drawing::operator()(int64_t element) const {
+  const auto i = static_cast<uint64_t>(element);
+  if (is_special(Ingredient::kNans, element)) {
+    constexpr uint64_t kExponent = uint64_t{0x7FF} << 52, kNoInfinity = 1;
+    return std::bit_cast<double>(random_.bits(i, lane_of(Ingredient::kNans)) | kExponent | kNoInfinity);
+  }
+  if (is_special(Ingredient::kInfinities, element))
+    return (random_.bits(i, lane_of(Ingredient::kInfinities)) >> 63) != 0 ? -kInfinity : kInfinity;
+  return ordinary(element);
+}
+
+bool Drawing::is_special(Ingredient ingredient, int64_t element) const {
+  if (!is_in(ingredient)) return false;
+  const auto of_tensor = random_.bits(static_cast<uint64_t>(elements_), lane_of(ingredient));
+  if (element == static_cast<int64_t>((of_tensor >> 1) % static_cast<uint64_t>(elements_))) return true;
+  const bool are_many = (of_tensor & 1) != 0;
+  return are_many && random_.bits(static_cast<uint64_t>(element), lane_of(ingredient)) % 64 == 0;
+}
+
+double Drawing::ordinary(int64_t element) const {
+  const auto i = static_cast<uint64_t>(element);
+  const auto bits = [&](Ingredient ingredient) { return random_.bits(i, lane_of(ingredient)); };
+  if (is_in(Ingredient::kOnes) && bits(Ingredient::kOnes) % 4 == 0) return 1;
+  if (is_in(Ingredient::kZeros) && bits(Ingredient::kZeros) % 4 == 0)
+    return bits(Ingredient::kZeros) >> 63 != 0 ? -0.0 : 0.0;
+  if (is_in(Ingredient::kMask)) return bits(Ingredient::kMask) % 2 == 0 ? 0 : 1;
+  if (is_in(Ingredient::kSubnormalWeights))
+    return (2 * random_.uniform(i, lane_of(Ingredient::kSubnormalWeights)) - 1) * lowest_of_own_;
+  if (is_in(Ingredient::kLargeInput)) return large_ * random_.normal(i);
+  const double value = of_regime(element);
+  if (largest_scale_ == 0) return value;
+  const uint64_t along = static_cast<uint64_t>(element / stride_ % size_);
+  const uint64_t steps =
+      random_.bits(along, lane_of(Ingredient::kScales)) % (2 * static_cast<uint64_t>(largest_scale_) + 1);
+  return std::ldexp(value, static_cast<int>(steps) - largest_scale_);
+}
+
+double Drawing::of_regime(int64_t element) const {
   const auto i = static_cast<uint64_t>(element);
   switch (regime_) {
     case Regime::kNormal:
@@ -92,7 +164,8 @@ double Drawing::operator()(int64_t element) const {
     case Regime::kNonfinite: {
       if (!chosen_) return random_.normal(i);
       const uint64_t bits = random_.bits(i, 4);
-      const bool at_an_end = element == 0 || element == last_;  // padding and tails lie there
+      // Padding and tails lie at the ends.
+      const bool at_an_end = element == 0 || element == elements_ - 1;
       if (!at_an_end && element != special_ && bits % 64 != 0) return random_.normal(i);
       const uint64_t kind = (bits >> 32) % 3;
       return kind == 0 ? kInfinity : kind == 1 ? -kInfinity : std::numeric_limits<double>::quiet_NaN();
@@ -101,8 +174,9 @@ double Drawing::operator()(int64_t element) const {
   throw Error("Regime({}) is not a regime", static_cast<int>(regime_));
 }
 
-bool is_continuous(Regime regime) {
-  switch (regime) {
+bool is_continuous(const Data& data) {
+  if (!data.is_plain()) return false;
+  switch (data.regime()) {
     case Regime::kNormal:
     case Regime::kUniform:
     case Regime::kPositive:
@@ -118,7 +192,7 @@ bool is_continuous(Regime regime) {
     case Regime::kNonfinite:
       return false;
   }
-  throw Error("Regime({}) is not a regime", static_cast<int>(regime));
+  throw Error("Regime({}) is not a regime", static_cast<int>(data.regime()));
 }
 
 }  // namespace assay

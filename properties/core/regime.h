@@ -14,29 +14,50 @@ namespace assay {
 // tells what each of them can hold, and which products neither vanish nor overflow in the output.
 FloatFormat common_format(std::span<const DType> dtypes);
 
-// Draws input number `tensor` of `tensors` inputs. The values are doubles that may need rounding to
-// the tensor's dtype. They are finite in it except in the regime nonfinite. `common` is the common
-// format of all tensors of the case: what is subnormal in a wider one would be 0 in the output.
-// `degree` and `least_degree` are those of its op: at most and at least so many values are
-// multiplied. The latter counts in the regime tiny.
+// An input to draw.
+struct Drawn {
+  int tensor = 0, tensors = 1;  // its number, and how many inputs there are
+  DType dtype = DType::kF32;
+  Extents shape;
+  // Of all tensors of the case: what is subnormal in a wider one would be 0 in the output.
+  FloatFormat common = format_of(DType::kF32);
+  // Of the op: at most and at least so many values are multiplied. The latter counts in the regime
+  // tiny.
+  int degree = 2, least_degree = 2;
+};
+
+// Draws the values of an input, by row-major position. They are doubles that may need rounding to
+// the tensor's dtype, which keeps them finite if Data::is_finite().
 class Drawing {
  public:
-  Drawing(Regime regime, uint64_t seed, int tensor, int tensors, const FloatFormat& common, int64_t elements,
-          int degree = 2, int least_degree = 2);
+  Drawing(const Data& data, uint64_t seed, const Drawn& input);
   double operator()(int64_t element) const;
 
  private:
+  double of_regime(int64_t element) const;
+  double ordinary(int64_t element) const;  // without infinities and NaNs
+  bool is_in(Ingredient ingredient) const { return (ingredients_ >> static_cast<int>(ingredient) & 1) != 0; }
+  // Whether an infinity or a NaN lies there.
+  bool is_special(Ingredient ingredient, int64_t element) const;
+
   Regime regime_;
   CounterRandom random_;
-  bool chosen_ = false;  // whether this is the special input of spike, subnormal and nonfinite
+  unsigned ingredients_ = 0;  // those in this input, a bit each
+  bool chosen_ = false;       // whether this is the input of what only one has
   double scale_ = 1;
   double center_ = 0;
   double lowest_ = 0;     // smallest normal number of the common format
-  int64_t last_ = -1;     // position of the last element
+  int64_t elements_ = 0;  // of the input
   int64_t special_ = -1;  // position of the spike, or of one non-finite element
+  // Ingredients.
+  double large_ = 1;          // the power of two near the end of the range
+  double lowest_of_own_ = 0;  // smallest normal number of the input's dtype
+  int64_t stride_ = 1;        // of the axis with scales, and its size
+  int64_t size_ = 1;
+  int largest_scale_ = 0;  // exponent
 };
 
 // Whether errors of neighbouring elements are independent. The rms law presumes that.
-bool is_continuous(Regime regime);
+bool is_continuous(const Data& data);
 
 }  // namespace assay

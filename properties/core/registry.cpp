@@ -45,10 +45,15 @@ const Oracle& Registry::oracle(std::string_view op) const {
 
 Subject Registry::subject(std::string_view op_name, std::string_view path) const {
   const Op& op = this->op(op_name);
-  for (const Specimen& specimen : specimens_) {
-    if (specimen.op == op_name && specimen.path.name == path) return {&op, &specimen.path, &oracle(op_name)};
+  std::vector<const Law*> laws;
+  for (const Law& law : laws_) {
+    if (law.op == op_name) laws.push_back(&law);
   }
-  return {&op, &op.path(path), &oracle(op_name)};
+  for (const Specimen& specimen : specimens_) {
+    if (specimen.op == op_name && specimen.path.name == path)
+      return {&op, &specimen.path, &oracle(op_name), std::move(laws)};
+  }
+  return {&op, &op.path(path), &oracle(op_name), std::move(laws)};
 }
 
 }  // namespace assay

@@ -28,7 +28,7 @@ class Registry {
 
   const Op& op(std::string_view name) const;  // throws Error (usage)
   const Oracle& oracle(std::string_view op) const;
-  // The op, path and oracle that a case line names, specimens included. Throws Error (usage).
+  // The op, path, oracle and laws that a case line names, specimens included. Throws Error (usage).
   Subject subject(std::string_view op, std::string_view path) const;
 
  private:

@@ -10,7 +10,9 @@
 
 #include "kernels/core/printable.h"
 #include "properties/core/history.h"
+#include "properties/core/random.h"
 #include "properties/core/roles.h"
+#include "properties/core/specimen.h"
 
 namespace assay {
 namespace {
@@ -97,7 +99,7 @@ std::optional<std::string> find_wrong_role(Problem& problem) {
   tuner.observe(&checker);
   try {
     problem.call_path(problem.call());
-    problem.device().synchronize();
+    problem.finish(problem.device().stream());
   } catch (...) {
     tuner.observe(nullptr);
     throw;
@@ -202,14 +204,29 @@ std::string type_of_exception() {
   return status == 0 ? name.get() : type->name();
 }
 
-std::optional<Verdict> verdict_on(Problem& problem, const TensorBytes* inputs,
+// Rule 11: a law of the op that is broken on this data.
+void find_broken_law(const Law& law, const Problem& problem, Runs& runs) {
+  problem.begin(fmt::format("the law {}", law.name));
+  try {
+    const auto violation = law.violation_by(problem);
+    if (violation)
+      runs.broken_law = fmt::format("the law {} is broken, {}: {}", law.name, law.statement, *violation);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kUnsupported) throw;  // it may not serve the related problem
+  }
+}
+
+std::optional<Verdict> verdict_on(const Subject& subject, Problem& problem, const TensorBytes* inputs,
                                   std::vector<uint64_t>& input_hashes, Runs& runs) {
   try {
     auto broken = run_twice(problem, inputs, input_hashes, runs);
-    return broken ? std::optional(verdict(VerdictKind::kFail, *std::move(broken))) : std::nullopt;
+    if (broken) return verdict(VerdictKind::kFail, *std::move(broken));
+    const Law* law = law_of(subject, problem.which(), inputs != nullptr);
+    if (law != nullptr) find_broken_law(*law, problem, runs);
+    return std::nullopt;
   } catch (const StepIsImpossible& error) {
     return verdict(VerdictKind::kSkipped, error.what());
-  } catch (const ChangedEnvironment& error) {
+  } catch (const Trespass& error) {
     return verdict(VerdictKind::kFail, error.what());
   } catch (const Error& error) {
     return verdict_of(error);
@@ -225,11 +242,36 @@ std::optional<Verdict> verdict_on(Problem& problem, const TensorBytes* inputs,
 
 }  // namespace
 
-Runs run_path(Problem& problem, const TensorBytes* inputs) {
+std::vector<const Law*> laws_on(const Subject& subject, const Case& which, bool is_given) {
+  if (!subject.path->deterministic) return {};
+  for (const DimInfo& dim : subject.op->dims) {
+    const bool says_whether = dim.max == 1;  // whether a tensor is present
+    if (which.dims.at(dim.key) == 0 && !says_whether) return {};
+  }
+  int64_t elements = 0;
+  for (const auto* tensors : {&subject.op->inputs, &subject.op->outputs}) {
+    for (const TensorInfo& tensor : *tensors) elements += element_count(shape_of(tensor, which.dims));
+  }
+  if (elements > kMostOfLaw) return {};
+  std::vector<const Law*> laws = subject.laws;
+  const bool is_ordinary = !is_given && which.data.is_ordinary();
+  std::erase_if(laws, [&](const Law* law) { return !law->is_universal && !is_ordinary; });
+  return laws;
+}
+
+const Law* law_of(const Subject& subject, const Case& which, bool is_given) {
+  const std::vector<const Law*> laws = laws_on(subject, which, is_given);
+  if (laws.empty()) return nullptr;
+  constexpr uint64_t kLawStream = 4000;
+  return laws[CounterRandom(which.seed, kLawStream).bits(0) % laws.size()];
+}
+
+Runs run_path(const Subject& subject, Problem& problem, const TensorBytes* inputs) {
   Runs runs;
   std::vector<uint64_t> input_hashes;  // before the first run; empty if a step of the state threw
-  runs.verdict = verdict_on(problem, inputs, input_hashes, runs);
+  runs.verdict = verdict_on(subject, problem, inputs, input_hashes, runs);
   if (runs.verdict) runs.verdict->reason = excerpt(runs.verdict->reason, kLongestReason);
+  runs.broken_law = excerpt(runs.broken_law, kLongestReason);
   if (runs.again == runs.got) runs.again.clear();
   const bool has_changed = !input_hashes.empty() && !std::ranges::equal(problem.input_tensors(), input_hashes,
                                                                         {}, &GuardedTensor::hash);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a path on a case and looks at what it did to memory, to its own results and to its launches:
-// rules 2 to 7 of the judge. The path can touch nothing else, so this may happen in a process of
-// its own (isolation.h).
+// rules 2 to 7 and 11 of the judge. The path can touch nothing else, so this may happen in another
+// process (isolation.h).
 #pragma once
 
 #include <optional>
@@ -21,9 +21,18 @@ struct Runs {
   TensorBytes untuned;             // those of an untuned call in a new context, if they differ
   TensorBytes changed_inputs;      // the inputs after the call, if the path changed them
   Evidence of_step;                // of a step of the state that went wrong
+  std::string broken_law;          // which, and with what values; empty if none is known
 };
 
 // On given inputs, else on those drawn from the case. What the path throws becomes a verdict.
-Runs run_path(Problem& problem, const TensorBytes* inputs = nullptr);
+Runs run_path(const Subject& subject, Problem& problem, const TensorBytes* inputs = nullptr);
+
+// The laws that hold on the data of a case; of given inputs nothing is known. None for a path that
+// is not deterministic, for empty tensors, and for tensors of more than kMostOfLaw elements
+// together.
+inline constexpr int64_t kMostOfLaw = 4096;
+std::vector<const Law*> laws_on(const Subject& subject, const Case& which, bool is_given = false);
+// The one of them that the case's seed chooses for rule 11, or null.
+const Law* law_of(const Subject& subject, const Case& which, bool is_given = false);
 
 }  // namespace assay

@@ -21,8 +21,10 @@ struct Specimen {
   Path path;               // named specimen.<fault_in_snake_case>
 };
 
+class Problem;
+
 // A relation between outputs that holds exactly, at any size: causality, scaling by a power of two,
-// ...
+// ... Two NaNs are equal in it.
 struct Law {
   std::string_view op;
   std::string_view name;       // snake_case
@@ -30,6 +32,10 @@ struct Law {
   // Draws a problem from the seed. Returns what was violated, with values, if anything was.
   std::function<std::optional<std::string>(const Op& op, const Path& path, Device& device, uint64_t seed)>
       violation;
+  // The same on the inputs that a problem holds, for any dimensions and layout of a case.
+  std::function<std::optional<std::string>(const Problem& problem)> violation_by = {};
+  // Whether it holds for any data of a case. Else it holds where is_ordinary() does.
+  bool is_universal = true;
 };
 
 }  // namespace assay

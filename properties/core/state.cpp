@@ -13,10 +13,15 @@ namespace {
 
 using enum StepKind;
 
-constexpr std::array kSteps{kSecondCall,         kWarm,          kForced,          kRetuned,
-                            kCacheLoaded,        kAfter,         kDirtyWorkspace,  kOtherStream,
-                            kWeightsUpdated,     kWeightUpdated, kWeightsReplaced, kWeightsMoved,
-                            kWeightsReallocated, kGraphReplay,   kLowThresholds,   kOtherSchedule};
+constexpr std::array kSteps{kSecondCall,      kWarm,
+                            kForced,          kRetuned,
+                            kCacheLoaded,     kAfter,
+                            kDirtyWorkspace,  kOtherStream,
+                            kWeightsUpdated,  kWeightUpdated,
+                            kWeightsReplaced, kWeightsMoved,
+                            kWeightMoved,     kWeightsReallocated,
+                            kGraphReplay,     kLowThresholds,
+                            kOtherSchedule};
 constexpr std::string_view kFirstCall = "first_call";
 
 // forced:<tunable>:<config>
@@ -29,7 +34,7 @@ void parse_forced(std::string_view argument, Step& step) {
   step.config = argument.substr(colon + 1);
 }
 
-// after:<dtype>,<dimension>=<size>,...
+// after:<dtype>,<dimension>=<size>,...,layout=<layout>
 void parse_after(std::string_view argument, Step& step) {
   const std::vector<std::string_view> parts = split(argument, ',');
   step.dtype = parse_dtype(parts[0]);
@@ -40,6 +45,10 @@ void parse_after(std::string_view argument, Step& step) {
                         excerpt(argument));
     }
     const std::string_view key = part.substr(0, equals);
+    if (key == "layout") {
+      step.layout = parse_name(key, part.substr(equals + 1), all_layouts());
+      continue;
+    }
     if (step.dims.contains(key))
       throw usage_error("'{}' stands twice in 'after:{}'", excerpt(key), excerpt(argument));
     step.dims.set(std::string(key), parse_integer<int64_t>(key, part.substr(equals + 1)));
@@ -62,18 +71,22 @@ Step parse_step(std::string_view word) {
   const bool has_colon = colon != std::string_view::npos;
   Step step{.kind = parse_kind(word.substr(0, colon))};
   const std::string_view argument = has_colon ? word.substr(colon + 1) : "";
-  const bool takes_argument = step.kind == kForced || step.kind == kAfter || step.kind == kWeightUpdated;
+  const bool takes_argument = step.kind == kForced || step.kind == kAfter || names_input(step.kind);
   if (takes_argument ? argument.empty() : has_colon) {
     throw usage_error("state={}: {} takes {} argument", excerpt(word), name_of(step.kind),
                       takes_argument ? "an" : "no");
   }
   if (step.kind == kForced) parse_forced(argument, step);
   if (step.kind == kAfter) parse_after(argument, step);
-  if (step.kind == kWeightUpdated) step.input = argument;
+  if (names_input(step.kind)) step.input = argument;
   return step;
 }
 
 }  // namespace
+
+bool names_input(StepKind kind) {
+  return kind == kWeightUpdated || kind == kWeightMoved;
+}
 
 std::span<const StepKind> all_steps() {
   return kSteps;
@@ -105,6 +118,8 @@ std::string_view name_of(StepKind kind) {
       return "weights_replaced";
     case kWeightsMoved:
       return "weights_moved";
+    case kWeightMoved:
+      return "weight_moved";
     case kWeightsReallocated:
       return "weights_reallocated";
     case kGraphReplay:
@@ -120,10 +135,11 @@ std::string_view name_of(StepKind kind) {
 std::string Step::to_string() const {
   std::string text(name_of(kind));
   if (kind == kForced) text += fmt::format(":{}:{}", tunable, config);
-  if (kind == kWeightUpdated) text += fmt::format(":{}", input);
+  if (names_input(kind)) text += fmt::format(":{}", input);
   if (kind == kAfter) {
     text += fmt::format(":{}", name_of(dtype));
     for (const auto& [key, size] : dims.values()) text += fmt::format(",{}={}", key, size);
+    if (layout != Layout::kDense) text += fmt::format(",layout={}", name_of(layout));
   }
   return text;
 }

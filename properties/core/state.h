@@ -4,7 +4,7 @@
 //
 //   first_call
 //   second_call
-//   after:f16,n=2,l=40,c=8,dilation=64+retuned+graph_replay
+//   after:f16,n=2,l=40,c=8,dilation=64,layout=strided+retuned+graph_replay
 //
 // A path's result depends on its inputs, never on its history. So every state asks for the same
 // result.
@@ -19,6 +19,7 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/op.h"
+#include "properties/core/layout.h"
 
 namespace assay {
 
@@ -29,17 +30,18 @@ enum class StepKind : uint8_t {
   kForced,          // a tunable is set to one of its configurations from now on
   kRetuned,         // the same call on other data, then the tuner forgets all choices
   kCacheLoaded,     // the same, then a new context loads the choices, as from a file
-  kAfter,           // a call with other dimensions or another dtype, which the path may refuse
+  kAfter,           // a call with other dimensions, dtype or layout, which the path may refuse
   kDirtyWorkspace,  // the same call on other data, then NaNs fill all working memory
   kOtherStream,     // the same call on other data on another stream
   // What may happen to weights that a path keeps something of. Their versions (Call::versions)
-  // follow their values: earlier values that come back have their earlier version. The last three
-  // of these five are direct calls, never replays.
+  // follow their values: earlier values that come back have their earlier version. The last four
+  // of these six are direct calls, never replays.
   // The same call, with other values in all inputs after the first, at the same addresses.
   kWeightsUpdated,
   kWeightUpdated,    // The same call, with other values in one input, at the same address.
   kWeightsReplaced,  // a call on other tensors with other values, which are then freed
   kWeightsMoved,     // a call on other tensors with equal values and versions, which are then freed
+  kWeightMoved,      // the same with one other tensor; the other inputs keep their addresses
   // A call on other data. Its weights are then freed, and their memory is allocated for weights
   // again in another order: inputs of equal size change places in pairs, except the first input.
   // The same call on other data is captured into a graph. From now on the graph is replayed
@@ -53,16 +55,18 @@ enum class StepKind : uint8_t {
 };
 std::span<const StepKind> all_steps();
 std::string_view name_of(StepKind kind);  // "second_call"
+bool names_input(StepKind kind);          // Step::input
 
 struct Step {
   StepKind kind;
   // kForced
   std::string tunable{};
   std::string config{};  // as printed by Config::to_string()
-  std::string input{};   // kWeightUpdated
+  std::string input{};   // kWeightUpdated, kWeightMoved
   // kAfter
   DType dtype = DType::kF32;
   Dims dims{};
+  Layout layout = Layout::kDense;
 
   std::string to_string() const;  // "forced:cheri_conv_norm_apply:rows=4,threads=256"
   bool operator==(const Step&) const = default;

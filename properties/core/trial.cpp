@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -13,6 +14,8 @@
 namespace assay {
 namespace {
 
+constexpr uint64_t kCaseStream = 4001;          // of a trial on a case
+constexpr uint64_t kOthersLane = 1 << 21;       // of seeds for other inputs of a case
 constexpr uint64_t kChoiceLane = 64;            // beyond the lanes for dtype and sizes
 constexpr uint64_t kPermutationLane = 1 << 20;  // beyond the lanes that laws ask for
 
@@ -61,7 +64,33 @@ std::vector<double> decode(const std::vector<std::byte>& bytes, DType dtype) {
   });
 }
 
+Values values_of(const std::vector<TensorInfo>& tensors, const Case& which, const TensorBytes& bytes) {
+  Values values{.tensors = &tensors, .dims = which.dims, .shapes = {}, .elements = {}};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    values.shapes.push_back(shape_of(tensors[i], which.dims));
+    values.elements.push_back(decode(bytes[i], tensors[i].dtype.value_or(which.dtype)));
+  }
+  return values;
+}
+
+Layout layout_for_any_tensors(Layout layout) {
+  return layout == Layout::kBroadcast || layout == Layout::kInflated ? Layout::kDense : layout;
+}
+
 }  // namespace
+
+Trial::Trial(const Problem& problem)
+    : op(problem.op()),
+      path(problem.path()),
+      device(problem.device()),
+      random(problem.which().seed, kCaseStream),
+      which(problem.which()),
+      inputs(std::make_shared<Values>(values_of(op.inputs, which, problem.inputs()))),
+      context(std::make_shared<Context>(device)) {
+  which.layout = layout_for_any_tensors(which.layout);
+  which.state = {};
+  context->tuner().allow_trials(false);
+}
 
 Trial::Trial(const Op& op_, const Path& path_, Device& device_, const Dims& largest, uint64_t seed)
     : op(op_), path(path_), device(device_), random(seed, 0) {
@@ -80,6 +109,8 @@ Trial Trial::on(const Op& other_op, const Path& other_path) const {
   Trial other(other_op, other_path, device, which.dims, which.seed);
   other.which.dtype = which.dtype;
   other.which.dims = which.dims;
+  other.which.layout = which.layout;
+  other.context = context;
   return other;
 }
 
@@ -121,6 +152,13 @@ Values build(const std::vector<TensorInfo>& tensors, const Dims& dims, const Ele
 }
 
 Values draw(const Trial& trial, uint64_t lane) {
+  if (trial.inputs != nullptr && lane == 0) return *trial.inputs;
+  if (trial.inputs != nullptr) {
+    Problem others(trial.op, trial.path, trial.which, trial.device, trial.context);
+    others.only_hold_inputs();
+    others.draw_inputs(trial.random.bits(0, kOthersLane + lane));
+    return values_of(trial.op.inputs, trial.which, others.inputs());
+  }
   uint64_t counter = 0;
   return build(trial.op.inputs, trial.which.dims, [&](size_t tensor, const Extents&) {
     const double size = 0.5 + 1.5 * trial.random.uniform(++counter, lane);
@@ -163,7 +201,7 @@ Values positive_zeros(Values values) {
 Values compute(const Trial& trial, const Values& inputs, const std::function<void(Call&)>& edit) {
   Case which = trial.which;
   which.dims = inputs.dims;
-  Problem problem(trial.op, trial.path, which, trial.device);
+  Problem problem(trial.op, trial.path, which, trial.device, trial.context);
   Call call = problem.call();
   TensorBytes bytes;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -175,13 +213,8 @@ Values compute(const Trial& trial, const Values& inputs, const std::function<voi
   problem.call_path(call);
   trial.device.synchronize();
 
-  Values outputs{.tensors = &trial.op.outputs, .dims = which.dims, .shapes = {}, .elements = {}};
-  for (GuardedTensor& output : problem.output_tensors()) {
-    output.download();
-    outputs.shapes.push_back(output.host_view().shape);
-    outputs.elements.push_back(decode(output.gather(), output.host_view().dtype));
-  }
-  return outputs;
+  for (GuardedTensor& output : problem.output_tensors()) output.download();
+  return values_of(trial.op.outputs, which, problem.outputs());
 }
 
 Violation differs(const Trial& trial, const Values& got, const Values& want, const Source& source) {
@@ -194,6 +227,7 @@ Violation differs(const Trial& trial, const Values& got, const Values& want, con
       const double is = got.elements[output][i];
       const double must = want.at(output, *from);
       if (std::bit_cast<uint64_t>(is) == std::bit_cast<uint64_t>(must)) continue;
+      if (std::isnan(is) && std::isnan(must)) continue;
       return fmt::format("{}{} is {}, but {}{} of the related problem is {}: {}", name, index.to_string(), is,
                          name, from->to_string(), must, trial.which.to_string());
     }
@@ -206,17 +240,20 @@ Violation differs(const Trial& trial, const Values& got, const Values& want) {
 }
 
 Law make_law(std::string_view op, const Dims& largest, std::string_view name, std::string_view statement,
-             Check check) {
-  return {.op = op,
-          .name = name,
-          .statement = statement,
-          .violation = [largest, check = std::move(check)](const Op& of, const Path& path, Device& device,
-                                                           uint64_t seed) {
+             Check check, On on) {
+  return {
+      .op = op,
+      .name = name,
+      .statement = statement,
+      .violation =
+          [largest, check](const Op& of, const Path& path, Device& device, uint64_t seed) {
             const Trial trial(of, path, device, largest, seed);
             const bool is_served =
                 !path.unsupported || !path.unsupported(trial.which.dims, trial.which.dtype);
             return is_served ? check(trial) : std::nullopt;
-          }};
+          },
+      .violation_by = [check = std::move(check)](const Problem& problem) { return check(Trial(problem)); },
+      .is_universal = on == On::kAnyData};
 }
 
 }  // namespace assay

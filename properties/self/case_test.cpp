@@ -28,10 +28,11 @@ State any_state() {
       step.tunable = *arbitrary_name();
       step.config = Config{{*arbitrary_name(), *rc::gen::arbitrary<int64_t>()}}.to_string();
     }
-    if (step.kind == StepKind::kWeightUpdated) step.input = *arbitrary_name();
+    if (names_input(step.kind)) step.input = *arbitrary_name();
     if (step.kind == StepKind::kAfter) {
       step.dtype = *rc::gen::element(DType::kF32, DType::kF16, DType::kBF16);
       step.dims.set(*arbitrary_name(), *rc::gen::arbitrary<int64_t>());
+      step.layout = any_of(all_layouts());
     }
     state.steps.push_back(step);
   }
@@ -49,6 +50,7 @@ Case any_case() {
     result.dims.set(key, *rc::gen::arbitrary<int64_t>());
   }
   result.data = any_of(all_regimes());
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) result.data.mix_in(any_of(all_ingredients()));
   result.layout = any_of(all_layouts());
   result.state = any_state();
   result.seed = *rc::gen::arbitrary<uint64_t>();
@@ -109,6 +111,11 @@ TEST(Case, ErrorsNameTheFieldAndItsValue) {
       {"o/p/f32/state=forced:\xff:\n", {"forced:\\xff:\\x0a'", "cannot be shown"}},
       {"o/p/f32/seed=1/seed=2", {"'seed'", "twice"}},
       {"o/p/f32/data=gauss", {"data=gauss", "heavy_tail"}},
+      {"o/p/f32/data=gauss+zeros", {"data=gauss", "heavy_tail"}},
+      {"o/p/f32/data=zeros", {"data=zeros", "heavy_tail"}},
+      {"o/p/f32/data=normal+tiny", {"data=tiny", "subnormal_weights"}},
+      {"o/p/f32/data=normal+", {"data=", "subnormal_weights"}},
+      {"o/p/f32/data=normal+nans+nans", {"data=normal+nans+nans", "'nans' stands twice"}},
       {"o/p/f32/layout=sparse", {"layout=sparse", "transposed"}},
       {"o/p/f32/state=tepid", {"state=tepid", "second_call"}},
       {"o/p/f32/seed=-1", {"seed=-1"}},
@@ -118,6 +125,13 @@ TEST(Case, ErrorsNameTheFieldAndItsValue) {
     const std::string message = error_of([&, &text = line] { parse_case(text); });
     for (const char* part : parts) EXPECT_THAT(message, HasSubstr(part)) << line;
   }
+}
+
+TEST(Case, IngredientsHaveOneOrder) {
+  const Case parsed = parse_case("o/p/f32/data=tiny+nans+zeros");
+  EXPECT_EQ(parsed.data.to_string(), "tiny+zeros+nans");
+  EXPECT_EQ(parsed, parse_case("o/p/f32/data=tiny+zeros+nans"));
+  EXPECT_NE(parsed, parse_case("o/p/f32/data=tiny+zeros"));
 }
 
 // For any text, the parser returns a case or says what is wrong.
@@ -141,6 +155,7 @@ TEST(Case, AnyTextIsParsedOrRefused) {
 TEST(Case, NamesAreUnique) {
   std::vector<std::string_view> names;
   for (Regime regime : all_regimes()) names.push_back(name_of(regime));
+  for (Ingredient ingredient : all_ingredients()) names.push_back(name_of(ingredient));
   for (Layout layout : all_layouts()) names.push_back(name_of(layout));
   for (StepKind step : all_steps()) names.push_back(name_of(step));
   std::ranges::sort(names);

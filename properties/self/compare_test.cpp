@@ -53,6 +53,21 @@ TEST(IsRight, InfinitiesMatchBySign) {
   EXPECT_FALSE(is_right(value(-kInfinity), kInfinity, kF32));
 }
 
+TEST(IsRight, ASignedZeroAsksForItsSign) {
+  for (double zero : {0.0, -0.0}) {
+    const Expected expected{.value = zero, .bound = 0, .exact = 0, .is_signed = true};
+    EXPECT_TRUE(is_right(expected, zero, kF32));
+    EXPECT_FALSE(is_right(expected, -zero, kF32));
+    EXPECT_FALSE(is_right(expected, 0x1p-149, kF32));
+    EXPECT_TRUE(is_right(value(zero), -zero, kF32));
+    Comparison c;
+    c.add(expected, -zero, 0, kF32);
+    EXPECT_EQ(c.wrong, 1);
+    EXPECT_EQ(c.equal, 0);
+    EXPECT_EQ(c.max_error_over_bound, kInfinity);
+  }
+}
+
 TEST(IsRight, TheBoundItselfIsRightAndTheNextNumberIsNot) {
   for (double bound : {0.0, 0.25, 0x1p-20}) {
     EXPECT_TRUE(is_right(value(1, bound), 1 + bound, kF32));

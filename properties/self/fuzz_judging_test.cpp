@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "properties/core/conformity.h"
 #include "properties/core/fuzz.h"
 #include "properties/self/support.h"
 
@@ -149,6 +150,39 @@ TEST(Fuzz, MistrustsAPathOfWhichNoCaseTells) {
   EXPECT_EQ(mistrusted({kUninformative}), std::vector<size_t>{7});
   EXPECT_EQ(mistrusted({kSkipped, kUninformative}), std::vector<size_t>{8});
   EXPECT_EQ(mistrusted({kPass, kUninformative}), std::vector<size_t>());
+}
+
+TEST(Fuzz, FailsAPathThatIsTheFarthestOfRightPathsTooOften) {
+  FuzzOptions options;
+  options.cases = 400;
+  const auto failures = [&](const std::function<bool(const Case&)>& is_farthest) {
+    const auto all = fuzz_with(
+        [&](const Case& which) -> Verdict {
+          const double rms = is_farthest(which) ? 1.8 : 0.5;
+          Verdict verdict{.kind = VerdictKind::kPass, .reason = "", .outputs = {}};
+          for (const bool errs : {false, true}) {
+            verdict.outputs.push_back({.name = errs ? "dw" : "dx", .comparison = {}});
+            verdict.outputs.back().conformity = {.rms = errs ? rms : 0.0, .predicted = 1, .allowed = 2};
+          }
+          return verdict;
+        },
+        options);
+    std::vector<Judged> failed;
+    for (const Judged& judged : all) {
+      if (judged.verdict.kind != VerdictKind::kPass) failed.push_back(judged);
+    }
+    return failed;
+  };
+  EXPECT_TRUE(failures([](const Case& which) { return which.seed % 5 == 0; }).empty());
+  EXPECT_TRUE(failures([](const Case& which) { return !spreads_errors(which); }).empty());
+  const auto always = failures([](const Case&) { return true; });
+  ASSERT_EQ(always.size(), 1U);  // it is said once
+  EXPECT_EQ(
+      always.front().verdict.reason,
+      "dw is farther from what the recipe computes than each of 4 right paths in 15 of 15 cases; a right "
+      "path is in at most 14; it needs what ran before");
+  EXPECT_FALSE(always.front().shrunk_from);
+  EXPECT_EQ(failures([](const Case& which) { return which.seed % 4 != 0; }).size(), 1U);
 }
 
 TEST(Fuzz, JudgesAPathNoFurtherAfterThreeTimeouts) {

@@ -24,7 +24,7 @@ TEST_P(FuzzEveryOp, ProductionPathsPass) {
     fuzz(registry().subject(op.name, path.name), cpu(), options, [&](const Judged& judged) {
       ++judged_cases;
       // Infinities may meet what has no sign on this data, everywhere.
-      const bool may_be_open = judged.which.data == Regime::kNonfinite;
+      const bool may_be_open = test::may_be_open(judged.which.data);
       const std::string_view reason = judged.verdict.reason;
       const bool is_idle = judged.verdict.kind == VerdictKind::kSkipped &&
                            (reason.starts_with("empty") || (may_be_open && reason.starts_with("open")));

@@ -61,7 +61,10 @@ TEST_P(Generated, CasesCoverEveryChoice) {
   std::set<uint64_t> seeds;
   int empty = 0;
   for (const Case& c : cases(2)) {
-    for (std::string_view name : {name_of(c.dtype), name_of(c.data), name_of(c.layout)}) ++seen[name];
+    for (std::string_view name : {name_of(c.dtype), name_of(c.data.regime()), name_of(c.layout)})
+      ++seen[name];
+    for (Ingredient ingredient : all_ingredients()) seen[name_of(ingredient)] += c.data.has(ingredient);
+    if (c.data.is_plain()) ++seen["plain"];
     for (const Step& step : c.state.steps) ++seen[name_of(step.kind)];
     if (c.state.steps.empty()) ++seen["first_call"];
     seeds.insert(c.seed);
@@ -70,6 +73,9 @@ TEST_P(Generated, CasesCoverEveryChoice) {
   const auto share = static_cast<int>(2 * path().dtypes.size());
   for (DType dtype : path().dtypes) EXPECT_GT(seen[name_of(dtype)], kCases / share) << name_of(dtype);
   for (Regime regime : all_regimes()) EXPECT_GT(seen[name_of(regime)], kCases / 40) << name_of(regime);
+  for (Ingredient ingredient : all_ingredients())
+    EXPECT_GT(seen[name_of(ingredient)], kCases / 40) << name_of(ingredient);
+  EXPECT_GT(seen["plain"], kCases / 2);
   EXPECT_GT(seen["first_call"], kCases / 4);
   for (StepKind step : all_steps()) {
     const bool is_tuning =
@@ -241,6 +247,12 @@ TEST(GeneratedCases, AreLargeIfAsked) {
   EXPECT_GT(at_edge, 50);
 }
 
+TEST(GeneratedCases, SumNoTermsNowAndThen) {
+  const Op& op = registry().op("trimul");
+  const auto cases = cases_of(op, op.paths.front(), 0);
+  EXPECT_GT(std::ranges::count_if(cases, [](const Case& c) { return c.dims.at("h") == 0; }), kCases / 100);
+}
+
 TEST(GeneratedCases, AreTheSameEverywhere) {
   const auto drawn = [&](uint64_t seed) { return cases_of(made_up_op(), made_up_path(), seed); };
   uint64_t hash = test::hash_of("");
@@ -249,19 +261,21 @@ TEST(GeneratedCases, AreTheSameEverywhere) {
   EXPECT_NE(drawn(0), drawn(1));
 }
 
-TEST(IsLegal, AsksForAShortOrLongOutermostDimension) {
+TEST(IsLegal, AsksForAnAxisToInflateOrALongOutermostDimension) {
   const Op& op = registry().op("dynamic_conv");
-  const auto legal = [&](Layout layout, int64_t b) {
-    return is_legal(layout, op, {{"b", b}, {"t", 4}, {"d", 4}, {"w", 4}});
+  const auto legal = [&](Layout layout, int64_t b, int64_t w) {
+    return is_legal(layout, op, {{"b", b}, {"t", 9}, {"d", 9}, {"w", w}});
   };
   for (Layout layout : {Layout::kDense, Layout::kStrided, Layout::kMisaligned, Layout::kTransposed}) {
-    for (int64_t b : {0, 1, 2, 9}) EXPECT_TRUE(legal(layout, b));
+    for (int64_t b : {0, 1, 2, 9}) EXPECT_TRUE(legal(layout, b, 1));
   }
-  EXPECT_FALSE(legal(Layout::kBroadcast, 1));
-  EXPECT_TRUE(legal(Layout::kBroadcast, 2));
-  EXPECT_FALSE(legal(Layout::kInflated, 1));
-  EXPECT_TRUE(legal(Layout::kInflated, 2));
-  EXPECT_FALSE(legal(Layout::kInflated, 1000));
+  EXPECT_FALSE(legal(Layout::kBroadcast, 1, 1));
+  EXPECT_TRUE(legal(Layout::kBroadcast, 2, 1));
+  for (int64_t b : {1, 5, 1000}) {
+    EXPECT_FALSE(legal(Layout::kInflated, b, 1));
+    EXPECT_TRUE(legal(Layout::kInflated, b, 4));
+  }
+  for (int64_t b : {2, 3, 4}) EXPECT_TRUE(legal(Layout::kInflated, b, 1));
 }
 
 }  // namespace

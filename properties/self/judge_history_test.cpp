@@ -57,8 +57,9 @@ TEST(JudgeHistory, RightPathsPassInEveryState) {
   const Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
   for (std::string_view state :
        {"first_call", "second_call", "warm", "retuned", "cache_loaded", "dirty_workspace", "weights_updated",
-        "weight_updated:k", "weight_updated:x", "weights_replaced", "weights_moved", "weights_reallocated",
-        "after:bf16,b=1,t=3,d=2,w=1", "forced:test_halves:skip=0", "forced:test_halves:skip=1",
+        "weight_updated:k", "weight_updated:x", "weights_replaced", "weights_moved", "weight_moved:k",
+        "weights_reallocated", "after:f32,b=2,t=9,d=5,w=8,layout=strided", "after:bf16,b=1,t=3,d=2,w=1",
+        "forced:test_halves:skip=0", "forced:test_halves:skip=1",
         "warm+retuned+after:f32,b=2,t=9,d=5,w=7+cache_loaded+second_call"}) {
     expect(judge_path(path, in_state(state)), VerdictKind::kPass, HasSubstr("90"));
   }

@@ -5,8 +5,12 @@
 // production paths.
 #include "properties/core/judge.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <map>
+#include <thread>
 
 #include "properties/core/compare_outputs.h"
 #include "properties/core/float_environment.h"
@@ -129,6 +133,72 @@ TEST(JudgeInputs, ModifiedInputsFail) {
   strided.layout = Layout::kStrided;
   expect(judge_path(spoiled([](const Call& call) { input(call, kX)[5] = 0; }), strided), VerdictKind::kFail,
          HasSubstr("input x"));
+}
+
+// Only the hash of an input shows what the system wrote for the path.
+TEST(JudgeInputs, WritesThatGoAroundPageProtectionFail) {
+  const int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+  ASSERT_GE(memory, 0);
+  const auto write_through = [memory](const Call& call) {
+    const float value = 5;
+    EXPECT_EQ(pwrite(memory, &value, sizeof(value), reinterpret_cast<off_t>(input(call, kK))),
+              ssize_t{sizeof(value)});
+  };
+  expect(judge_path(spoiled(write_through)), VerdictKind::kFail,
+         HasSubstr("input k, or the memory around it"));
+  close(memory);
+}
+
+TEST(JudgeInputs, WritesThatAreTakenBackFail) {
+  expect(judge_path(spoiled([](const Call& call) {
+           const float kept = *input(call, kX);
+           *const_cast<volatile float*>(input(call, kX)) = 0;
+           *input(call, kX) = kept;
+         })),
+         VerdictKind::kFail, HasSubstr("wrote to the input x, 0 bytes after the first element"));
+}
+
+// A strided x ends 149 elements after it begins, and does so at a fence, or begins at one.
+TEST(JudgeGuards, ReadsThatNobodyUsesFailAtOneEndOrTheOther) {
+  const auto reads = [](int64_t element) {
+    return spoiled([element](const Call& call) {
+      static_cast<void>(*const_cast<const volatile float*>(input(call, kX) + element));
+    });
+  };
+  int ends = 0;
+  constexpr int kSeeds = 16;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    Case which = small_case();
+    which.layout = Layout::kStrided;
+    which.seed = static_cast<uint64_t>(seed);
+    const Verdict past = judge_path(reads(149), which), before = judge_path(reads(-1), which);
+    const bool is_at_end = past.kind == VerdictKind::kFail;
+    ends += is_at_end ? 1 : 0;
+    expect(is_at_end ? past : before, VerdictKind::kFail,
+           HasSubstr(is_at_end ? "the path read past the end of the input x: 0 bytes after the end"
+                               : "the path read before the start of the input x: 4 bytes before the first"));
+    expect(is_at_end ? before : past, VerdictKind::kPass, testing::_);
+    expect(judge_path(reads(148), which), VerdictKind::kPass, testing::_);
+  }
+  EXPECT_GT(ends, 0);
+  EXPECT_LT(ends, kSeeds);
+}
+
+TEST(JudgeGuards, TouchesOfOtherThreadsAndInStepsFail) {
+  Case which = small_case();
+  which.state = parse_state("weights_moved+second_call");
+  int calls = 0;
+  const auto on_call = [&calls](int number) {
+    return spoiled([&calls, number](const Call& call) {
+      if (++calls != number) return;
+      std::thread([&call] { output(call)[int64_t{1} << 18] = 0; }).join();
+    });
+  };
+  for (int number : {1, 2, 3}) {
+    calls = 0;
+    expect(judge_path(on_call(number), which), VerdictKind::kFail,
+           HasSubstr("the path wrote past the end of the output out"));
+  }
 }
 
 TEST(JudgeGuards, WritesAroundOutputsFail) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every law holds for every production path that this machine can run, and at least one specimen
 // breaks it.
+#include "properties/core/precheck.h"
+#include "properties/core/runs.h"
 #include "properties/core/specimen.h"
 #include "properties/self/gpu.h"
 #include "properties/self/support.h"
@@ -15,6 +17,7 @@ class EveryLaw : public testing::TestWithParam<const Law*> {
  protected:
   const Law& law() const { return *GetParam(); }
   const Op& op() const { return registry().op(law().op); }
+  void expect_held_on_cases(DeviceKind kind, Device& device, int cases) const;
 
   void expect_held(DeviceKind kind, Device& device, uint64_t seeds) const {
     for (const Path& path : op().paths) {
@@ -39,6 +42,38 @@ INSTANTIATE_TEST_SUITE_P(All, EveryLaw, testing::ValuesIn(all_laws()), [](const 
 
 TEST_P(EveryLaw, HoldsOnTheCpu) {
   expect_held(DeviceKind::kCpu, test::cpu(), kSeedsOnTheCpu);
+}
+
+// On the inputs of cases, which are small here: any data, layouts and sizes.
+void EveryLaw::expect_held_on_cases(DeviceKind kind, Device& device, int cases) const {
+  for (const Path& path : op().paths) {
+    if (path.device != kind) continue;
+    const Subject subject = registry().subject(op().name, path.name);
+    const rc::Gen<Case> generator = arbitrary_case(op(), path, 512);
+    rc::Random random(11);
+    int tried = 0;
+    for (int drawn = 0; drawn < 40 * cases && tried < cases; ++drawn) {
+      const Case which = generator(random.split(), rc::kNominalSize).value();
+      if (precheck(subject, which)) continue;
+      if (std::ranges::count(laws_on(subject, which), &law()) == 0) continue;
+      Problem problem(op(), path, which, device);
+      problem.draw_inputs(which.seed);
+      const auto violation = law().violation_by(problem);
+      EXPECT_FALSE(violation) << which.to_string() << ": " << law().statement << ": " << *violation;
+      ++tried;
+    }
+    EXPECT_EQ(tried, cases) << path.name;
+  }
+}
+
+TEST_P(EveryLaw, HoldsOnCasesOnTheCpu) {
+  expect_held_on_cases(DeviceKind::kCpu, test::cpu(), test::kIsSanitized ? 10 : 60);
+}
+
+TEST_P(EveryLaw, HoldsOnCasesOnTheGpu) {
+  const test::Gpu gpu = test::gpu();
+  if (gpu.device == nullptr) GTEST_SKIP() << gpu.why_not;
+  expect_held_on_cases(DeviceKind::kCuda, *gpu.device, 60);
 }
 
 TEST_P(EveryLaw, HoldsOnTheGpu) {

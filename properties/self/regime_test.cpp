@@ -23,9 +23,14 @@ double stored(DType dtype, double value) {
   return visit(dtype, [value]<class T>(std::type_identity<T>) { return to_double(from_double<T>(value)); });
 }
 
-std::vector<double> draw(Regime regime, uint64_t seed = 1, int tensor = 0, int tensors = 1,
+std::vector<double> draw(const Data& data, uint64_t seed = 1, int tensor = 0, int tensors = 1,
                          DType dtype = DType::kF32, int64_t elements = kDrawn) {
-  const Drawing drawing(regime, seed, tensor, tensors, format_of(dtype), elements);
+  const Drawing drawing(data, seed,
+                        {.tensor = tensor,
+                         .tensors = tensors,
+                         .dtype = dtype,
+                         .shape = {elements},
+                         .common = format_of(dtype)});
   std::vector<double> values;
   for (int64_t i = 0; i < elements; ++i) values.push_back(stored(dtype, drawing(i)));
   return values;
@@ -361,7 +366,8 @@ TEST(Regime, TensorsAndSeedsDiffer) {
 TEST(Regime, GoldenValues) {
   uint64_t hash = test::hash_of("");
   for (Regime regime : all_regimes()) {
-    const Drawing drawing(regime, 42, 1, 2, format_of(DType::kBF16), 100);
+    const Drawing drawing(regime, 42,
+                          {.tensor = 1, .tensors = 2, .shape = {100}, .common = format_of(DType::kBF16)});
     for (int64_t i = 0; i < 100; ++i) {
       const double x = drawing(i);
       hash = test::hash_of(std::isnan(x) ? "nan" : fmt::format("{:x}", std::bit_cast<uint64_t>(x)), hash);

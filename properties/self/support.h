@@ -130,6 +130,12 @@ inline Dims large_dims(const Op& op, DType dtype, int64_t row, int64_t short_siz
   return dims;
 }
 
+// Whether infinities, or what overflows, may meet what has no sign: right paths then differ without
+// limit.
+inline bool may_be_open(const Data& data) {
+  return !data.is_finite() || data.has(Ingredient::kLargeInput);
+}
+
 inline const Specimen& specimen(std::string_view op, std::string_view fault) {
   const std::string name = "specimen." + std::string(fault);
   const auto& all = registry().specimens();

@@ -193,9 +193,8 @@ void accumulates(const Call& call, Role declared) {
   normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
 }
 
-// A number decided when a key is first seen, and kept: a plan beside the tuner. In the tuner itself
-// these faults would not give wrong results. It asks whether a kept choice fits the call at hand,
-// and every choice gives the same bits, so a key that lacks something would cost time only.
+// A number decided when a key is first seen, and kept: a plan beside the tuner. In the tuner a key
+// that lacks something costs time only: every choice that fits gives the same bits.
 int64_t planned(const Call& call, const std::string& key, int64_t decision) {
   const auto held = call.context->derived().get("plan " + key, 8, {{1, nullptr}}, call.stream,
                                                 [&](void* data) { std::memcpy(data, &decision, 8); });
@@ -204,38 +203,50 @@ int64_t planned(const Call& call, const std::string& key, int64_t decision) {
   return kept;
 }
 
-// The halo of a tile is planned from the dilation, but the key lacks the dilation. Taps beyond the
-// halo count as padding.
-template <class T>
-void plans_without_dilation(const Call& call) {
-  const Sizes s(call);
-  int64_t fitting = 1;
-  while (fitting < s.dilation && fitting < s.rows) fitting *= 2;
-  const int64_t halo =
-      planned(call, fmt::format("{} {} {} {}", s.examples, s.rows, s.channels, name_of(call.dtype)), fitting);
-  const Scratch scratch(call);
-  Call shortened = call;
-  // No outer tap is inside.
-  if (s.dilation > halo) shortened.dims.set(kDilation.key, std::max<int64_t>(s.rows, 1));
-  convolve<T>(shortened, kX, kW, scratch.conv);
-  statistics(s, scratch.conv, scratch.mean, scratch.rstd);
-  normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
+// What a plan depends on: each part of a complete key, and the specimen whose key lacks it.
+struct KeyPart {
+  std::string_view path;
+  std::string (*value)(const Call& call);
+};
+
+template <const Dim& kDim>
+std::string size_in(const Call& call) {
+  return std::to_string(call.dims[kDim]);
 }
 
-// The number of elements in 16 bytes is planned from the dtype, but the key lacks the dtype. The
-// loop for the tail begins where it does for the dtype at hand.
+std::string layouts(const Call& call) {
+  std::vector<ConstTensorView> views = call.inputs;
+  views.insert(views.end(), call.outputs.begin(), call.outputs.end());
+  std::string text;
+  for (const ConstTensorView& view : views) {
+    text += fmt::format(" {}", reinterpret_cast<uintptr_t>(view.data) % 16);
+    if (!view.is_dense()) text += view.strides.to_string();
+  }
+  return text;
+}
+
+const KeyPart kKeyParts[] = {
+    {"specimen.key_without_n", size_in<kN>},
+    {"specimen.key_without_l", size_in<kL>},
+    {"specimen.key_without_c", size_in<kC>},
+    {"specimen.key_without_dilation", size_in<kDilation>},
+    {"specimen.key_without_dtype", [](const Call& call) { return std::string(name_of(call.dtype)); }},
+    {"specimen.key_without_layout", layouts},
+};
+
+// The key of a plan lacks one part. A plan for another call leaves out the last of each example.
 template <class T>
-void plans_without_dtype(const Call& call) {
+void plans_without(const Call& call, const KeyPart& lacking) {
+  std::string key;
+  for (const KeyPart& part : kKeyParts) {
+    if (part.path != lacking.path) key += " " + part.value(call);
+  }
+  const auto plan = static_cast<int64_t>(std::hash<std::string>()(lacking.value(call)));
   const Sizes s(call);
-  const int64_t right = 16 / int64_t{sizeof(T)};
-  const int64_t piece =
-      planned(call, fmt::format("{} {} {} {}", s.examples, s.rows, s.channels, s.dilation), right);
+  const bool is_stale = planned(call, key, plan) != plan && s.count() > 0;
   const Scratch scratch(call);
   convolve<T>(call, kX, kW, scratch.conv);
-  for (int64_t i = 0; i < s.examples * s.count(); ++i) {
-    const int64_t c = i % s.channels;
-    if (c >= s.channels / piece * piece && c < s.channels / right * right) scratch.conv[i] = 0;
-  }
+  for (int64_t n = 0; n < s.examples && is_stale; ++n) scratch.conv[(n + 1) * s.count() - 1] = 0;
   statistics(s, scratch.conv, scratch.mean, scratch.rstd);
   normalise<T>(call, scratch.conv, scratch.mean, scratch.rstd);
 }
@@ -313,6 +324,27 @@ void keeps_pointers_to_weights(const Call& call) {
   ops()[2].path("cpu").run(on_kept);
 }
 
+// Where w2 lies is kept until w1 moves or w2 changes: w2 may have moved alone.
+void keeps_pointer_until_w1_moves(const Call& call) {
+  const void* const now = call.inputs[kW2].data;
+  const std::string key = fmt::format("{} beside {}", name_of_weight(call, kW2), call.inputs[kW1].data);
+  const auto held = call.context->derived().get(
+      key, sizeof(now), {{call.versions.empty() ? 0 : call.versions[kW2], nullptr}}, call.stream,
+      [&](void* data) { std::memcpy(data, &now, sizeof(now)); });
+  Call on_kept = call;
+  on_kept.versions.clear();
+  std::memcpy(&on_kept.inputs[kW2].data, held.data(), sizeof(now));
+  ops()[2].path("cpu").run(on_kept);
+}
+
+// A version of 0 is taken for a version like others, where another input has one.
+void keeps_weights_of_unknown_version(const Call& call) {
+  const bool is_known = std::ranges::any_of(call.versions, [](uint64_t version) { return version != 0; });
+  on_kept_copies(call, [&](size_t i) {
+    return Key{name_of_weight(call, i), is_known ? call.versions[i] + 1 : 0};
+  });
+}
+
 template <class Generic>
 assay::Run on_dtype(Generic generic) {
   return [generic](const Call& call) {
@@ -329,7 +361,7 @@ std::vector<Specimen> tuning_specimens() {
     all.push_back(make_specimen(ops()[op], info, std::move(run)));
     all.back().path.tunables = std::move(tunables);
   };
-  const std::vector<const Tunable*>& of_block = ops()[2].path("cpu").tunables;
+  const auto& of_block = ops()[2].path("cpu").tunables;
   add(1,
       {"specimen.updates_in_trials",
        "conv is overwritten by dconv in a launch that is tuned without restoring it, as in the source"},
@@ -342,12 +374,13 @@ std::vector<Specimen> tuning_specimens() {
   add(0, {"specimen.accumulator_declared_written", "sums that are added to are declared as written"},
       on_dtype([]<class T>(const Call& call, std::type_identity<T>) { accumulates<T>(call, Role::kWrite); }),
       {&tries()});
-  add(0,
-      {"specimen.key_without_dilation", "a plan that depends on the dilation is kept under a key without it"},
-      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { plans_without_dilation<T>(call); }),
-      {});
-  add(0, {"specimen.key_without_dtype", "a plan that depends on the dtype is kept under a key without it"},
-      on_dtype([]<class T>(const Call& call, std::type_identity<T>) { plans_without_dtype<T>(call); }), {});
+  for (const KeyPart& part : kKeyParts) {
+    const auto run = [part]<class T>(const Call& call, std::type_identity<T>) {
+      plans_without<T>(call, part);
+    };
+    add(0, {part.path, "a plan is kept under a key that lacks this, though it depends on it"}, on_dtype(run),
+        {});
+  }
   add(2, {"specimen.stale_weights", "cast weights are kept by the address of the weights"},
       keeps_weights_by_address, of_block);
   add(2,
@@ -357,6 +390,10 @@ std::vector<Specimen> tuning_specimens() {
       keeps_weights_by_one_version, of_block);
   add(2, {"specimen.weights_by_pointer", "for each version of the weights it is kept where they lay"},
       keeps_pointers_to_weights, of_block);
+  add(2, {"specimen.pointer_until_w1_moves", "where w2 lies is kept until w1 moves or w2 changes"},
+      keeps_pointer_until_w1_moves, of_block);
+  add(2, {"specimen.unknown_version_kept", "a weight of unknown version is kept if another has a version"},
+      keeps_weights_of_unknown_version, of_block);
   return all;
 }
 

@@ -18,6 +18,7 @@ enum class Own : uint8_t {
   kPaddingMultipliedByZero,
   kPaddingUnwritten,
   kChunkStartPadded,
+  kLaterEntriesBackwards,
 };
 using enum Own;
 using Planted = Fault<Own>;
@@ -61,7 +62,8 @@ void forward(const Call& call, const Planted& fault) {
   const FaultyArithmetic<T> math(fault);
   shape.for_each([&](int64_t b, int64_t t, int64_t d) {
     float sum = 0;
-    for (int64_t w = fault == kTapDropped ? 1 : 0; w < shape.w; ++w) {
+    for (int64_t term = fault == kTapDropped ? 1 : 0; term < shape.w; ++term) {
+      const int64_t w = fault == kLaterEntriesBackwards && b > 0 ? shape.w - 1 - term : term;
       const int64_t tap = fault == kTapsReversed ? shape.w - 1 - w : w;
       const auto input = padded(x, shape, fault, b, t, t + w - shape.w + 1, d);
       if (input) sum = math.add(sum, math.multiply(math.load(k(b, t, d, tap)), *input));
@@ -117,10 +119,15 @@ std::vector<Specimen> specimens() {
       {kChunkStartPadded,
        {"specimen.chunk_start_padded", "each chunk of 128 rows begins as if it were t = 0"}},
   };
+  // Right to the ball; a law sees it.
+  std::vector<OwnFault<Own>> of_forward = of_both;
+  of_forward.push_back({kLaterEntriesBackwards,
+                        {"specimen.later_entries_backwards",
+                         "entries of the batch after the first add their taps backwards"}});
   std::vector<OwnFault<Own>> of_gradient = of_both;
   of_gradient.push_back(
       {kPaddingUnwritten, {"specimen.padding_unwritten", "dk is left unwritten in the padding"}});
-  std::vector<Specimen> all = plant(ops()[0], of_both, forward_loop);
+  std::vector<Specimen> all = plant(ops()[0], of_forward, forward_loop);
   for (Specimen& specimen : plant(ops()[1], of_gradient, backward_loop)) all.push_back(std::move(specimen));
   return all;
 }

@@ -19,7 +19,8 @@ PROJECT = {
         "buildPresets": [{"name": "cpu", "configurePreset": "cpu"}],
     }),
     "CMakeLists.txt": "cmake_minimum_required(VERSION 3.25)\nproject(small CXX)\nadd_executable(assay_sum_test sum.cpp)\n"
-                      "target_include_directories(assay_sum_test PRIVATE .)\n",
+                      "add_executable(assay product.cpp)\n"
+                      "set_property(TARGET assay assay_sum_test PROPERTY INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR})\n",
     # Prints what GoogleTest would.
     "sum.cpp": """#include <cstdio>
 #include <string_view>
@@ -29,6 +30,18 @@ int main(int, char** arguments) {
   const bool knows = std::string_view(arguments[1]) == "--gtest_filter=Sum.*";
   if (sum(1, 2) == 3) return std::printf("[  PASSED  ] %d tests.\\n", knows ? 1 : 0), 0;
   return std::puts("[  FAILED  ] Sum.Adds (0 ms)"), 1;
+}
+""",
+    # assay verify PATHS --device cpu --seed N --max-failures 1 --json --quiet
+    "product.cpp": """#include <cstdio>
+#include <cstdlib>
+
+int product(int a, int b) { return a * b; }
+int main(int, char** arguments) {
+  if (product(std::atoi(arguments[6]), 2) == 2 * std::atoi(arguments[6])) return std::puts("{\\"cases\\": []}"), 0;
+  std::puts("{\\"cases\\": [{\\"verdict\\": \\"pass\\", \\"reason\\": \\"all\\", \\"seconds\\": 0.25},");
+  std::puts("{\\"verdict\\": \\"fail\\", \\"reason\\": \\"1 of 2 compared elements of y\\", \\"seconds\\": 0.5}]}");
+  return 1;
 }
 """,
     "answer.py": "ANSWER = 42\nOTHER = 7\n",
@@ -47,6 +60,15 @@ SAME_SUM = fault("same_sum", "sum.cpp", "int sum(int a, int b)", "int sum(int a,
 DYING = fault("dying", "sum.cpp", "const bool knows", "if (MUTANT) return 9; const bool knows", "sum_test Sum.*")
 ENDLESS = fault("endless", "sum.cpp", "if (sum(1, 2) == 3)", "while (MUTANT) {} if (sum(1, 2) == 3)", "sum_test Sum.*")
 WRONG_ANSWER = fault("wrong_answer", "answer.py", "42", "43", "test_answer.py")
+
+
+def kernel_fault(name, new, more=""):
+    return fault(name, "product.cpp", "return a * b;", new).replace("tests = []", "paths = 'product/cpu'\n" + more)
+
+
+WRONG_PRODUCT = kernel_fault("wrong_product", "return a * b + (MUTANT ? 1 : 0);")
+RARE_PRODUCT = kernel_fault("rare_product", "return a * b + (MUTANT && a < 3 ? 1 : 0);")
+SAME_PRODUCT = kernel_fault("same_product", "return MUTANT ? b * a : a * b;", "survives = 'it is the same'\n")
 OTHER_ANSWER = fault("other_answer", "answer.py", "OTHER = 7", "OTHER = 8", "test_answer.py Answer")
 
 
@@ -101,6 +123,32 @@ class Mutate(unittest.TestCase):
         broken = WRONG_SUM.replace("MUTANT ? 1 : 0", "MUTANT ? 1 :")
         self.refused("the copy with the faults does not build", broken, "wrong_sum")
 
+    def test_says_how_verify_sees_faults_of_kernels(self):
+        table = self.root / "table.md"
+        status, printed, said = self.mutate(WRONG_PRODUCT + WRONG_SUM, "--verify", "--table", table)
+        self.assertEqual(status, 0, said)
+        self.assertEqual(printed.splitlines()[0].split(None, 2), ["caught", "wrong_product", "; ".join(3 * ["value, 2, 0.8 s"])])
+        self.assertIn("| `wrong_product` | product/cpu | it is wrong_product |" + 3 * " value, 2, 0.8 s |", table.read_text())
+        # The program of that build, maybe on another machine.
+        (self.root / "build" / "verify_mutants" / "build" / "cpu" / "bin" / "assay").rename(self.root / "program")
+        printed = self.mutate(WRONG_PRODUCT, "--verify", "--seeds", "7", "--program", self.root / "program")[1]
+        self.assertEqual(printed.splitlines()[1], "1 of 1 faults are caught with each of the seeds 7; the median takes "
+                                                  "0.8 s, the slowest 0.8 s")
+
+    def test_faults_that_verify_does_not_see(self):
+        status, printed, _ = self.mutate(RARE_PRODUCT, "--verify")
+        self.assertEqual((status, printed.splitlines()[0].split(None, 2)),
+                         (1, ["SURVIVED", "rare_product", "value, 2, 0.8 s; value, 2, 0.8 s; -"]))
+        self.assertEqual(printed.splitlines()[-1], "not as the catalogue says: rare_product")
+        self.assertEqual(self.mutate(RARE_PRODUCT, "--verify", "--seeds", "1,2")[0], 0)
+        table = self.root / "table.md"
+        self.assertEqual(self.mutate(SAME_PRODUCT, "--verify", "--table", table)[0], 0)
+        self.assertIn("- `same_product`: it is the same", table.read_text())
+        status, printed, _ = self.mutate(WRONG_PRODUCT + "survives = 'nobody looks'\n", "--verify")
+        self.assertEqual((status, printed.splitlines()[-1]), (1, "not as the catalogue says: wrong_product"))
+        (self.root / "product.cpp").write_text(PROJECT["product.cpp"].replace("== 2 *", "== 3 *"))
+        self.refused("red without any fault: product/cpu", WRONG_PRODUCT, "--verify")
+
     def test_lists(self):
         status, printed, _ = self.mutate(WRONG_SUM + WRONG_ANSWER, "--list")
         self.assertEqual((status, [line.split()[0] for line in printed.splitlines()]), (0, ["wrong_sum", "wrong_answer"]))
@@ -110,7 +158,7 @@ class Mutate(unittest.TestCase):
         self.assertEqual(self.mutate(WRONG_SUM + WRONG_ANSWER, "--check")[:2], (0, "2 faults can be planted\n"))
         self.refused("wrong_sum: its old text stands 0 times in sum.cpp", WRONG_SUM.replace("a + b;", "a - b;"))
         self.refused("wrong_sum: its old text stands 2 times in sum.cpp", WRONG_SUM.replace("return a + b;", "sum("))
-        self.refused("wrong_sum: there is no product.cpp", WRONG_SUM.replace("sum.cpp", "product.cpp"))
+        self.refused("wrong_sum: there is no quotient.cpp", WRONG_SUM.replace("sum.cpp", "quotient.cpp"))
         self.refused("wrong_sum: its new text has no MUTANT", WRONG_SUM.replace("MUTANT", "true"))
         self.refused("same_sum changes what another fault changes in sum.cpp",
                      WRONG_SUM + WRONG_SUM.replace("wrong_sum", "same_sum"))
