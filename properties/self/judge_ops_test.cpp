@@ -159,17 +159,18 @@ TEST_P(JudgeEveryPath, PassesInEveryConfiguration) {
   }
 }
 
-// Few elements and some thousand, with usual and with low thresholds. With low ones the work falls
-// into more parts.
+// Drawn cases, with usual and with low thresholds, and a larger one. With low thresholds the work
+// falls into more parts.
 TEST_P(JudgeEveryPath, PassesOnOtherSchedules) {
-  for (std::string_view state : {"other_schedule", "low_thresholds+other_schedule"}) {
-    state_ = parse_state(state);
-    for (DType dtype : dtypes()) {
-      expect_pass(test::small_dims(op(), 3), Layout::kDense, dtype);
-      for (const int64_t row : {96, 515})
-        expect_pass(test::large_dims(op(), dtype, row, 2, int64_t{1} << 18), Layout::kDense, dtype);
-    }
+  const rc::Gen<Case> cases = arbitrary_case(op(), path());
+  rc::Random random(0);
+  for (int i = 0; i < (test::kIsSanitized ? 10 : 60); ++i) {
+    const Case drawn = cases(random.split(), rc::kNominalSize).value();
+    state_ = parse_state(i % 2 == 0 ? "other_schedule" : "low_thresholds+other_schedule");
+    if (!test::is_empty(op(), drawn.dims)) expect_pass(drawn.dims, drawn.layout, drawn.dtype);
   }
+  const DType dtype = path().dtypes.front();
+  expect_pass(test::large_dims(op(), dtype, 96, 2, int64_t{1} << 18), Layout::kDense, dtype);
   EXPECT_TRUE(has_passed());
 }
 
