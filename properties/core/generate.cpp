@@ -32,8 +32,8 @@ std::vector<int64_t> legal_sizes(const DimInfo& dim, int64_t one, std::vector<in
 
 // Any size of a short dimension. Else mostly a small size or one beside an edge, else one beyond an
 // edge: beside two or three times the edge, or a few elements past it. Rarely the smallest, which
-// may be 0: an empty case shows little, and a sum of no terms more. If every path serves multiples of some size, often such a
-// multiple.
+// may be 0: an empty case shows little, and a sum of no terms more. If every path serves multiples
+// of some size, often such a multiple.
 rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
   constexpr int64_t kSmall = 12;
   const int64_t one = std::max<int64_t>(dim.min, 1);
