@@ -9,6 +9,7 @@
 
 #include "kernels/core/parallel.h"
 #include "properties/core/random.h"
+#include "properties/core/regime.h"
 
 namespace assay {
 namespace {

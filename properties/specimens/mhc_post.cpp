@@ -80,7 +80,7 @@ void loop_in_ranges(const Call& call, Own fault) {
   const int64_t tokens = call.dims[kN], streams = call.dims[kHc], hidden = call.dims[kH];
   constexpr int64_t kOneRange = int64_t{1} << 40;
   using Sums = std::vector<float>;
-  const auto add_term = [&](int64_t n, int64_t i, int64_t term, float weight, float* sums) {
+  const auto add_term = [&](int64_t n, int64_t term, float weight, float* sums) {
     for (int64_t h = 0; h < hidden; ++h)
       sums[h] += weight * math.load(term == 0 ? x(n, h) : residual(n, term - 1, h));
   };
@@ -101,7 +101,7 @@ void loop_in_ranges(const Call& call, Own fault) {
       Sums& part = parts[static_cast<size_t>(begin)];
       for (int64_t term = begin; term < end; ++term)
         each_row(
-            [&](int64_t n, int64_t i, size_t at) { add_term(n, i, term, weight(n, i, term), &part[at]); });
+            [&](int64_t n, int64_t i, size_t at) { add_term(n, term, weight(n, i, term), &part[at]); });
       const std::lock_guard lock(mutex);
       order.push_back(static_cast<size_t>(begin));
     });
@@ -129,8 +129,8 @@ void loop_in_ranges(const Call& call, Own fault) {
       if (fault == kRowShared) copy_posts(n);  // itself
       for (int64_t i = 0; i < streams; ++i) {
         std::ranges::fill(sums, 0.0f);
-        add_term(n, i, 0, posts[static_cast<size_t>(n * streams + i)], sums.data());
-        for (int64_t j = 0; j < streams; ++j) add_term(n, i, j + 1, comb(n, j, i), sums.data());
+        add_term(n, 0, posts[static_cast<size_t>(n * streams + i)], sums.data());
+        for (int64_t j = 0; j < streams; ++j) add_term(n, j + 1, comb(n, j, i), sums.data());
         for (int64_t h = 0; h < hidden; ++h) out(n, i, h) = math.store(sums[static_cast<size_t>(h)]);
       }
       copy_posts(n + 1);
