@@ -239,7 +239,7 @@ template <class T>
 void plans_without(const Call& call, const KeyPart& lacking) {
   std::string key;
   for (const KeyPart& part : kKeyParts) {
-    if (part.path != lacking.path) key += " " + part.value(call);
+    if (part.path != lacking.path) key += fmt::format(" {}", part.value(call));
   }
   const auto plan = static_cast<int64_t>(std::hash<std::string>()(lacking.value(call)));
   const Sizes s(call);

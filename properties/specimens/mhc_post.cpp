@@ -100,8 +100,7 @@ void loop_in_ranges(const Call& call, Own fault) {
     parallel_for(streams + 1, grain, [&](int64_t begin, int64_t end) {
       Sums& part = parts[static_cast<size_t>(begin)];
       for (int64_t term = begin; term < end; ++term)
-        each_row(
-            [&](int64_t n, int64_t i, size_t at) { add_term(n, term, weight(n, i, term), &part[at]); });
+        each_row([&](int64_t n, int64_t i, size_t at) { add_term(n, term, weight(n, i, term), &part[at]); });
       const std::lock_guard lock(mutex);
       order.push_back(static_cast<size_t>(begin));
     });
