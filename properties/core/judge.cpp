@@ -50,7 +50,11 @@ void keep_evidence(Verdict& verdict, const Problem& problem, Runs&& runs, const 
 
 Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& runs, bool shares) {
   if (runs.verdict) return *runs.verdict;
-  return compare_outputs(subject, problem, {.got = runs.got, .previous = runs.previous}, shares);
+  try {
+    return compare_outputs(subject, problem, {.got = runs.got, .previous = runs.previous}, shares);
+  } catch (const RecipeThrew& error) {
+    return error.verdict();
+  }
 }
 
 }  // namespace

@@ -188,7 +188,6 @@ Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_u
     start(arguments);
     ready = receive(kStart);
   } while (++starts < kMostStarts && ready.death && ready.death->kind == VerdictKind::kCrashed);
-  answers_ = 0;
   if (ready.death) throw Error("a worker did not start: {}", ready.death->reason);
   if (ready.message && ready.message->fields.contains("error"))
     throw device_error("{}", ready.message->fields["error"].get<std::string>());
@@ -229,10 +228,7 @@ Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
   const auto has_ended = [&] { return ends_within(process_, Seconds(0)); };
   try {
     auto message = channel_->receive([&] { return gives_up_() || is_late() || has_ended(); }, most_bytes);
-    if (message) {
-      ++answers_;
-      return {.message = std::move(message), .death = {}};
-    }
+    if (message) return {.message = std::move(message), .death = {}};
   } catch (const Disconnected&) {
     return {.message = {}, .death = death()};
   } catch (const Nonsense&) {

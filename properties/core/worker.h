@@ -51,7 +51,6 @@ class Worker {
   // The answer to the request, whose tensors have at most so many bytes. After a death or giving up
   // the worker is of no use. Throws as Channel::receive() does for want of memory.
   Answer receive(Seconds timeout, int64_t most_bytes = 0);
-  int64_t answers() const { return answers_; }  // so far
 
  private:
   void start(const std::vector<std::string>& arguments);
@@ -60,7 +59,6 @@ class Worker {
   std::function<bool()> gives_up_;
   pid_t process_ = -1;
   std::unique_ptr<Channel> channel_;
-  int64_t answers_ = 0;
 };
 
 // Makes this process a worker of the process `parent`. Returns its end of the channel.

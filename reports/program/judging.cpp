@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "kernels/core/printable.h"
+#include "properties/core/precheck.h"
 #include "reports/program/interrupt.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -105,20 +106,31 @@ std::optional<Verdict> PathJudge::judge_alone(const Case& which) {
   return isolation_.value().judge_alone(which);
 }
 
+bool PathJudge::refuses(const Case& which) {
+  const auto verdict = isolation_ ? isolation_->ask_path(which) : ask_path(*subject_.path, which);
+  return verdict && verdict->kind == VerdictKind::kUnsupported;
+}
+
 std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optional<Ceilings>& ceilings) {
   CaseRecord record{.which = which,
                     .device = device_.info().name(),
-                    .recipe = subject_.path->recipe(which.dims, which.dtype).to_string(),
+                    .recipe = {},
                     .verdict = {},
                     .shrunk_from = {},
                     .perf = {},
                     .perf_warm = {},
                     .no_perf = ""};
-  if (isolation_) {
-    if (!time_isolated(record, ceilings)) return std::nullopt;
-  } else {
-    time_here(record, ceilings);
+  try {
+    if (isolation_) {
+      if (!time_isolated(record, ceilings)) return std::nullopt;
+    } else {
+      time_here(record, ceilings);
+    }
+  } catch (const RecipeThrew& error) {
+    record.verdict = error.verdict();
+    record.perf = record.perf_warm = std::nullopt;
   }
+  record.recipe = recipe_text(*subject_.path, which, record.verdict.kind);
   if (record.verdict.kind != VerdictKind::kPass)
     record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
   return record;

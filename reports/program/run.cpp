@@ -51,6 +51,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   PathJudge judge(selected.subject, *selected.device, options);
   const Judging judging = [&](const Case& which) { return judge.judge(which); };
   FuzzOptions fuzzing = fuzz_options(options);
+  fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
   fuzzing.timeouts = session.timeouts(selected.subject, *selected.device);
@@ -264,6 +265,7 @@ int run_specimens(const Registry& registry, const Options& options) {
     };
     fuzzing.timeouts = session.timeouts(subject, *device);
     PathJudge judge(subject, *device, options);
+    fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
     const Judging judging = [&](const Case& which) { return judge.judge(which); };
     fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(of, *on, judged);

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "kernels/core/printable.h"
+#include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
@@ -157,7 +158,7 @@ void Session::set_ceilings(const DeviceRecord& measured) {
 void Session::add(const Subject& subject, const Device& device, const Judged& judged) {
   add({.which = judged.which,
        .device = device.info().name(),
-       .recipe = subject.path->recipe(judged.which.dims, judged.which.dtype).to_string(),
+       .recipe = recipe_text(*subject.path, judged.which, judged.verdict.kind),
        .verdict = judged.verdict,
        .shrunk_from = judged.shrunk_from,
        .perf = {},

@@ -118,7 +118,7 @@ endforeach()
 assay_add_script_test(check.mutants check scripts/mutate --check)
 assay_add_script_test(mutants nightly scripts/mutate --in ${PROJECT_BINARY_DIR}/mutants)
 set_tests_properties(mutants PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
-foreach(test install workers)
+foreach(test install workers killed)
   assay_add_script_test(check.${test} check scripts/tests/test_${test}.py ${PROJECT_BINARY_DIR})
 endforeach()
 

@@ -133,7 +133,49 @@ Path path(std::string_view name, void (*action)(const Call&)) {
   return made;
 }
 
+// A path that copies, and does something else where it is asked whether it serves a case.
+Path asked(std::string_view name, void (*action)()) {
+  Path made = path(name, [](const Call&) {});
+  made.unsupported = [action](const Dims&, DType) -> std::optional<std::string> {
+    action();
+    return std::nullopt;
+  };
+  return made;
+}
+
+// The same where it is asked for its recipe.
+Path with_recipe(std::string_view name, Recipe (*recipe)(const Dims&, DType)) {
+  Path made = path(name, [](const Call&) {});
+  made.recipe = recipe;
+  return made;
+}
+
+bool is_in_worker() {
+  return fcntl(kMemory, F_GET_SEALS) >= 0;
+}
+
 }  // namespace
+
+std::vector<Path> paths_that_do_not_answer() {
+  return {asked("exits_when_asked", [] { std::exit(0); }),
+          asked("_exits_when_asked", [] { _exit(0); }),
+          asked("dies_when_asked", [] { raise(SIGSEGV); }),
+          asked("throws_int_when_asked", [] { throw 7; }),
+          asked("throws_when_asked", [] { throw std::runtime_error("\xff it is"); }),
+          asked("refuses_by_throwing", [] { throw unsupported_error("n is {}", "odd"); }),
+          asked("hangs_when_asked", [] { hang(); }),
+          with_recipe("throws_in_its_recipe", [](const Dims&, DType) -> Recipe { throw 7; }),
+          with_recipe("exits_in_its_recipe", [](const Dims&, DType) -> Recipe { _exit(0); }),
+          with_recipe("hangs_in_its_recipe",
+                      [](const Dims&, DType) -> Recipe {
+                        hang();
+                        return {};
+                      }),
+          with_recipe("has_its_recipe_in_workers", [](const Dims& dims, DType dtype) {
+            if (!is_in_worker()) throw 7;
+            return f32_recipe(dims, dtype);
+          })};
+}
 
 std::vector<Path> murderous_paths() {
   return {

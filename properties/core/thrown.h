@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a path throws costs it one verdict.
+#pragma once
+
+#include "properties/core/verdict.h"
+
+namespace assay {
+
+// The verdict on the exception that is being handled. What ends the thread is thrown again.
+Verdict verdict_on_thrown();
+
+}  // namespace assay
