@@ -22,7 +22,8 @@ Verdict verdict(VerdictKind kind, std::string_view reason) {
 Verdict verdict_of(const Error& error) {
   switch (error.kind()) {
     case Error::Kind::kUnsupported:
-      return verdict(VerdictKind::kUnsupported, error.what());
+      return verdict(VerdictKind::kFail,
+                     fmt::format("the path refuses a problem that it says it serves: {}", error.what()));
     case Error::Kind::kUsage:
       return verdict(VerdictKind::kFail, fmt::format("the path refused a legal call: {}", error.what()));
     case Error::Kind::kDevice:

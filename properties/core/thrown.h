@@ -6,7 +6,8 @@
 
 namespace assay {
 
-// The verdict on the exception that is being handled. What ends the thread is thrown again.
+// The verdict on the exception that is being handled, of a path that had not refused the case when
+// it was asked. What ends the thread is thrown again.
 Verdict verdict_on_thrown();
 
 }  // namespace assay

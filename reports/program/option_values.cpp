@@ -16,11 +16,7 @@ std::chrono::duration<double> parse_time(std::string_view option, const std::str
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(end, text.data() + text.size());
-  const double seconds = unit == "ms"                ? 1e-3
-                         : unit == "" || unit == "s" ? 1
-                         : unit == "m"               ? 60
-                         : unit == "h"               ? 3600
-                                                     : 0;
+  const double seconds = unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (error != std::errc() || seconds == 0 || !(number > 0) || !std::isfinite(number * seconds)) {
     throw usage_error("{} {} is not a time such as 60s, 5m or 500ms", option, excerpt(text));
   }

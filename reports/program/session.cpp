@@ -73,6 +73,8 @@ Session::Session(const Options& options)
   record_.seed = options.seed;
   record_.machine = machine_record();
   record_.tool = tool_record();
+  if (const auto timeout = options.typed.find("--timeout"); timeout != options.typed.end())
+    record_.timeout = timeout->second;
   if (options.command == Command::kJudge) record_.given = GivenFiles{.in = options.in, .got = options.got};
   if (!options.out.empty()) make_output_directory(options.out);  // fails before any work is done
   [[maybe_unused]] static const bool registered =
@@ -250,14 +252,14 @@ int Session::conclude(bool complete) {
   if (has_files && !unwritten && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }
-  const std::string headline = render_headline(record) + "\n";
+  const std::string headline = render_headline(record);
   if (options_.json) {
-    if (complete && !options_.quiet) fmt::print(stderr, "{}", headline);
+    if (complete && !options_.quiet) fmt::print(stderr, "{}\n", headline);
     fmt::print("{}", record_text(record));
   } else {
     const int width = text_width();
-    fmt::print("{}{}{}", render_table(record, wants_colour(), width),
-               render_failures(record, options_.out, width), headline);
+    fmt::print("{}{}{}\n", render_table(record, wants_colour(), width),
+               render_failures(record, options_.out, width), wrapped(headline, width));
   }
   std::fflush(stdout);
   if (unwritten) std::rethrow_exception(unwritten);
