@@ -40,8 +40,8 @@ class Isolation {
   // The same in a new worker.
   std::optional<Verdict> judge_alone(const Case& which);
 
-  // What ask_path() says in a worker, if the path has a function `unsupported`. Without one there is
-  // nothing to say before the case runs.
+  // What ask_path() says in a worker, if the path has a function `unsupported`. Without one there
+  // is nothing to say before the case runs.
   std::optional<Verdict> ask_path(const Case& which);
 
   // Asks the worker for something else, about the case that it was last asked to keep.

@@ -56,7 +56,8 @@ TEST(JudgeRefusals, APathThatWasAskedHasToServe) {
 TEST(JudgeRefusals, WhatAPathThrowsWhenItIsAskedIsAVerdict) {
   Path path = spoiled([](const Call&) {});
   path.unsupported = [](const Dims&, DType) -> std::optional<std::string> { throw 7; };
-  expect(judge_path(path), VerdictKind::kCrashed, HasSubstr("threw an object of the type int, in unsupported()"));
+  expect(judge_path(path), VerdictKind::kCrashed,
+         HasSubstr("threw an object of the type int, in unsupported()"));
   path.unsupported = {};
   path.recipe = [](const Dims&, DType) -> Recipe { throw usage_error("no {}", "recipe"); };
   expect(judge_path(path), VerdictKind::kCrashed, HasSubstr("no recipe, in recipe()"));

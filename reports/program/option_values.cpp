@@ -68,4 +68,10 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
+void refuse_empty_words(const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    if (word.empty() || (word.starts_with("--") && word.ends_with("=")))
+      throw usage_error("{} is empty; see --help", word.empty() ? "an argument" : excerpt(word));
+}
+
 }  // namespace assay

@@ -168,7 +168,7 @@ class CommandLine {
     words_.assign(argv + 1, argv + argc);
     app_.name(std::filesystem::path(argv[0]).filename().string());
     try {
-      refuse_empty_words();
+      refuse_empty_words(words_);
       ignore_overruled_variables();
       app_.parse(argc, argv);
       if (app_.get_subcommands().empty()) throw usage_error("a command is required; see --help");
@@ -223,13 +223,6 @@ class CommandLine {
 
   std::string origin(const std::string& option) const {
     return is_typed(option) ? option : variable_of(option);
-  }
-
-  // A shell makes them of "$DIR" and --out=$DIR. CLI11 takes the next word for the value of --out=.
-  void refuse_empty_words() const {
-    for (const std::string& word : words_)
-      if (word.empty() || (word.starts_with("--") && word.ends_with("=")))
-        throw usage_error("{} is empty; see --help", word.empty() ? "an argument" : excerpt(word));
   }
 
   // The command line beats the environment: an option that was typed excludes the variables of

@@ -39,7 +39,7 @@ class Killed(MurderousTest):
 
     def test_a_resumed_run_keeps_to_its_timeout_and_leaves_paths_that_timed_out(self):
         out, journal = self.kill_after(3, "verify", "--cases", "1000", "--max-elements", "65536", *SHORT, "echo/hang", "echo/hang_deaf", "echo/healthy_too")
-        hung = [json.loads(line) for line in journal.read_text().splitlines() if '"timeout"' in line]
+        hung = [json.loads(line) for line in journal.read_text().splitlines() if '"verdict":"timeout"' in line]
         self.assertEqual([line["timeouts"] for line in hung], [3, 3])
         other = self.assay("verify", "--resume", out, "--timeout", "1s")
         self.assertEqual(other.returncode, 2)
@@ -56,6 +56,10 @@ class Killed(MurderousTest):
         (case,) = json.loads((out / "run.json").read_text())["cases"]
         self.assertIn("within 0.3 s", case["reason"])
 
+    def test_the_journal_names_the_running_specimen(self):
+        out, _ = self.kill_after(0, "verify", "--specimens", *SHORT[:1], "1h", "--device", "cpu", "echo/specimen.hang")
+        self.assertIn("interrupted after 0 cases, in echo/specimen.hang/", self.assay("report", out).stderr)
+
     def test_an_interrupt_does_not_wait_for_a_path_that_hangs(self):
         program = self.start("verify", "echo/healthy", "echo/hang_deaf", "--cases", "2", "--device", "cpu", "--json", "--out", self.work / "cut")
         self.worker_of(program)
@@ -71,15 +75,22 @@ class Killed(MurderousTest):
 
     def test_nothing_is_left_of_a_killed_program(self):
         before = leftovers()
-        for path, processes in ("echo/hang_deaf", 3), ("echo/healthy", 3), ("echo/leaves_a_child", 4):
+        paths = ("echo/hang_deaf", 3), ("echo/healthy", 3), ("echo/leaves_a_child", 4), ("echo/outlives_its_program", 3), ("echo/leaves_its_group", 3)
+        for path, processes in paths:
             program = self.start("verify", path, "--budget", "1h", "--device", "cpu")
             worker = self.worker_of(program)
-            self.assertEqual(os.getpgid(worker), worker)
+            if path != "echo/leaves_its_group":
+                self.assertEqual(os.getpgid(worker), worker)
             self.wait_for(lambda: len(self.processes()) >= processes)
             program.kill()
             program.communicate()
             self.wait_for(lambda: not self.processes())
         self.assertLessEqual(leftovers(), before)
+
+    def test_what_left_its_group_ends_with_its_path(self):
+        result = self.assay("verify", "echo/leaves_a_session", "--cases", "3", "--device", "cpu")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.processes(), {})
 
     def kill_workers(self, moments):
         run = ("verify", "echo/healthy", "echo/healthy_too", "--cases", "150", "--device", "cpu", "--json")

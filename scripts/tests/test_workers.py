@@ -44,6 +44,14 @@ FATES = {
     "limits_files": ("crashed", "the path lowered its process's limits: "),
     "throws_at_length": ("crashed", "the path threw: \\x1b"),
     "throws_without_a_word": ("crashed", "the path threw: (its what() is null)"),
+    "answers_twice": ("crashed", "damaged its process, whose answer makes no sense"),
+    "returns_twice": ("pass", ""),  # from fork()
+    "writes_to_closed_pipe": ("crashed", "died of SIGPIPE in the first run"),
+    "refuses_odd_sizes": (None, ""),
+    "refuses_with_a_result": ("fail", "the path refuses a problem that it says it serves: it is wrong"),
+    "outlives_its_program": ("timeout", "did not return within 0.3 s, in the first run"),
+    "is_slow": (None, ""),
+    "leaves_a_session": ("pass", ""),
     "leaves_a_child": ("pass", ""),
     "leaves_a_child_and_aborts": ("crashed", "died of SIGABRT in the first run"),
     "waits_for_its_children": ("pass", ""),
@@ -60,6 +68,17 @@ FATES = {
     "prints": ("pass", ""),
     "dies_in_ninth_call": (None, ""),
     "refuses_from_hundredth_call_on": (None, ""),
+    "exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
+    "_exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
+    "dies_when_asked": ("crashed", "died of SIGSEGV in unsupported()"),
+    "throws_int_when_asked": ("crashed", "the path threw an object of the type int, in unsupported()"),
+    "throws_when_asked": ("crashed", "the path threw: \\xff it is, in unsupported()"),
+    "refuses_by_throwing": ("crashed", "n is odd, in unsupported()"),
+    "hangs_when_asked": ("timeout", "did not return within 0.3 s, in unsupported()"),
+    "throws_in_its_recipe": ("crashed", "the path threw an object of the type int, in recipe()"),
+    "exits_in_its_recipe": ("crashed", "ended its process with exit status 0 in recipe()"),
+    "hangs_in_its_recipe": ("timeout", "did not return within 0.3 s, in recipe()"),
+    "has_its_recipe_in_workers": ("crashed", "the path threw an object of the type int, in recipe()"),
     "healthy_too": ("pass", ""),
 }
 CASES = 2
@@ -96,6 +115,7 @@ class Workers(MurderousTest):
         self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
         self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
         self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
+        self.assertEqual(self.processes(), {})
         suites = xml.etree.ElementTree.parse(out / "junit.xml").getroot()
         kinds = [(element.tag, element.attrib["type"]) for test in suites.iter("testcase") for element in test.iter() if "type" in element.attrib]
         self.assertLessEqual(set(kinds), {("error", "crashed"), ("error", "timeout"), ("failure", "fail")})
@@ -185,8 +205,6 @@ class Workers(MurderousTest):
         self.assertTrue(all(specimen["caught"] for specimen in record["specimens"]))
         caught = {case["path"]: case["verdict"] for case in record["cases"] if case["verdict"] not in ("pass", "skipped")}
         self.assertEqual(caught, {"specimen.copies_nothing": "fail", "specimen.segv": "crashed", "specimen.hang": "timeout"})
-        out, _ = self.kill_after(0, "verify", "--specimens", *SHORT[:1], "1h", "--device", "cpu", "echo/specimen.hang")
-        self.assertIn("interrupted after 0 cases, in echo/specimen.hang/", self.assay("report", out).stderr)
 
     @unittest.skipUnless(os.environ.get("ASSAY_NIGHTLY"), "nightly: it waits for all that hangs")
     def test_the_demo_waits_three_seconds_for_a_case(self):
@@ -205,6 +223,37 @@ class Workers(MurderousTest):
         self.assertEqual({(case["path"], case["verdict"]) for case in json.loads(result.stdout)["cases"]},
                          {("rounds_up", "fail"), ("healthy_too", "pass")})
         self.assertEqual(self.assay("verify", "--no-isolate", "--timeout", "1s").returncode, 2)
+
+    def test_what_a_path_throws_is_a_verdict_in_one_process_too(self):
+        for path in "throws_int_when_asked", "throws_when_asked", "refuses_by_throwing", "throws_in_its_recipe", "has_its_recipe_in_workers":
+            with self.subTest(path):
+                result = self.assay("verify", f"echo/{path}", "echo/healthy", "--cases", "2", "--no-isolate", "--json", "--device", "cpu")
+                self.assertEqual(result.returncode, 1, result.stderr)
+                verdicts = [(case["path"], case["verdict"]) for case in json.loads(result.stdout)["cases"]]
+                self.assertEqual(verdicts, [("healthy", "pass")] * 2 + [(path, "crashed")] * 2)
+
+    def test_a_path_that_ends_the_program_where_it_is_asked_is_no_success(self):
+        result = self.assay("draw", "echo/exits_when_asked/f32/n=3", "--out", "drawn.safetensors")
+        self.assertEqual((result.returncode, result.stderr), (1, "assay: a path called exit()\n"))
+
+    def test_a_path_that_refuses_only_by_throwing_fails(self):
+        result = self.assay("verify", "echo/refuses_odd_sizes", "--cases", "20", "--json", "--device", "cpu")
+        self.assertEqual(result.returncode, 1)
+        cases = json.loads(result.stdout)["cases"]
+        self.assertEqual({case["verdict"] for case in cases}, {"pass", "fail"})
+        failures = [case["reason"] for case in cases if case["verdict"] == "fail"]
+        self.assertTrue(all("refuses a problem that it says it serves: " in reason for reason in failures), failures)
+
+    def test_a_timeout_is_replayed_in_the_same_time(self):
+        out = self.work / "slow"
+        self.assertEqual(self.assay("verify", "echo/is_slow", "--cases", "1", "--timeout", "150ms", "--device", "cpu", "--out", out).returncode, 1)
+        for report in "report.html", "report.md", "junit.xml":
+            self.assertIn("--timeout 150ms", (out / report).read_text(), report)
+        (line,) = [line.strip("`") for line in (out / "report.md").read_text().splitlines() if " replay 'echo/is_slow/" in line]
+        again = subprocess.run(line, shell=True, text=True, capture_output=True)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("timeout: the path did not return within 0.15 s", again.stdout)
+        self.assertEqual(subprocess.run(line.removesuffix(" --timeout 150ms"), shell=True, capture_output=True).returncode, 0)
 
     def test_a_spoiled_gpu_costs_the_verdicts_of_its_path(self):
         result = self.assay("verify", "echo/cuda*", "--cases", "6", "--device", "cuda", "--json")

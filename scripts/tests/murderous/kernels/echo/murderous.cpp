@@ -112,6 +112,29 @@ void limit(__rlimit_resource_t resource) {
   if (setrlimit(resource, &little) != 0) std::abort();
 }
 
+// An answer such as the worker gave to the request before this one.
+void answer_twice() {
+  using namespace std::string_view_literals;
+  constexpr std::string_view kAnswer =
+      "\x3c\0\0\0{\"verdict\":\"unsupported\",\"reason\":\"\",\"number\":0,\"padding\":0}"sv;
+  static_assert(kAnswer.size() == 4 + 0x3c);
+  if (write(kSocket, kAnswer.data(), kAnswer.size()) < 0) std::abort();
+}
+
+void write_to_closed_pipe() {
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  close(ends[0]);
+  if (write(ends[1], "x", 1) < 0) std::abort();
+}
+
+// The child outlives the group of the process.
+void leave_a_session() {
+  if (fork() != 0) return;
+  setsid();
+  hang();
+}
+
 // The child holds what the process had open.
 void leave_a_child() {
   if (fork() == 0) hang();
@@ -220,6 +243,28 @@ std::vector<Path> murderous_paths() {
       path("throws_at_length",
            [](const Call&) { throw std::runtime_error(std::string(20'000'000, '\x1b')); }),
       path("throws_without_a_word", [](const Call&) { throw SaysNothing(); }),
+      path("answers_twice", [](const Call&) { answer_twice(); }),
+      path("returns_twice",
+           [](const Call&) {
+             if (fork() < 0) std::abort();
+           }),
+      path("writes_to_closed_pipe", [](const Call&) { write_to_closed_pipe(); }),
+      path("refuses_odd_sizes",
+           [](const Call& call) {
+             if (call.dims[kN] % 2 != 0) throw unsupported_error("{} is odd", call.dims[kN]);
+           }),
+      path("refuses_with_a_result",
+           [](const Call& call) {
+             if (call.outputs[kOut].shape[0] > 0) call.outputs[kOut].as<float>()[0] = 1e30F;
+             throw unsupported_error("it is {}", "wrong");
+           }),
+      path("outlives_its_program",
+           [](const Call&) {
+             prctl(PR_SET_PDEATHSIG, 0);
+             hang();
+           }),
+      path("is_slow", [](const Call&) { std::this_thread::sleep_for(std::chrono::milliseconds(120)); }),
+      path("leaves_a_session", [](const Call&) { leave_a_session(); }),
       path("leaves_a_child", [](const Call&) { leave_a_child(); }),
       path("leaves_a_child_and_aborts",
            [](const Call&) {
