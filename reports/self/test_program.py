@@ -191,6 +191,7 @@ class BadInput(ProgramTest):
             ("--budget soon", "verify", "--budget", "soon"),
             ("--budget infs", "verify", "--budget", "infs"),
             ("--timeout soon is not a time", "verify", "--timeout", "soon"),
+            ("--timeout 5 is not a time", "verify", "--timeout", "5"),
             ("--timeout excludes --no-isolate", "replay", CASE, "--no-isolate", "--timeout", "1s"),
             ("--cases excludes --budget", "verify", "--cases", "4", "--budget", "3s"),
             ("--cases 0 is not an integer from 1", "verify", "--cases", "0"),
