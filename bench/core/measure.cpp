@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "properties/core/precheck.h"
+
 namespace assay {
 namespace {
 
@@ -95,7 +97,7 @@ Perf perf_of(std::vector<double> samples_ns, const Subject& subject, const Case&
   perf.bytes = cost.bytes;
   perf.flops = cost.flops;
   if (!ceilings) return perf;
-  perf.floor_ns = floor_seconds(*ceilings, cost, subject.path->recipe(which.dims, which.dtype)) * 1e9;
+  perf.floor_ns = floor_seconds(*ceilings, cost, recipe_of(*subject.path, which.dims, which.dtype)) * 1e9;
   perf.fraction_of_floor = *perf.floor_ns / perf.median_ns;
   // Warm data may come from a cache, which no memory bandwidth limits, unless it is too large for
   // the cache.

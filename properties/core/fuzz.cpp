@@ -7,6 +7,7 @@
 
 #include "properties/core/across_cases.h"
 #include "properties/core/generate.h"
+#include "properties/core/precheck.h"
 
 namespace assay {
 namespace {
@@ -124,11 +125,11 @@ constexpr int64_t kLargeEvery = 64;  // so 200 cases have three large ones
 
 // Draws a case, up to three times until the path serves it. So a path that needs multiples of 16 is
 // judged about as often as others, and is still asked for other sizes.
-rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Path& path) {
+rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Path& path,
+                          const Refusing& refuses) {
   rc::Shrinkable<Case> drawn = generator(random, rc::kNominalSize);
   for (int again = 0; again < 2; ++again) {
-    const Case which = drawn.value();
-    if (!path.unsupported || !path.unsupported(which.dims, which.dtype)) break;
+    if (!path.unsupported || !refuses(drawn.value())) break;
     drawn = generator(random.split(), rc::kNominalSize);
   }
   return drawn;
@@ -140,6 +141,11 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
           const std::function<bool(const Judged&)>& report) {
   Fuzzer fuzzer(judging, options);
   Path path = *subject.path;
+  const Refusing refuses_here = [&](const Case& which) {
+    const std::optional<Verdict> verdict = ask_path(path, which);
+    return verdict && verdict->kind == VerdictKind::kUnsupported;
+  };
+  const Refusing& refuses = options.refuses ? options.refuses : refuses_here;
   if (options.dtype) path.dtypes = {*options.dtype};
   const rc::Gen<Case> usual = arbitrary_case(*subject.op, path, options.max_elements.value_or(kFuzzElements));
   const rc::Gen<Case> large = arbitrary_large_case(*subject.op, path);
@@ -149,7 +155,7 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
     const bool is_large = !options.max_elements && i % kLargeEvery == kLargeEvery - 1;
-    const rc::Shrinkable<Case> drawn = draw(is_large ? large : usual, of_case, path);
+    const rc::Shrinkable<Case> drawn = draw(is_large ? large : usual, of_case, path, refuses);
     if (auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
       across_cases.judge(drawn.value(), known->verdict);
       if (is_failure(known->verdict.kind) && fuzzer.ends_with(*known)) return;

@@ -22,6 +22,8 @@ struct Judged {
 
 // The verdict on a case, or nothing to stop.
 using Judging = std::function<std::optional<Verdict>(const Case&)>;
+// Whether the path refuses a case.
+using Refusing = std::function<bool(const Case&)>;
 
 struct FuzzOptions {
   int64_t cases = 200;
@@ -42,6 +44,9 @@ struct FuzzOptions {
   // then neither judged nor reported.
   std::function<std::optional<Judged>(const Case& drawn)> recall = {};
   std::function<void(const Case& drawn)> starts = {};  // called before a case is judged
+  // Asks the path elsewhere than in this process whether it refuses a case. What keeps it from
+  // answering shows when the case is judged.
+  Refusing refuses = {};
   // Judges a case in a new process. Of each kind of failure the smallest case so far is judged once
   // more by it, to tell whether the case fails alone. Crashes and timeouts say so themselves.
   Judging alone = {};

@@ -137,15 +137,20 @@ Isolation::Isolation(const Subject& subject, IsolationOptions options)
     : subject_(subject), options_(std::move(options)) {}
 
 Worker& Isolation::worker() {
-  if (worker_ == nullptr) worker_ = std::make_unique<Worker>(options_.arguments, options_.gives_up);
+  if (worker_ == nullptr) {
+    worker_ = std::make_unique<Worker>(options_.arguments, options_.gives_up);
+    has_run_ = false;
+  }
   return *worker_;
 }
 
 // Does something of this process while the worker is busy. A worker in which something went wrong
 // is ended.
-std::optional<Runs> Isolation::run(const Message& request, const Case& which,
-                                   const std::function<void()>& meanwhile) {
+std::optional<Runs> Isolation::run_once(const Message& request, const Case& which,
+                                        const std::function<void()>& meanwhile) {
+  const bool is_question = request.fields.contains("ask");
   worker().send(request);
+  has_run_ |= !is_question;
   try {
     meanwhile();
   } catch (...) {
@@ -158,7 +163,7 @@ std::optional<Runs> Isolation::run(const Message& request, const Case& which,
   if (answer.message) {
     try {
       runs = from_message(*std::move(answer.message));
-      if (!is_sound(*runs, *subject_.op, which)) throw Nonsense("tensors of other sizes");
+      if (!is_question && !is_sound(*runs, *subject_.op, which)) throw Nonsense("tensors of other sizes");
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
@@ -169,12 +174,42 @@ std::optional<Runs> Isolation::run(const Message& request, const Case& which,
   return runs;
 }
 
+std::optional<Runs> Isolation::run(const Message& request, const Case& which,
+                                   const std::function<void()>& meanwhile) {
+  worker();
+  const bool is_alone = !has_run_;
+  std::optional<Runs> runs = run_once(request, which, meanwhile), alone;
+  if (!runs) return std::nullopt;
+  if (!is_alone && (has_died(*runs) || is(*runs, VerdictKind::kSkipped))) {
+    worker_.reset();
+    alone = run_once(request, which, [] {});
+    if (!alone) return std::nullopt;
+    if (!has_died(*runs)) runs = alone;  // the path had kept the memory, or spoiled the device
+  }
+  if (has_died(*runs)) runs->verdict->set_fails_alone(is_alone || (alone && has_died(*alone)));
+  return runs;
+}
+
+std::optional<Verdict> Isolation::ask_path(const Case& which) {
+  if (!subject_.path->unsupported) return std::nullopt;
+  if (!asked_ || asked_->first != which) {
+    asked_.reset();
+    const std::optional<Runs> runs =
+        run({.fields = {{"case", which.to_string()}, {"ask", true}}, .tensors = {}}, which, [] {});
+    if (!runs) return std::nullopt;
+    asked_.emplace(which, runs->verdict);
+  }
+  return asked_->second;
+}
+
 std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& options, bool keep) {
-  if (auto refused = precheck(subject_, which)) return refused;
+  if (auto refused = precheck_case(subject_, which)) return refused;
   worker();  // what keeps it from starting ends the run
   std::string why;
   try {
-    return judge_in_worker(which, options, keep);
+    auto refused = ask_path(which);
+    asked_.reset();
+    return refused ? refused : judge_in_worker(which, options, keep);
   } catch (const std::bad_alloc&) {
     why = "there is no memory to judge it";
   } catch (const Error& error) {
@@ -198,25 +233,16 @@ std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const Judge
       held_->draw_inputs(which.seed);
     }
   };
-  const bool is_alone = worker().answers() == 0;
   std::optional<Runs> runs = run(request, which, prepare);
-  std::optional<Runs> alone;
-  if (!is_alone && runs && (has_died(*runs) || is(*runs, VerdictKind::kSkipped))) {
-    worker_.reset();
-    alone = run(request, which, [] {});
-    if (!alone) return std::nullopt;
-    if (!has_died(*runs)) runs = alone;  // the path had kept the memory, or spoiled the device
-  }
   if (!runs) return std::nullopt;
   Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options.shares);
   if (tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
-  if (verdict.kind != VerdictKind::kCrashed && verdict.kind != VerdictKind::kTimeout) return verdict;
-  verdict.set_fails_alone(is_alone || (alone && has_died(*alone)));
   return verdict;
 }
 
 std::optional<Verdict> Isolation::judge_alone(const Case& which) {
   worker_.reset();
+  asked_.reset();
   return judge(which);
 }
 
@@ -231,15 +257,19 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
                  std::optional<Problem>& kept) {
   const Case which = parse_case(request.fields.at("case").get<std::string>());
   const TensorBytes* inputs = request.tensors.empty() ? nullptr : &request.tensors;
-  channel.set_step("the preparation of the tensors");
+  const auto step = [&](std::string_view name) { channel.set_step(name); };
   kept.reset();
+  if (auto refused = ask_path(*subject.path, which, step))
+    return to_message(decided(refused->kind, std::move(refused->reason)));
+  if (request.fields.contains("ask")) return to_message({});
+  step("the preparation of the tensors");
   try {
     kept.emplace(*subject.op, *subject.path, which, device);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     return to_message(decided(VerdictKind::kSkipped, error.what()));
   }
-  kept->set_observer([&](std::string_view step) { channel.set_step(step); });
+  kept->set_observer(step);
   std::optional<MemoryLimit> limit;
   if (device.host_can_access()) limit.emplace();
   Message answer = to_message(run_path(subject, *kept, inputs));

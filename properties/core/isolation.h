@@ -4,6 +4,7 @@
 // does: it holds the expectation and judges. A worker is kept until something goes wrong in it.
 //
 //   request {"case": line, "keep": whether the tensors are wanted again}, the inputs if given
+//   request {"case": line, "ask": true}, to have the path asked alone (precheck.h)
 //   answer  {"verdict", "reason", "broken_law", "counts": of the tensors by their place in Runs,
 //           "of_step"}, ...
 #pragma once
@@ -40,6 +41,10 @@ class Isolation {
   // The same in a new worker.
   std::optional<Verdict> judge_alone(const Case& which);
 
+  // What ask_path() says in a worker, if the path has a function `unsupported`. Without one there
+  // is nothing to say before the case runs.
+  std::optional<Verdict> ask_path(const Case& which);
+
   // Asks the worker for something else, about the case that it was last asked to keep.
   Worker::Answer ask(const Case& which, const Message& request);
 
@@ -49,12 +54,19 @@ class Isolation {
     return options_.timeout.value_or(usual_timeout(*subject_.op, which));
   }
   std::optional<Verdict> judge_in_worker(const Case& which, const JudgeOptions& options, bool keep);
+  // The answer to a request, or nothing if the caller gave up. What fails in a worker that has run
+  // other cases is asked of a new one, too.
   std::optional<Runs> run(const Message& request, const Case& which, const std::function<void()>& meanwhile);
+  std::optional<Runs> run_once(const Message& request, const Case& which,
+                               const std::function<void()>& meanwhile);
 
   Subject subject_;
   IsolationOptions options_;
   std::unique_ptr<Device> cpu_ = open_cpu();
   std::unique_ptr<Worker> worker_;
+  bool has_run_ = false;  // the worker has run a case
+  // What the path said of the case that is to be judged next.
+  std::optional<std::pair<Case, std::optional<Verdict>>> asked_;
   // The inputs of the last case. Small ones go when the worker is busy with the next case:
   // unmapping them takes as long as waking it.
   std::optional<Problem> held_;

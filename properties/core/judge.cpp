@@ -50,7 +50,12 @@ void keep_evidence(Verdict& verdict, const Problem& problem, Runs&& runs, const 
 
 Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& runs, bool shares) {
   if (runs.verdict) return *runs.verdict;
-  Verdict verdict = compare_outputs(subject, problem, {.got = runs.got, .previous = runs.previous}, shares);
+  Verdict verdict;
+  try {
+    verdict = compare_outputs(subject, problem, {.got = runs.got, .previous = runs.previous}, shares);
+  } catch (const RecipeThrew& error) {
+    return error.verdict();
+  }
   if (runs.broken_law.empty() || is_failure(verdict.kind)) return verdict;
   verdict.kind = VerdictKind::kFail;
   verdict.reason = runs.broken_law;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a case can run at all. It is asked before the case's tensors are made.
+// Whether a case can run at all, and what its path says of it before it runs.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string_view>
 
 #include "properties/core/case.h"
 #include "properties/core/problem.h"
@@ -10,9 +12,36 @@
 
 namespace assay {
 
-// Nothing if the path serves the case; else the verdict that says why not: unsupported if the path
-// refuses it, skipped if the layout does not apply to the dimensions or the state to the path.
-// Throws Error (usage) for dimensions outside the op's ranges and for a state with unknown names.
+// Nothing if the case can run; else the verdict that says why not: unsupported for a dtype that the
+// path does not list, skipped if the layout does not apply to the dimensions or the state to the
+// path. Calls nothing of the path. Throws Error (usage) for dimensions outside the op's ranges and
+// for a state with unknown names.
+std::optional<Verdict> precheck_case(const Subject& subject, const Case& which);
+
+// Nothing if the path serves a case of one of its dtypes, and says its recipe; else the verdict:
+// unsupported if it refuses the case, crashed if one of the two functions throws. `step` is told
+// which of them is called, "unsupported()" or "recipe()".
+std::optional<Verdict> ask_path(const Path& path, const Case& which,
+                                const std::function<void(std::string_view)>& step = {});
+
+// Both.
 std::optional<Verdict> precheck(const Subject& subject, const Case& which);
+
+// Path::recipe threw although it had answered before.
+class RecipeThrew : public Error {
+ public:
+  explicit RecipeThrew(Verdict verdict) : Error("{}", verdict.reason), verdict_(std::move(verdict)) {}
+  const Verdict& verdict() const { return verdict_; }
+
+ private:
+  Verdict verdict_;
+};
+
+// Throws RecipeThrew.
+Recipe recipe_of(const Path& path, const Dims& dims, DType dtype);
+
+// The recipe in words, for a record; empty for a case of which no outputs were compared. Whether
+// the path can say it is then unknown.
+std::string recipe_text(const Path& path, const Case& which, VerdictKind kind);
 
 }  // namespace assay

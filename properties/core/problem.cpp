@@ -5,6 +5,7 @@
 
 #include "properties/core/float_environment.h"
 #include "properties/core/host_memory.h"
+#include "properties/core/precheck.h"
 #include "properties/core/random.h"
 #include "properties/core/regime.h"
 
@@ -290,7 +291,7 @@ TensorBytes Problem::outputs() const {
 }
 
 Question Problem::question() const {
-  Question question{.dims = case_.dims, .recipe = path_->recipe(case_.dims, case_.dtype), .inputs = {}};
+  Question question{.dims = case_.dims, .recipe = recipe_of(*path_, case_.dims, case_.dtype), .inputs = {}};
   for (const GuardedTensor& tensor : inputs_) question.inputs.push_back(tensor.host_view());
   return question;
 }

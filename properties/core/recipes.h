@@ -17,7 +17,8 @@ struct NamedRecipe {
 };
 
 // The recipes of a path by storage dtype. One that depends on the size is that of the smallest
-// problem and that of a problem with 128 of everything.
+// problem and that of a problem with 128 of everything. None of a path that does not say them: it
+// is asked in a process of its own first, which it may end, for at most a second.
 std::vector<NamedRecipe> recipes_of(const Op& op, const Path& path);
 
 // The op's paths. Those that this build lacks cannot run.

@@ -13,7 +13,6 @@ namespace assay {
 void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std::vector<Specimen> specimens,
                    std::vector<Law> laws) {
   std::ranges::move(oracles, std::back_inserter(oracles_));
-  std::ranges::move(specimens, std::back_inserter(specimens_));
   std::ranges::move(laws, std::back_inserter(laws_));
   for (const Op& op : ops) {
     require_places(op);
@@ -24,8 +23,22 @@ void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std:
     if (blocks != op.outputs.size())
       throw Error("the oracle of '{}' has {} block_axes for {} outputs", op.name, blocks, op.outputs.size());
     ops_.push_back(&op);
-    std::ranges::move(recipe_specimens(op, oracle(op.name)), std::back_inserter(specimens_));
   }
+  added_.push_back({.ops = ops_.size(), .specimens = std::move(specimens)});
+}
+
+const std::vector<Specimen>& Registry::specimens() const {
+  if (specimens_) return *specimens_;
+  std::vector<Specimen> all;
+  size_t next = 0;
+  for (const Added& added : added_) {
+    std::ranges::copy(added.specimens, std::back_inserter(all));
+    for (; next < added.ops; ++next) {
+      const Op& op = *ops_[next];
+      std::ranges::move(recipe_specimens(op, oracle(op.name)), std::back_inserter(all));
+    }
+  }
+  return specimens_.emplace(std::move(all));
 }
 
 const Op& Registry::op(std::string_view name) const {
@@ -49,11 +62,14 @@ Subject Registry::subject(std::string_view op_name, std::string_view path) const
   for (const Law& law : laws_) {
     if (law.op == op_name) laws.push_back(&law);
   }
-  for (const Specimen& specimen : specimens_) {
-    if (specimen.op == op_name && specimen.path.name == path)
-      return {&op, &specimen.path, &oracle(op_name), std::move(laws)};
+  const auto subject_of = [&](const Path& judged) {
+    return Subject{&op, &judged, &oracle(op_name), std::move(laws)};
+  };
+  if (std::ranges::count(op.paths, path, &Path::name) > 0) return subject_of(op.path(path));
+  for (const Specimen& specimen : specimens()) {
+    if (specimen.op == op_name && specimen.path.name == path) return subject_of(specimen.path);
   }
-  return {&op, &op.path(path), &oracle(op_name), std::move(laws)};
+  return subject_of(op.path(path));  // which throws
 }
 
 }  // namespace assay

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +24,9 @@ class Registry {
            std::vector<Law> laws);
 
   const std::vector<const Op*>& ops() const { return ops_; }
-  const std::vector<Specimen>& specimens() const { return specimens_; }
+  // Those of the ops, and those of each recipe (recipe_specimens.h). These are made when they are
+  // first asked for, since that calls the paths.
+  const std::vector<Specimen>& specimens() const;
   const std::vector<Law>& laws() const { return laws_; }
 
   const Op& op(std::string_view name) const;  // throws Error (usage)
@@ -34,7 +37,12 @@ class Registry {
  private:
   std::vector<const Op*> ops_;
   std::deque<Oracle> oracles_;  // specimens point to them
-  std::vector<Specimen> specimens_;
+  struct Added {
+    size_t ops;  // so far
+    std::vector<Specimen> specimens;
+  };
+  std::vector<Added> added_;
+  mutable std::optional<std::vector<Specimen>> specimens_;
   std::vector<Law> laws_;
 };
 

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/runs.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
-#include <typeinfo>
 
 #include "kernels/core/printable.h"
 #include "properties/core/history.h"
 #include "properties/core/random.h"
 #include "properties/core/roles.h"
 #include "properties/core/specimen.h"
+#include "properties/core/thrown.h"
 
 namespace assay {
 namespace {
@@ -185,30 +181,6 @@ Verdict verdict(VerdictKind kind, std::string reason) {
   return {.kind = kind, .reason = std::move(reason), .outputs = {}};
 }
 
-// An exception of a path costs it one verdict.
-Verdict verdict_of(const Error& error) {
-  switch (error.kind()) {
-    case Error::Kind::kUnsupported:
-      return verdict(VerdictKind::kUnsupported, error.what());
-    case Error::Kind::kUsage:
-      return verdict(VerdictKind::kFail, fmt::format("the path refused a legal call: {}", error.what()));
-    case Error::Kind::kDevice:
-    case Error::Kind::kInternal:
-      return verdict(VerdictKind::kCrashed, error.what());
-  }
-  throw Error("Error::Kind({}) is not a kind of error", static_cast<int>(error.kind()));
-}
-
-// The type of the exception that is being handled: "int".
-std::string type_of_exception() {
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  if (type == nullptr) return "an unknown type";
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), &std::free);
-  return status == 0 ? name.get() : type->name();
-}
-
 // Rule 11: a law of the op that is broken on this data.
 void find_broken_law(const Law& law, const Problem& problem, Runs& runs) {
   problem.begin(fmt::format("the law {}", law.name));
@@ -233,15 +205,8 @@ std::optional<Verdict> verdict_on(const Subject& subject, Problem& problem, cons
     return verdict(VerdictKind::kSkipped, error.what());
   } catch (const Trespass& error) {
     return verdict(VerdictKind::kFail, error.what());
-  } catch (const Error& error) {
-    return verdict_of(error);
-  } catch (const std::exception& error) {
-    return verdict(VerdictKind::kCrashed, fmt::format("the path threw: {}", message_of(error)));
-  } catch (const abi::__forced_unwind&) {  // ends the thread
-    throw;
   } catch (...) {
-    return verdict(VerdictKind::kCrashed,
-                   fmt::format("the path threw an object of the type {}", type_of_exception()));
+    return verdict_on_thrown();
   }
 }
 

@@ -2,6 +2,7 @@
 #include "properties/core/worker.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -18,6 +19,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <set>
 #include <thread>
 
 #include "properties/core/host_memory.h"
@@ -106,6 +109,33 @@ bool ends_within(pid_t process, Seconds time) {
   }
 }
 
+// The children of this process, by the system's own list.
+std::set<pid_t> children() {
+  std::ifstream file(fmt::format("/proc/self/task/{}/children", getpid()));
+  return {std::istream_iterator<pid_t>(file), {}};
+}
+
+// What this process has started itself: children from before the first worker, and workers.
+std::set<pid_t>& own_children() {
+  static std::set<pid_t> own = children();
+  return own;
+}
+
+// Ends what workers have left behind outside their groups. The system makes it, and then what it
+// has started itself, children of this process.
+void end_orphans() {
+  const auto start = std::chrono::steady_clock::now();
+  for (bool found = true; found && std::chrono::steady_clock::now() - start < kKilled;) {
+    found = false;
+    for (const pid_t child : children()) {
+      if (own_children().contains(child)) continue;
+      found = true;
+      kill(child, SIGKILL);
+      if (ends_within(child, kEnd)) waitpid(child, nullptr, WNOHANG);
+    }
+  }
+}
+
 // Ends a process, which may have left its group, and the group, and then forgets the process. Its
 // status is returned if it is known.
 std::optional<int> end(pid_t process) {
@@ -119,23 +149,38 @@ std::optional<int> end(pid_t process) {
     ended = waitpid(-process, nullptr, WNOHANG);
     if (ended == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
+  own_children().erase(process);
+  end_orphans();
   return status;
 }
 
-// The system ends this process with its parent, but not what a path forks. So a second process
-// waits for the end of this one, and then ends the group. Without it, no more than that is left. A
-// path that waits for its own children does not see this one, since its end is no SIGCHLD.
-void end_group_with_this_process() {
+// A descriptor that can be read when the process has ended; -1 on a system without them.
+int descriptor_of(pid_t process) {
+  return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+}
+
+// The system ends this process with the program, but not what a path forks, and not this process
+// either if its path has seen to that. So a second process waits for the end of this one or of the
+// program, and then ends this one and the group. Without it, no more than that is left. A path that
+// waits for its own children does not see this one, since its end is no SIGCHLD.
+void end_group_with(int program) {
+  constexpr int kPollMilliseconds = 1000;  // where there are no such descriptors
   const pid_t worker = getpid();
-  if (syscall(SYS_clone, 0L, nullptr, nullptr, nullptr, 0L) != 0) return;
-  sigset_t all;
-  sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, nullptr);
-  closefrom(0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  while (getppid() == worker) sigwaitinfo(&all, nullptr);
-  kill(-worker, SIGKILL);
-  _exit(1);
+  const int own = descriptor_of(worker);
+  if (syscall(SYS_clone, 0L, nullptr, nullptr, nullptr, 0L) == 0) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, nullptr);
+    pollfd ends[] = {{.fd = dup2(program, 0), .events = POLLIN, .revents = 0},
+                     {.fd = dup2(own, 1), .events = POLLIN, .revents = 0}};
+    closefrom(2);
+    while (getppid() == worker && poll(ends, 2, kPollMilliseconds) <= 0) {
+    }
+    syscall(SYS_pidfd_send_signal, ends[1].fd, SIGKILL, nullptr, 0);
+    kill(-worker, SIGKILL);
+    _exit(1);
+  }
+  close(own);
 }
 
 // The limit on the size of files is also one on shared memory. What exceeds it fails from here on.
@@ -165,11 +210,18 @@ const std::array<rlim_t, kLimits.size()>& limits_at_start() {
   return found;
 }
 
+// What the step is called in which a worker has lost its connection.
+constexpr std::string_view kDisconnected = "disconnected";
+
+bool answers(const Message& message, int64_t request) {
+  const auto number = message.fields.find(kNumber);
+  return number != message.fields.end() && number->is_number_integer() && *number == request;
+}
+
 std::string how_it_ended(int status) {
   if (WIFEXITED(status))
     return fmt::format("the path ended its process with exit status {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
-  if (signal == SIGPIPE) return std::string(kClosed);
   const char* name = sigabbrev_np(signal);
   return fmt::format("the path's process died of SIG{}{}", name == nullptr ? std::to_string(signal) : name,
                      signal == SIGKILL ? ", perhaps for want of memory," : "");
@@ -181,6 +233,7 @@ Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_u
     : gives_up_(std::move(gives_up)) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no status is kept
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  own_children();
   arguments.push_back(std::to_string(getpid()));
   Answer ready;
   int starts = 0;
@@ -188,7 +241,6 @@ Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_u
     start(arguments);
     ready = receive(kStart);
   } while (++starts < kMostStarts && ready.death && ready.death->kind == VerdictKind::kCrashed);
-  answers_ = 0;
   if (ready.death) throw Error("a worker did not start: {}", ready.death->reason);
   if (ready.message && ready.message->fields.contains("error"))
     throw device_error("{}", ready.message->fields["error"].get<std::string>());
@@ -208,13 +260,15 @@ void Worker::start(const std::vector<std::string>& arguments) {
   channel_ = std::make_unique<Channel>(own.release(), memory.release());
   channel_->set_step("the start of the program");
   process_ = spawn(arguments, high_socket.get(), high_memory.get());
+  own_children().insert(process_);
 }
 
 Worker::~Worker() {
   if (process_ > 0) end(process_);
 }
 
-void Worker::send(const Message& request) {
+void Worker::send(Message request) {
+  request.fields[kNumber] = ++number_;
   try {
     channel_->send(request);
   } catch (const Disconnected&) {
@@ -229,10 +283,8 @@ Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
   const auto has_ended = [&] { return ends_within(process_, Seconds(0)); };
   try {
     auto message = channel_->receive([&] { return gives_up_() || is_late() || has_ended(); }, most_bytes);
-    if (message) {
-      ++answers_;
-      return {.message = std::move(message), .death = {}};
-    }
+    if (message && !answers(*message, number_)) throw Nonsense("an answer to no request");
+    if (message) return {.message = std::move(message), .death = {}};
   } catch (const Disconnected&) {
     return {.message = {}, .death = death()};
   } catch (const Nonsense&) {
@@ -250,6 +302,8 @@ Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
 Worker::Death Worker::death() {
   const bool has_ended = ends_within(process_, kEnd);
   const std::optional<int> status = end(std::exchange(process_, -1));
+  if (has_ended && channel_->step() == kDisconnected)
+    return {.kind = VerdictKind::kCrashed, .reason = std::string(kClosed)};
   if (has_ended && status) {
     return {.kind = VerdictKind::kCrashed,
             .reason = fmt::format("{} in {}", how_it_ended(*status), channel_->step())};
@@ -263,13 +317,15 @@ std::unique_ptr<Channel> become_worker(pid_t parent) {
   // The parent may have died before: then nothing would tell this process. The signal comes with
   // the end of the thread that started it, which is the main thread.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int program = descriptor_of(parent);
   if (getppid() != parent) _exit(1);
   int type = 0;
   socklen_t size = sizeof(type);
   if (getsockopt(kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || fcntl(kMemory, F_GET_SEALS) < 0)
     throw usage_error("only the program itself starts a worker");
   for (int descriptor : {kSocket, kMemory}) fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-  end_group_with_this_process();
+  end_group_with(program);
+  close(program);
   allow_large_files();
   limits_at_start();
   const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
@@ -283,8 +339,8 @@ bool has_lowered_limits() {
   return !std::ranges::equal(now, before, std::ranges::greater_equal());
 }
 
-void end_disconnected() {
-  std::raise(SIGPIPE);
+void end_disconnected(Channel& channel) {
+  channel.set_step(kDisconnected);
   _exit(1);
 }
 

@@ -4,7 +4,9 @@
 //
 // A worker has a process group of its own, no standard input, and the standard error as its
 // standard output. It dies with the program that started it, and leaves neither a file nor memory
-// nor processes that its path forked, unless these left the group.
+// nor processes that its path forked. Those that left the group end with the worker, unless the
+// program is killed. For that a program with workers has no other children than they and those from
+// before the first worker.
 #pragma once
 
 #include <sys/types.h>
@@ -25,6 +27,8 @@ using Seconds = std::chrono::duration<double>;
 
 // What is said of an answer that no healthy worker gives.
 inline constexpr std::string_view kNonsense = "the path damaged its process, whose answer makes no sense";
+// A field of requests. An answer has that of its request, so none is taken for another.
+inline constexpr const char* kNumber = "number";
 
 class Worker {
  public:
@@ -47,11 +51,10 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker();  // ends its whole process group
 
-  void send(const Message& request);
+  void send(Message request);
   // The answer to the request, whose tensors have at most so many bytes. After a death or giving up
   // the worker is of no use. Throws as Channel::receive() does for want of memory.
   Answer receive(Seconds timeout, int64_t most_bytes = 0);
-  int64_t answers() const { return answers_; }  // so far
 
  private:
   void start(const std::vector<std::string>& arguments);
@@ -60,7 +63,7 @@ class Worker {
   std::function<bool()> gives_up_;
   pid_t process_ = -1;
   std::unique_ptr<Channel> channel_;
-  int64_t answers_ = 0;
+  int64_t number_ = 0;  // of the last request
 };
 
 // Makes this process a worker of the process `parent`. Returns its end of the channel.
@@ -70,7 +73,7 @@ std::unique_ptr<Channel> become_worker(pid_t parent);
 bool has_lowered_limits();
 
 // Ends a worker that has lost its connection, so that its parent can tell.
-[[noreturn]] void end_disconnected();
+[[noreturn]] void end_disconnected(Channel& channel);
 
 // While it lives, this process gets no more private memory than was left on the machine, and a few
 // times what it has mapped already: tensors with large strides map more than they use. So a path

@@ -47,8 +47,24 @@ TEST(JudgeRefusals, UnsupportedHasItsReason) {
   Case wide = small_case();
   wide.dtype = DType::kF64;
   expect(judge_path(spoiled([](const Call&) {}), wide), VerdictKind::kUnsupported, HasSubstr("f64"));
-  expect(judge_path(spoiled([](const Call&) { throw unsupported_error("no {}", "way"); })),
-         VerdictKind::kUnsupported, HasSubstr("no way"));
+}
+
+TEST(JudgeRefusals, APathThatWasAskedHasToServe) {
+  Path path = spoiled([](const Call&) { throw unsupported_error("no {}", "way"); });
+  const auto refuses = HasSubstr("refuses a problem that it says it serves: no way");
+  expect(judge_path(path), VerdictKind::kFail, refuses);
+  path.unsupported = [](const Dims&, DType) { return std::optional<std::string>(); };
+  expect(judge_path(path), VerdictKind::kFail, refuses);
+}
+
+TEST(JudgeRefusals, WhatAPathThrowsWhenItIsAskedIsAVerdict) {
+  Path path = spoiled([](const Call&) {});
+  path.unsupported = [](const Dims&, DType) -> std::optional<std::string> { throw 7; };
+  expect(judge_path(path), VerdictKind::kCrashed,
+         HasSubstr("threw an object of the type int, in unsupported()"));
+  path.unsupported = {};
+  path.recipe = [](const Dims&, DType) -> Recipe { throw usage_error("no {}", "recipe"); };
+  expect(judge_path(path), VerdictKind::kCrashed, HasSubstr("no recipe, in recipe()"));
 }
 
 TEST(JudgeRefusals, IllegalCasesAreRefusedOrSkipped) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/judging.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
 
 #include "kernels/core/printable.h"
+#include "properties/core/precheck.h"
 #include "reports/program/interrupt.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -61,12 +64,15 @@ Message skipped(std::string_view reason) {
 }
 
 // Says so instead if there is no memory to send the tensors of an answer in.
-void send(Channel& channel, const Message& message) {
+void send(Channel& channel, Message message, const nlohmann::ordered_json& number) {
+  message.fields[kNumber] = number;
   try {
     channel.send(message);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
-    channel.send(skipped(error.what()));
+    message = skipped(error.what());
+    message.fields[kNumber] = number;
+    channel.send(message);
   }
 }
 
@@ -105,20 +111,31 @@ std::optional<Verdict> PathJudge::judge_alone(const Case& which) {
   return isolation_.value().judge_alone(which);
 }
 
+bool PathJudge::refuses(const Case& which) {
+  const auto verdict = isolation_ ? isolation_->ask_path(which) : ask_path(*subject_.path, which);
+  return verdict && verdict->kind == VerdictKind::kUnsupported;
+}
+
 std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optional<Ceilings>& ceilings) {
   CaseRecord record{.which = which,
                     .device = device_.info().name(),
-                    .recipe = subject_.path->recipe(which.dims, which.dtype).to_string(),
+                    .recipe = {},
                     .verdict = {},
                     .shrunk_from = {},
                     .perf = {},
                     .perf_warm = {},
                     .no_perf = ""};
-  if (isolation_) {
-    if (!time_isolated(record, ceilings)) return std::nullopt;
-  } else {
-    time_here(record, ceilings);
+  try {
+    if (isolation_) {
+      if (!time_isolated(record, ceilings)) return std::nullopt;
+    } else {
+      time_here(record, ceilings);
+    }
+  } catch (const RecipeThrew& error) {
+    record.verdict = error.verdict();
+    record.perf = record.perf_warm = std::nullopt;
   }
+  record.recipe = recipe_text(*subject_.path, which, record.verdict.kind);
   if (record.verdict.kind != VerdictKind::kPass)
     record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
   return record;
@@ -184,17 +201,20 @@ int run_worker(const Registry& registry, const char* const* argv) {
     subject = registry.subject(argv[kOpArgument], argv[kPathArgument]);
     device = open_device_for(*subject->path, argv[kDeviceArgument]);
   } catch (const Error& error) {
-    channel->send({.fields = {{"error", error.what()}}, .tensors = {}});
+    channel->send({.fields = {{"error", error.what()}, {kNumber, 0}}, .tensors = {}});
     return kExitDeviceAbsent;
   }
-  channel->send({.fields = {{"ready", true}}, .tensors = {}});
+  channel->send({.fields = {{"ready", true}, {kNumber, 0}}, .tensors = {}});
   std::optional<Problem> kept;
+  const pid_t worker = getpid();
   for (;;) {
     try {
       const std::optional<Message> request = channel->receive();
-      send(*channel, answer(*subject, *device, *request, *channel, kept));
+      Message message = answer(*subject, *device, *request, *channel, kept);
+      if (getpid() != worker) _exit(0);  // a copy that the path made: nobody has asked it
+      send(*channel, std::move(message), request->fields.at(kNumber));
     } catch (const Disconnected&) {
-      end_disconnected();
+      end_disconnected(*channel);
     }
   }
 }

@@ -20,6 +20,7 @@ class PathJudge {
   // These return nothing if the program was interrupted. judge_alone() takes a new worker.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {});
   std::optional<Verdict> judge_alone(const Case& which);
+  bool refuses(const Case& which);  // FuzzOptions::refuses
   // Judges a case and, if it passes, times it on the same tensors.
   std::optional<CaseRecord> bench(const Case& which, const std::optional<Ceilings>& ceilings);
 

@@ -16,11 +16,7 @@ std::chrono::duration<double> parse_time(std::string_view option, const std::str
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(end, text.data() + text.size());
-  const double seconds = unit == "ms"                ? 1e-3
-                         : unit == "" || unit == "s" ? 1
-                         : unit == "m"               ? 60
-                         : unit == "h"               ? 3600
-                                                     : 0;
+  const double seconds = unit == "ms" ? 1e-3 : unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (error != std::errc() || seconds == 0 || !(number > 0) || !std::isfinite(number * seconds)) {
     throw usage_error("{} {} is not a time such as 60s, 5m or 500ms", option, excerpt(text));
   }
@@ -70,6 +66,12 @@ Shard parse_shard(std::string_view option, const std::string& text) {
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream words(text);
   return {std::istream_iterator<std::string>(words), {}};
+}
+
+void refuse_empty_words(const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    if (word.empty() || (word.starts_with("--") && word.ends_with("=")))
+      throw usage_error("{} is empty; see --help", word.empty() ? "an argument" : excerpt(word));
 }
 
 }  // namespace assay

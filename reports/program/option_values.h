@@ -11,7 +11,7 @@
 
 namespace assay {
 
-// "60s", "5m", "500ms", "1h"; a bare number is seconds.
+// "60s", "5m", "500ms", "1h"
 std::chrono::duration<double> parse_time(std::string_view option, const std::string& text);
 
 double parse_share(std::string_view option, const std::string& text);  // 0.05 for "5%"
@@ -25,5 +25,9 @@ struct Shard {
 Shard parse_shard(std::string_view option, const std::string& text);  // "i/n"
 
 std::vector<std::string> words_of(const std::string& text);
+
+// Throws Error (usage) for an empty word of a command line, and for --out=. A shell makes them of
+// "$DIR" and --out=$DIR. CLI11 takes the next word for the value of --out=.
+void refuse_empty_words(const std::vector<std::string>& words);
 
 }  // namespace assay

@@ -11,11 +11,12 @@
 #include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
 #include "properties/core/generate.h"
+#include "reports/program/help.h"
 #include "reports/program/machine.h"
 #include "reports/program/option_values.h"
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
-#include "reports/render/text.h"
+#include "reports/program/selection.h"
 
 namespace assay {
 namespace {
@@ -43,8 +44,11 @@ class CommandLine {
     std::vector<std::string> codes;
     for (const auto& [code, meaning] : kExitMeanings)
       codes.push_back(fmt::format("{} {}", static_cast<int>(code), meaning));
-    app_.footer(wrapped(fmt::format("Exit codes: {}.", fmt::join(codes, ", ")), 100) +
-                "\nOptions have environment twins, ASSAY_CASES for --cases. The command line beats them.");
+    app_.formatter(std::make_shared<HelpLayout>());
+    app_.footer(
+        fmt::format("Exit codes: {}.\nOptions have environment twins, ASSAY_CASES for --cases. "
+                    "The command line beats them.",
+                    fmt::join(codes, ", ")));
 
     auto& list = add(Command::kList, "list", "Print the ops, their paths and what they need");
     add_selection(list);
@@ -90,6 +94,7 @@ class CommandLine {
         add(Command::kDemo, "demo", "Make a small failing report from known-bad implementations, to look at");
     add_isolation(demo);
     add_out(demo, "Directory for the record and the reports (default assay-demo)");
+    add_resume(demo);
 
     auto& replay = add(Command::kReplay, "replay", "Judge one case, or the tensors of a capsule, again");
     replay.add_option("CASE|CAPSULE", options_.subject, "A case line or a .safetensors capsule")->required();
@@ -163,12 +168,12 @@ class CommandLine {
     words_.assign(argv + 1, argv + argc);
     app_.name(std::filesystem::path(argv[0]).filename().string());
     try {
-      refuse_empty_words();
+      refuse_empty_words(words_);
       ignore_overruled_variables();
       app_.parse(argc, argv);
       if (app_.get_subcommands().empty()) throw usage_error("a command is required; see --help");
       take_typed();
-      if (!raw_.device.empty()) options_.device = raw_.device;
+      if (!raw_.device.empty()) options_.device = device_name(origin("--device"), raw_.device);
       options_.device_is_typed = is_typed("--device");
       if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
       if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>(origin("--cases"), raw_.cases, 1);
@@ -218,13 +223,6 @@ class CommandLine {
 
   std::string origin(const std::string& option) const {
     return is_typed(option) ? option : variable_of(option);
-  }
-
-  // A shell makes them of "$DIR" and --out=$DIR. CLI11 takes the next word for the value of --out=.
-  void refuse_empty_words() const {
-    for (const std::string& word : words_)
-      if (word.empty() || (word.starts_with("--") && word.ends_with("=")))
-        throw usage_error("{} is empty; see --help", word.empty() ? "an argument" : excerpt(word));
   }
 
   // The command line beats the environment: an option that was typed excludes the variables of

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/program.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "kernels/core/error.h"
@@ -71,6 +75,28 @@ int exit_code(const Error& error) {
   return kExitInternalError;
 }
 
+// draw, judge, exec and list --recipes call a path in this process. One that calls exit() must not
+// end it as if all was well. A run says so itself, before this (session.cpp).
+class ExitGuard {
+ public:
+  ExitGuard() {
+    [[maybe_unused]] static const bool registered =
+        std::atexit(end_at_exit) == 0 && std::at_quick_exit(end_at_exit) == 0;
+    process_ = getpid();
+  }
+  ~ExitGuard() { process_ = 0; }
+  ExitGuard(const ExitGuard&) = delete;
+  ExitGuard& operator=(const ExitGuard&) = delete;
+
+ private:
+  static void end_at_exit() {
+    if (process_ != getpid()) return;
+    fmt::print(stderr, "assay: a path called exit()\n");
+    _exit(kExitNumericalFailure);
+  }
+  static inline std::atomic<pid_t> process_ = 0;  // that runs a command
+};
+
 constexpr std::string_view kUnwritable = "cannot write to standard output";
 
 }  // namespace
@@ -81,6 +107,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
   const FloatEnvironment environment;
   try {
     if (is_worker(argc, argv)) return run_worker(registry, argv);
+    const ExitGuard guard;
     prepare_streams();
     install_interrupt_handler();
     const ParsedOptions parsed = parse_options(argc, argv);

@@ -164,7 +164,7 @@ int run_replay(const Registry& registry, const Options& options) {
   const auto& [subject, which] = selected;
   const auto device = device_for(*subject.path, options);
   std::optional<TensorBytes> inputs;
-  if (capsule && !precheck(subject, which))
+  if (capsule && !precheck_case(subject, which))
     inputs = inputs_from(capsule->file, options.subject, *subject.op, which);
   auto session = session_for(options);
   std::optional<Verdict> verdict =

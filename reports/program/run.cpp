@@ -51,6 +51,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   PathJudge judge(selected.subject, *selected.device, options);
   const Judging judging = [&](const Case& which) { return judge.judge(which); };
   FuzzOptions fuzzing = fuzz_options(options);
+  fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
   fuzzing.timeouts = session.timeouts(selected.subject, *selected.device);
@@ -163,6 +164,17 @@ std::vector<SelectedPath> runnable(const std::vector<SelectedPath>& selected, co
   return result;
 }
 
+// Ends a run that none of the selected paths can make. Returns the exit code.
+int finish_without_paths(const std::vector<SelectedPath>& selected, const Options& options,
+                         Session& session) {
+  for (const std::string& line : render_not_run(session.not_run())) fmt::print(stderr, "assay: {}\n", line);
+  // No reports of an earlier run stay.
+  if (options.json || !options.out.empty()) session.finish();
+  const bool lacks_device =
+      std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
+  return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
+}
+
 std::vector<SpecimenRecord> records_of(const Registry& registry, const std::vector<SelectedPath>& selected) {
   std::vector<SpecimenRecord> records;
   for (const Specimen& specimen : registry.specimens()) {
@@ -199,14 +211,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     return kExitEnvironmentUnfit;
   }
   const std::vector<SelectedPath> paths = runnable(selected, options, absent, session);
-  if (paths.empty()) {
-    const bool lacks_device =
-        std::ranges::all_of(selected, [](const auto& path) { return path.device == nullptr; });
-    for (const std::string& line : render_not_run(session.not_run())) fmt::print(stderr, "assay: {}\n", line);
-    // No reports of an earlier run stay.
-    if (options.json || !options.out.empty()) session.finish(false);
-    return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
-  }
+  if (paths.empty()) return finish_without_paths(selected, options, session);
   Plan plan(paths, sweeps, options);
   session.begin(plan.cases(options.command));
   for (const auto& device : devices) {
@@ -234,15 +239,17 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
 }
 
 int run_specimens(const Registry& registry, const Options& options) {
-  const auto devices = open_devices(options.device);
-  std::vector<SelectedPath> selected = select_specimens(registry, options, devices);
-  std::erase_if(selected, [&](const SelectedPath& one) { return !serves(*one.subject.path, options.dtype); });
-  if (selected.empty()) {
+  const auto [devices, absent] = devices_for(options);
+  std::vector<SelectedPath> known = select_specimens(registry, options, devices);
+  std::erase_if(known, [&](const SelectedPath& one) { return !serves(*one.subject.path, options.dtype); });
+  if (known.empty()) {
     fmt::print(stderr, "assay: no specimen matches\n");
     return kExitNothingSelected;
   }
   Session session(options);
   for (const auto& device : devices) session.add_device(*device);
+  const std::vector<SelectedPath> selected = runnable(known, options, absent, session);
+  if (selected.empty()) return finish_without_paths(known, options, session);
   session.set_specimens(records_of(registry, selected));
   session.begin(std::nullopt);
   session.progress(fmt::format("judging {}", plural(std::ssize(selected), "specimen")));
@@ -264,6 +271,7 @@ int run_specimens(const Registry& registry, const Options& options) {
     };
     fuzzing.timeouts = session.timeouts(subject, *device);
     PathJudge judge(subject, *device, options);
+    fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
     const Judging judging = [&](const Case& which) { return judge.judge(which); };
     fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(of, *on, judged);
@@ -283,7 +291,10 @@ int run_demo(const Registry& registry, const Options& given) {
   if (options.out.empty()) options.out = "assay-demo";
   options.cases = 20;
   // A specimen may hang, and the cases are small.
-  if (!options.timeout) options.timeout = Seconds(3);
+  if (!options.timeout) {
+    options.timeout = Seconds(3);
+    options.typed["--timeout"] = "3s";
+  }
   if (registry.specimens().empty()) {
     fmt::print(stderr, "assay: this program has no specimens to show\n");
     return kExitNothingSelected;

@@ -75,12 +75,17 @@ std::vector<SelectedPath> demo_paths(const Registry& registry,
 
 }  // namespace
 
+const std::string& device_name(std::string_view origin, const std::string& wanted) {
+  if (wanted != "all" && wanted != "cpu" && gpu_index(wanted) < 0)
+    throw usage_error("{} {} is not one of all, cpu, cuda, cuda:k", origin, excerpt(wanted));
+  return wanted;
+}
+
 std::vector<std::unique_ptr<Device>> open_devices(std::string_view wanted) {
   std::vector<std::unique_ptr<Device>> devices;
   if (wanted == "all" || wanted == "cpu") devices.push_back(open_cpu());
   if (wanted == "all" && gpu_count() > 0) devices.push_back(open_gpu(0));
   if (gpu_index(wanted) >= 0) devices.push_back(open_gpu(gpu_index(wanted)));
-  if (devices.empty()) throw usage_error("--device {} is not one of all, cpu, cuda, cuda:k", excerpt(wanted));
   return devices;
 }
 
@@ -130,7 +135,7 @@ std::vector<SelectedPath> select_specimens(const Registry& registry, const Optio
   std::vector<SelectedPath> selected;
   for (const Specimen& specimen : registry.specimens()) {
     Device* const device = device_of(specimen.path, devices);
-    if (device == nullptr || !matches(options.filters, specimen.op, specimen.path.name)) continue;
+    if (!matches(options.filters, specimen.op, specimen.path.name)) continue;
     selected.push_back({.subject = registry.subject(specimen.op, specimen.path.name), .device = device});
   }
   return selected;

@@ -14,8 +14,11 @@
 
 namespace assay {
 
-// The devices that `--device` names; `all` takes those present. Throws Error (usage) for another
-// text, and Error (device) if a named device is absent.
+// The text, if it is all, cpu, cuda or cuda:k; else throws Error (usage), which names its origin.
+const std::string& device_name(std::string_view origin, const std::string& wanted);
+
+// The devices that such a text names; `all` takes those present. Throws Error (device) if a named
+// device is absent.
 std::vector<std::unique_ptr<Device>> open_devices(std::string_view wanted);
 
 struct SelectedPath {
@@ -34,7 +37,7 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
 std::vector<SelectedPath> select_paths(const Registry& registry, const Options& options,
                                        const std::vector<std::unique_ptr<Device>>& devices);
 
-// The specimens that the filters select, on devices that are there.
+// The specimens that the filters select.
 std::vector<SelectedPath> select_specimens(const Registry& registry, const Options& options,
                                            const std::vector<std::unique_ptr<Device>>& devices);
 

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "kernels/core/printable.h"
+#include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
@@ -72,6 +73,8 @@ Session::Session(const Options& options)
   record_.seed = options.seed;
   record_.machine = machine_record();
   record_.tool = tool_record();
+  if (const auto timeout = options.typed.find("--timeout"); timeout != options.typed.end())
+    record_.timeout = timeout->second;
   if (options.command == Command::kJudge) record_.given = GivenFiles{.in = options.in, .got = options.got};
   if (!options.out.empty()) make_output_directory(options.out);  // fails before any work is done
   [[maybe_unused]] static const bool registered =
@@ -157,7 +160,7 @@ void Session::set_ceilings(const DeviceRecord& measured) {
 void Session::add(const Subject& subject, const Device& device, const Judged& judged) {
   add({.which = judged.which,
        .device = device.info().name(),
-       .recipe = subject.path->recipe(judged.which.dims, judged.which.dtype).to_string(),
+       .recipe = recipe_text(*subject.path, judged.which, judged.verdict.kind),
        .verdict = judged.verdict,
        .shrunk_from = judged.shrunk_from,
        .perf = {},
@@ -249,14 +252,14 @@ int Session::conclude(bool complete) {
   if (has_files && !unwritten && !options_.quiet) {
     fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
   }
-  const std::string headline = render_headline(record) + "\n";
+  const std::string headline = render_headline(record);
   if (options_.json) {
-    if (complete && !options_.quiet) fmt::print(stderr, "{}", headline);
+    if (complete && !options_.quiet) fmt::print(stderr, "{}\n", headline);
     fmt::print("{}", record_text(record));
   } else {
     const int width = text_width();
-    fmt::print("{}{}{}", render_table(record, wants_colour(), width),
-               render_failures(record, options_.out, width), headline);
+    fmt::print("{}{}{}\n", render_table(record, wants_colour(), width),
+               render_failures(record, options_.out, width), wrapped(headline, width));
   }
   std::fflush(stdout);
   if (unwritten) std::rethrow_exception(unwritten);

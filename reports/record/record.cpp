@@ -328,6 +328,7 @@ Json to_json(const Record& record) {
                                  {"caught", caught != nullptr}});
   }
   if (record.given) json["given"] = {{"in", record.given->in}, {"got", record.given->got}};
+  if (!record.timeout.empty()) json["timeout"] = record.timeout;
   json["not_run"] = Json::array();
   for (const NotRun& path : record.not_run) json["not_run"].push_back(to_json(path));
   json["cases"] = Json::array();
@@ -365,6 +366,7 @@ Record record_from_json(const Json& json, std::string_view source) {
     const JsonFields given = fields.object("given");
     record.given = GivenFiles{.in = given.text("in"), .got = given.text("got")};
   }
+  if (fields.has("timeout")) record.timeout = fields.text("timeout");
   return record;
 }
 

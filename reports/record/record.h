@@ -87,6 +87,7 @@ struct Record {
   std::optional<Case> running = {};            // the case in which an incomplete run ended
   std::vector<SpecimenRecord> specimens = {};  // of `verify --specimens`: what the cases judge
   std::optional<GivenFiles> given = {};        // of `judge`
+  std::string timeout = {};                    // --timeout as it was typed
 };
 
 // Keys keep their order, so that a record begins with what it is.

@@ -75,7 +75,8 @@ std::string replay_command(const Record& record, const CaseRecord& item) {
   }
   // Without the option a path runs on the first device of its kind.
   const bool is_first = item.device == "cpu" || item.device == "cuda:0";
-  return replay_command(program, item.which) + (is_first ? "" : " --device " + shell_word(item.device));
+  return replay_command(program, item.which) + (is_first ? "" : " --device " + shell_word(item.device)) +
+         (record.timeout.empty() ? "" : " --timeout " + shell_word(record.timeout));
 }
 
 }  // namespace assay

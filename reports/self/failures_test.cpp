@@ -65,6 +65,9 @@ TEST(Failures, AreReplayedByTheNameOfTheProgram) {
   EXPECT_EQ(replay_command(record, item), "build/gemm_assay" + replay);
   item.device = "cuda:1";
   EXPECT_EQ(replay_command(record, item), "build/gemm_assay" + replay + " --device cuda:1");
+  record.timeout = "500ms";  // the case might end in a minute
+  const std::string in_time = replay + " --device cuda:1 --timeout 500ms";
+  EXPECT_EQ(replay_command(record, item), "build/gemm_assay" + in_time);
 }
 
 // No path made these outputs, so no replay judges them again.

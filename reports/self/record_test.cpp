@@ -103,13 +103,13 @@ static auto fields(const GivenFiles& given) {
 
 static auto fields(const Record& record) {
   const auto& [complete, started, seconds, command, seed, machine, tool, cases, not_run, planned, running,
-               specimens, given] = record;
+               specimens, given, timeout] = record;
   const auto& [host_os, host_name, memory, devices] = machine;
   const auto& [version, git, dirty, compiler, build] = tool;
   return std::tuple(complete, started, bits(seconds), command, seed, host_os, host_name, memory,
                     all_fields(devices), version, git, dirty, compiler, build, all_fields(cases),
                     all_fields(not_run), planned, running ? running->to_string() : "", all_fields(specimens),
-                    given ? std::optional(fields(*given)) : std::nullopt);
+                    given ? std::optional(fields(*given)) : std::nullopt, timeout);
 }
 
 namespace {

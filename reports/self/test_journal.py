@@ -204,6 +204,16 @@ class Resume(JournalTest):
         self.assertEqual(self.record()["specimens"], whole["specimens"])
         self.assertEqual(without_times(self.record()["cases"]), without_times(whole["cases"]))
 
+    def test_a_killed_demo_goes_on(self):
+        whole = assay("demo", "-q", "--out", self.dir / "whole")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.killed_run("demo", cases=5)
+        resumed = assay("demo", "-q", "--resume", self.out)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        cases = json.loads((self.dir / "whole/run.json").read_text())["cases"]
+        self.assertEqual([case["id"] for case in self.record()["cases"]], [case["id"] for case in cases])
+        self.assertEqual(self.record()["timeout"], "3s")
+
     def test_another_machine_or_program_is_refused(self):
         self.killed_run()
         text = self.journal.read_text()

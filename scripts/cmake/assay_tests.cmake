@@ -122,7 +122,7 @@ assay_add_script_test(check.mutants check scripts/mutate --check)
 assay_add_script_test(mutants nightly scripts/mutate --in ${PROJECT_BINARY_DIR}/mutants)
 assay_add_script_test(mutants.kernels nightly scripts/mutate --verify --seeds 1 --in ${PROJECT_BINARY_DIR}/verify_mutants)
 set_tests_properties(mutants mutants.kernels PROPERTIES TIMEOUT 7200 RUN_SERIAL ON)
-foreach(test install workers)
+foreach(test install workers killed)
   assay_add_script_test(check.${test} check scripts/tests/test_${test}.py ${PROJECT_BINARY_DIR})
 endforeach()
 

@@ -5,7 +5,6 @@
 import contextlib
 import json
 import os
-import random
 import resource
 import signal
 import subprocess
@@ -14,7 +13,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-from installed import TESTS, InstalledTest
+from murderous_program import SHORT, MurderousTest
 
 # What each path costs: the verdict on each of its cases, and what the reason says.
 FATES = {
@@ -45,6 +44,14 @@ FATES = {
     "limits_files": ("crashed", "the path lowered its process's limits: "),
     "throws_at_length": ("crashed", "the path threw: \\x1b"),
     "throws_without_a_word": ("crashed", "the path threw: (its what() is null)"),
+    "answers_twice": ("crashed", "damaged its process, whose answer makes no sense"),
+    "returns_twice": ("pass", ""),  # from fork()
+    "writes_to_closed_pipe": ("crashed", "died of SIGPIPE in the first run"),
+    "refuses_odd_sizes": (None, ""),
+    "refuses_with_a_result": ("fail", "the path refuses a problem that it says it serves: it is wrong"),
+    "outlives_its_program": ("timeout", "did not return within 0.3 s, in the first run"),
+    "is_slow": (None, ""),
+    "leaves_a_session": ("pass", ""),
     "leaves_a_child": ("pass", ""),
     "leaves_a_child_and_aborts": ("crashed", "died of SIGABRT in the first run"),
     "waits_for_its_children": ("pass", ""),
@@ -61,60 +68,23 @@ FATES = {
     "prints": ("pass", ""),
     "dies_in_ninth_call": (None, ""),
     "refuses_from_hundredth_call_on": (None, ""),
+    "exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
+    "_exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
+    "dies_when_asked": ("crashed", "died of SIGSEGV in unsupported()"),
+    "throws_int_when_asked": ("crashed", "the path threw an object of the type int, in unsupported()"),
+    "throws_when_asked": ("crashed", "the path threw: \\xff it is, in unsupported()"),
+    "refuses_by_throwing": ("crashed", "n is odd, in unsupported()"),
+    "hangs_when_asked": ("timeout", "did not return within 0.3 s, in unsupported()"),
+    "throws_in_its_recipe": ("crashed", "the path threw an object of the type int, in recipe()"),
+    "exits_in_its_recipe": ("crashed", "ended its process with exit status 0 in recipe()"),
+    "hangs_in_its_recipe": ("timeout", "did not return within 0.3 s, in recipe()"),
+    "has_its_recipe_in_workers": ("crashed", "the path threw an object of the type int, in recipe()"),
     "healthy_too": ("pass", ""),
 }
 CASES = 2
-SHORT = ["--timeout", "300ms", "--device", "cpu"]
 
 
-def workers_of(pid):
-    """The children that lead a process group. What workers leave behind does not."""
-    try:
-        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-        return [child for child in children if os.getpgid(child) == child]
-    except OSError:
-        return []  # one has ended
-
-
-def leftovers():
-    return {path for folder in ("/tmp", "/dev/shm") for path in Path(folder).glob("assay*")}
-
-
-class Workers(InstalledTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.build(TESTS / "murderous", cls.work / "build")
-        cls.program = cls.work / "build" / "murderous"
-
-    def assay(self, *args, **kwargs):
-        return subprocess.run([self.program, *args], text=True, capture_output=True, timeout=300, cwd=self.work, **kwargs)
-
-    def start(self, *args):
-        return subprocess.Popen([self.program, *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.work)
-
-    def processes(self):
-        """The processes of the program, by id: that of the process that started each."""
-        found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if os.path.samefile(folder / "exe", self.program):
-                    found[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                pass  # ended, or of another user
-        return found
-
-    def worker_of(self, program):
-        return self.wait_for(lambda: [pid for pid, parent in self.processes().items() if parent == program.pid])[0]
-
-    def wait_for(self, condition, seconds=20):
-        end = time.time() + seconds
-        while time.time() < end:
-            if found := condition():
-                return found
-            time.sleep(0.02)
-        self.fail("nothing came of it")
-
+class Workers(MurderousTest):
     def test_each_path_costs_its_own_verdicts(self):
         out = self.work / "out"
         result = self.assay("verify", "--cases", str(CASES), "--json", "--out", out, *SHORT)
@@ -145,6 +115,7 @@ class Workers(InstalledTest):
         self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
         self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
         self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
+        self.assertEqual(self.processes(), {})
         suites = xml.etree.ElementTree.parse(out / "junit.xml").getroot()
         kinds = [(element.tag, element.attrib["type"]) for test in suites.iter("testcase") for element in test.iter() if "type" in element.attrib]
         self.assertLessEqual(set(kinds), {("error", "crashed"), ("error", "timeout"), ("failure", "fail")})
@@ -227,35 +198,6 @@ class Workers(InstalledTest):
                 self.assertEqual(code, 5, errors)
                 self.assertIn(f"skipped: {reason}\n", output)
 
-    def kill_after(self, count, *args):
-        """Kills a run once it has judged so many cases. Returns its folder and its journal."""
-        out = self.work / f"killed-{count}-{args[-1].replace('/', '-')}"
-        program = self.start(*args, "--out", out)
-        journal = out / "journal.jsonl"
-        self.wait_for(lambda: journal.exists() and '"running"' in (text := journal.read_text()) and text.count('"case"') >= count)
-        program.kill()
-        program.communicate()
-        return out, journal
-
-    def test_a_resumed_run_keeps_to_its_timeout_and_leaves_paths_that_timed_out(self):
-        out, journal = self.kill_after(3, "verify", "--cases", "1000", "--max-elements", "65536", *SHORT, "echo/hang", "echo/hang_deaf", "echo/healthy_too")
-        hung = [json.loads(line) for line in journal.read_text().splitlines() if '"timeout"' in line]
-        self.assertEqual([line["timeouts"] for line in hung], [3, 3])
-        other = self.assay("verify", "--resume", out, "--timeout", "1s")
-        self.assertEqual(other.returncode, 2)
-        self.assertIn("--timeout 1s: the unfinished run in", other.stderr)
-        resumed = self.assay("verify", "--resume", out)
-        self.assertEqual(resumed.returncode, 1, resumed.stderr)
-        cases = json.loads((out / "run.json").read_text())["cases"]
-        self.assertEqual(sum(case["path"].startswith("hang") for case in cases), 2)
-        self.assertEqual(sum(case["path"] == "healthy_too" for case in cases), 1000)
-
-    def test_a_resumed_run_has_the_timeout_of_its_journal(self):
-        out, _ = self.kill_after(0, "verify", "--cases", "1000", *SHORT, "echo/hang")
-        self.assertEqual(self.assay("verify", "--resume", out).returncode, 1)
-        (case,) = json.loads((out / "run.json").read_text())["cases"]
-        self.assertIn("within 0.3 s", case["reason"])
-
     def test_specimens_that_harm_their_process_are_caught(self):
         result = self.assay("verify", "--specimens", "--json", *SHORT)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -263,8 +205,6 @@ class Workers(InstalledTest):
         self.assertTrue(all(specimen["caught"] for specimen in record["specimens"]))
         caught = {case["path"]: case["verdict"] for case in record["cases"] if case["verdict"] not in ("pass", "skipped")}
         self.assertEqual(caught, {"specimen.copies_nothing": "fail", "specimen.segv": "crashed", "specimen.hang": "timeout"})
-        out, _ = self.kill_after(0, "verify", "--specimens", *SHORT[:1], "1h", "--device", "cpu", "echo/specimen.hang")
-        self.assertIn("interrupted after 0 cases, in echo/specimen.hang/", self.assay("report", out).stderr)
 
     @unittest.skipUnless(os.environ.get("ASSAY_NIGHTLY"), "nightly: it waits for all that hangs")
     def test_the_demo_waits_three_seconds_for_a_case(self):
@@ -284,82 +224,36 @@ class Workers(InstalledTest):
                          {("rounds_up", "fail"), ("healthy_too", "pass")})
         self.assertEqual(self.assay("verify", "--no-isolate", "--timeout", "1s").returncode, 2)
 
-    def test_an_interrupt_does_not_wait_for_a_path_that_hangs(self):
-        program = self.start("verify", "echo/healthy", "echo/hang_deaf", "--cases", "2", "--device", "cpu", "--json", "--out", self.work / "cut")
-        self.worker_of(program)
-        self.wait_for(lambda: "verifying echo/hang_deaf" in program.stderr.readline())
-        time.sleep(0.3)
-        program.send_signal(signal.SIGINT)
-        start = time.time()
-        output, errors = program.communicate(timeout=20)
-        self.assertLess(time.time() - start, 2)
-        self.assertEqual(program.returncode, 130, errors)
-        self.assertFalse(json.loads(output)["complete"])
-        self.wait_for(lambda: not self.processes())
+    def test_what_a_path_throws_is_a_verdict_in_one_process_too(self):
+        for path in "throws_int_when_asked", "throws_when_asked", "refuses_by_throwing", "throws_in_its_recipe", "has_its_recipe_in_workers":
+            with self.subTest(path):
+                result = self.assay("verify", f"echo/{path}", "echo/healthy", "--cases", "2", "--no-isolate", "--json", "--device", "cpu")
+                self.assertEqual(result.returncode, 1, result.stderr)
+                verdicts = [(case["path"], case["verdict"]) for case in json.loads(result.stdout)["cases"]]
+                self.assertEqual(verdicts, [("healthy", "pass")] * 2 + [(path, "crashed")] * 2)
 
-    def test_nothing_is_left_of_a_killed_program(self):
-        before = leftovers()
-        for path, processes in ("echo/hang_deaf", 3), ("echo/healthy", 3), ("echo/leaves_a_child", 4):
-            program = self.start("verify", path, "--budget", "1h", "--device", "cpu")
-            worker = self.worker_of(program)
-            self.assertEqual(os.getpgid(worker), worker)
-            self.wait_for(lambda: len(self.processes()) >= processes)
-            program.kill()
-            program.communicate()
-            self.wait_for(lambda: not self.processes())
-        self.assertLessEqual(leftovers(), before)
+    def test_a_path_that_ends_the_program_where_it_is_asked_is_no_success(self):
+        result = self.assay("draw", "echo/exits_when_asked/f32/n=3", "--out", "drawn.safetensors")
+        self.assertEqual((result.returncode, result.stderr), (1, "assay: a path called exit()\n"))
 
-    def kill_workers(self, moments):
-        run = ("verify", "echo/healthy", "echo/healthy_too", "--cases", "150", "--device", "cpu", "--json")
-        start = time.monotonic()
-        whole = json.loads(self.assay(*run).stdout)["cases"]
-        seconds = time.monotonic() - start
-        before, killed = leftovers(), 0
-        for seed in range(moments):
-            program = self.start(*run)
-            time.sleep(random.Random(seed).uniform(0, seconds))
-            workers = workers_of(program.pid)
-            for worker in workers:
-                os.kill(worker, signal.SIGKILL)
-            output, errors = program.communicate(timeout=60)
-            cases = json.loads(output)["cases"]
-            differing = [case for case, healthy in zip(cases, whole) if case["verdict"] != healthy["verdict"]]
-            with self.subTest(seed=seed):
-                self.assertEqual([case["id"] for case in cases], [case["id"] for case in whole], errors)
-                self.assertLessEqual(len(differing), len(workers))
-                for case in differing:
-                    self.assertEqual(case["verdict"], "crashed")
-                    self.assertIn("died of SIGKILL", case["reason"])
-                self.assertEqual(program.returncode, 1 if differing else 0, errors)
-                self.assertEqual(self.processes(), {})
-                self.assertLessEqual(leftovers(), before)
-            killed += len(differing)
-        self.assertGreater(killed, moments // 4)
+    def test_a_path_that_refuses_only_by_throwing_fails(self):
+        result = self.assay("verify", "echo/refuses_odd_sizes", "--cases", "20", "--json", "--device", "cpu")
+        self.assertEqual(result.returncode, 1)
+        cases = json.loads(result.stdout)["cases"]
+        self.assertEqual({case["verdict"] for case in cases}, {"pass", "fail"})
+        failures = [case["reason"] for case in cases if case["verdict"] == "fail"]
+        self.assertTrue(all("refuses a problem that it says it serves: " in reason for reason in failures), failures)
 
-    def test_kill_at_random_moments_costs_at_most_the_running_case(self):
-        self.kill_workers(4)
-
-    @unittest.skipUnless(os.environ.get("ASSAY_NIGHTLY"), "nightly: more of the same")
-    def test_kill_at_100_random_moments_costs_at_most_the_running_case(self):
-        self.kill_workers(100)
-
-    def kill_starting_workers(self, count):
-        program = self.start("verify", "echo/healthy", "--cases", "3", "--device", "cpu")
-        while count > 0 and program.poll() is None:
-            for worker in workers_of(program.pid):
-                os.kill(worker, signal.SIGKILL)
-                count -= 1
-                while worker in workers_of(program.pid):
-                    pass
-        _, errors = program.communicate(timeout=60)
-        return program.returncode, errors
-
-    def test_a_worker_that_is_killed_while_it_starts_is_started_again(self):
-        code, errors = self.kill_starting_workers(2)
-        self.assertEqual(code, 0, errors)
-        code, errors = self.kill_starting_workers(3)
-        self.assertEqual(code, 70, errors)
-        self.assertIn("a worker did not start: the path's process died of SIGKILL", errors)
+    def test_a_timeout_is_replayed_in_the_same_time(self):
+        out = self.work / "slow"
+        self.assertEqual(self.assay("verify", "echo/is_slow", "--cases", "1", "--timeout", "150ms", "--device", "cpu", "--out", out).returncode, 1)
+        for report in "report.html", "report.md", "junit.xml":
+            self.assertIn("--timeout 150ms", (out / report).read_text(), report)
+        (line,) = [line.strip("`") for line in (out / "report.md").read_text().splitlines() if " replay 'echo/is_slow/" in line]
+        again = subprocess.run(line, shell=True, text=True, capture_output=True)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("timeout: the path did not return within 0.15 s", again.stdout)
+        self.assertEqual(subprocess.run(line.removesuffix(" --timeout 150ms"), shell=True, capture_output=True).returncode, 0)
 
     def test_a_spoiled_gpu_costs_the_verdicts_of_its_path(self):
         result = self.assay("verify", "echo/cuda*", "--cases", "6", "--device", "cuda", "--json")
@@ -375,26 +269,10 @@ class Workers(InstalledTest):
             self.assertEqual({verdict for verdict, _ in verdicts[path]}, {"crashed"}, verdicts[path])
             self.assertTrue(all("cuda" in reason for _, reason in verdicts[path]), verdicts[path])
 
-    def test_a_long_run_ends_at_once_and_is_rendered_later(self):
-        out = self.work / "long"
-        program = self.start("verify", "echo/healthy", "--cases", "1000000", "--max-elements", "64", "--out", out, "-q", "--device", "cpu")
-        self.wait_for(lambda: (out / "journal.jsonl").exists() and (out / "journal.jsonl").stat().st_size > (9 << 20), 60)
-        self.assertIn(f"process {program.pid} has been writing a run there since", self.assay("gate", out, out).stderr)
-        begin = time.time()
-        program.send_signal(signal.SIGINT)
-        printed, errors = program.communicate(timeout=60)
-        self.assertLess(time.time() - begin, 1)
-        self.assertEqual((program.returncode, printed), (130, ""))
-        self.assertRegex(errors, r"interrupted after [\d,]+ cases; .*long keeps them: `report` renders it, --resume goes on")
-        self.assertEqual([path.name for path in out.iterdir()], ["journal.jsonl"])
-        self.assertEqual(self.assay("gate", out, out).returncode, 5)
-        self.assertEqual(self.assay("report", out).returncode, 0)
-
     def test_nobody_else_starts_a_worker(self):
         started = subprocess.run(["sh", "-c", '"$0" --worker echo healthy cpu $$; exit $?', self.program], text=True, capture_output=True)
         self.assertEqual(started.returncode, 2)
         self.assertEqual(started.stderr, "assay: only the program itself starts a worker\n")
-
 
 if __name__ == "__main__":
     unittest.main()

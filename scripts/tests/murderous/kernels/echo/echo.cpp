@@ -27,6 +27,7 @@ const std::vector<Op>& ops() {
     Path healthy = f32_path("healthy", DeviceKind::kCpu, copy, "copies");
     healthy.dtypes = {DType::kF32};
     op.paths.insert(op.paths.begin(), healthy);
+    std::ranges::move(paths_that_do_not_answer(), std::back_inserter(op.paths));
     healthy.name = "healthy_too";
     op.paths.push_back(healthy);
     if constexpr (kHasCuda) std::ranges::move(cuda_paths(), std::back_inserter(op.paths));

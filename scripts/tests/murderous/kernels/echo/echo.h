@@ -22,6 +22,8 @@ void copy(const Call& call);
 
 // Paths that copy and then do something else as well. Each is named by what it does.
 std::vector<Path> murderous_paths();
+// Paths that copy, but do not answer when they are asked what they serve or how they compute.
+std::vector<Path> paths_that_do_not_answer();
 std::vector<Path> cuda_paths();  // where CUDA is built
 
 // The op echo, with its paths.

@@ -112,6 +112,29 @@ void limit(__rlimit_resource_t resource) {
   if (setrlimit(resource, &little) != 0) std::abort();
 }
 
+// An answer such as the worker gave to the request before this one.
+void answer_twice() {
+  using namespace std::string_view_literals;
+  constexpr std::string_view kAnswer =
+      "\x3c\0\0\0{\"verdict\":\"unsupported\",\"reason\":\"\",\"number\":0,\"padding\":0}"sv;
+  static_assert(kAnswer.size() == 4 + 0x3c);
+  if (write(kSocket, kAnswer.data(), kAnswer.size()) < 0) std::abort();
+}
+
+void write_to_closed_pipe() {
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  close(ends[0]);
+  if (write(ends[1], "x", 1) < 0) std::abort();
+}
+
+// The child outlives the group of the process.
+void leave_a_session() {
+  if (fork() != 0) return;
+  setsid();
+  hang();
+}
+
 // The child holds what the process had open.
 void leave_a_child() {
   if (fork() == 0) hang();
@@ -133,7 +156,49 @@ Path path(std::string_view name, void (*action)(const Call&)) {
   return made;
 }
 
+// A path that copies, and does something else where it is asked whether it serves a case.
+Path asked(std::string_view name, void (*action)()) {
+  Path made = path(name, [](const Call&) {});
+  made.unsupported = [action](const Dims&, DType) -> std::optional<std::string> {
+    action();
+    return std::nullopt;
+  };
+  return made;
+}
+
+// The same where it is asked for its recipe.
+Path with_recipe(std::string_view name, Recipe (*recipe)(const Dims&, DType)) {
+  Path made = path(name, [](const Call&) {});
+  made.recipe = recipe;
+  return made;
+}
+
+bool is_in_worker() {
+  return fcntl(kMemory, F_GET_SEALS) >= 0;
+}
+
 }  // namespace
+
+std::vector<Path> paths_that_do_not_answer() {
+  return {asked("exits_when_asked", [] { std::exit(0); }),
+          asked("_exits_when_asked", [] { _exit(0); }),
+          asked("dies_when_asked", [] { raise(SIGSEGV); }),
+          asked("throws_int_when_asked", [] { throw 7; }),
+          asked("throws_when_asked", [] { throw std::runtime_error("\xff it is"); }),
+          asked("refuses_by_throwing", [] { throw unsupported_error("n is {}", "odd"); }),
+          asked("hangs_when_asked", [] { hang(); }),
+          with_recipe("throws_in_its_recipe", [](const Dims&, DType) -> Recipe { throw 7; }),
+          with_recipe("exits_in_its_recipe", [](const Dims&, DType) -> Recipe { _exit(0); }),
+          with_recipe("hangs_in_its_recipe",
+                      [](const Dims&, DType) -> Recipe {
+                        hang();
+                        return {};
+                      }),
+          with_recipe("has_its_recipe_in_workers", [](const Dims& dims, DType dtype) {
+            if (!is_in_worker()) throw 7;
+            return f32_recipe(dims, dtype);
+          })};
+}
 
 std::vector<Path> murderous_paths() {
   return {
@@ -178,6 +243,28 @@ std::vector<Path> murderous_paths() {
       path("throws_at_length",
            [](const Call&) { throw std::runtime_error(std::string(20'000'000, '\x1b')); }),
       path("throws_without_a_word", [](const Call&) { throw SaysNothing(); }),
+      path("answers_twice", [](const Call&) { answer_twice(); }),
+      path("returns_twice",
+           [](const Call&) {
+             if (fork() < 0) std::abort();
+           }),
+      path("writes_to_closed_pipe", [](const Call&) { write_to_closed_pipe(); }),
+      path("refuses_odd_sizes",
+           [](const Call& call) {
+             if (call.dims[kN] % 2 != 0) throw unsupported_error("{} is odd", call.dims[kN]);
+           }),
+      path("refuses_with_a_result",
+           [](const Call& call) {
+             if (call.outputs[kOut].shape[0] > 0) call.outputs[kOut].as<float>()[0] = 1e30F;
+             throw unsupported_error("it is {}", "wrong");
+           }),
+      path("outlives_its_program",
+           [](const Call&) {
+             prctl(PR_SET_PDEATHSIG, 0);
+             hang();
+           }),
+      path("is_slow", [](const Call&) { std::this_thread::sleep_for(std::chrono::milliseconds(120)); }),
+      path("leaves_a_session", [](const Call&) { leave_a_session(); }),
       path("leaves_a_child", [](const Call&) { leave_a_child(); }),
       path("leaves_a_child_and_aborts",
            [](const Call&) {

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of workers share: scripts/tests/murderous, built on the build that is their first argument."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from installed import TESTS, InstalledTest
+
+SHORT = ["--timeout", "300ms", "--device", "cpu"]
+
+
+class MurderousTest(InstalledTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.build(TESTS / "murderous", cls.work / "build")
+        cls.program = cls.work / "build" / "murderous"
+
+    def assay(self, *args, **kwargs):
+        return subprocess.run([self.program, *args], text=True, capture_output=True, timeout=300, cwd=self.work, **kwargs)
+
+    def start(self, *args):
+        return subprocess.Popen([self.program, *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.work)
+
+    def processes(self):
+        """The processes of the program, by id: that of the process that started each."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.path.samefile(folder / "exe", self.program):
+                    found[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                pass  # ended, or of another user
+        return found
+
+    def worker_of(self, program):
+        return self.wait_for(lambda: [pid for pid, parent in self.processes().items() if parent == program.pid])[0]
+
+    def wait_for(self, condition, seconds=20):
+        end = time.time() + seconds
+        while time.time() < end:
+            if found := condition():
+                return found
+            time.sleep(0.02)
+        self.fail("nothing came of it")
