@@ -301,7 +301,8 @@ class BadInput(ProgramTest):
                 self.assertTrue(all("--device cuda:99: " in path["reason"] for path in record["not_run"]))
                 for name in "report.html", "report.md", "junit.xml":
                     text = (out / name).read_text()
-                    self.assertIn("--device cuda:99: ", text, name)
+                    if name != "junit.xml":  # it has no place for paths without cases
+                        self.assertIn("--device cuda:99: ", text, name)
                     self.assertNotIn("mhc_post/cpu/f32", text, name)
 
     def test_an_unfit_machine_under_strict_env(self):
