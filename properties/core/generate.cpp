@@ -243,9 +243,9 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   mix_in_some(result.data);
   const std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
   // A quarter of the cases has low thresholds from the first call on, unless it is large anyway; a
-  // third is on other schedules, unless it is large and has another step.
+  // quarter is on other schedules, unless it is large and has another step.
   enum : int { kLow = 1, kOther = 2 };
-  const int more = *one_of<int>({0, 0, 0, 0, 0, 0, kLow, kLow, kOther, kOther, kOther, kLow | kOther});
+  const int more = *one_of<int>({0, 0, 0, 0, 0, 0, 0, kLow, kLow, kOther, kOther, kLow | kOther});
   const bool is_large = size.flops == kLargeFlops;
   const bool are_low = (more & kLow) != 0 && !is_large;
   const bool is_other_schedule = (more & kOther) != 0 && (!is_large || steps.empty());
