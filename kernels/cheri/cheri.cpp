@@ -117,6 +117,9 @@ Op conv_norm_op() {
         "cuda.cluster", [](const Call& call) { conv_norm_cluster(conv_norm_tensors(call), run_of(call)); },
         "a thread-block cluster holds an example and reads it once", conv_norm_cluster_tunable()));
     op.paths.back().edges = cluster_edges();
+    op.paths.back().unsupported = [](const Dims& dims, DType storage) {
+      return conv_norm_cluster_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
+    };
   }
   return op;
 }
@@ -154,6 +157,9 @@ Op conv_norm_grad_op() {
         [](const Call& call) { conv_norm_grad_cluster(conv_norm_grad_tensors(call), run_of(call)); },
         "a thread-block cluster works on an example", conv_norm_grad_cluster_tunable()));
     op.paths.back().edges = cluster_edges();
+    op.paths.back().unsupported = [](const Dims& dims, DType storage) {
+      return conv_norm_grad_cluster_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
+    };
   }
   for (Path& path : op.paths) path.recipe = grad_recipe;
   return op;

@@ -49,6 +49,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/core/context.h"
@@ -140,6 +142,11 @@ void conv_norm_grad_two_pass(const ConvNormGradTensors& tensors, const Run& run)
 // larger example.
 void conv_norm_cluster(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_cluster(const ConvNormGradTensors& tensors, const Run& run);
+// Why the example is too large, of tensors (N,L,C), if it is.
+std::optional<std::string> conv_norm_cluster_unsupported(const Extents& shape, int64_t dilation,
+                                                         DType storage);
+std::optional<std::string> conv_norm_grad_cluster_unsupported(const Extents& shape, int64_t dilation,
+                                                              DType storage);
 
 // conv_norm, then products by cuBLASLt. Products and the tensors between steps are in the storage
 // dtype.

@@ -69,6 +69,8 @@ struct Sum {
   // Of the factors. In two parts, hi*hi, hi*lo and lo*hi are added up.
   Format factors = Format::kStored;
   Order order = Order::kAny;
+  // The factors are times powers of two, so the sum may stay finite where f32 would overflow.
+  bool is_scaled = false;
   bool truncates = false;  // each addition, as tensor cores do, in place of rounding to nearest
   // If not 0, at most so many products are added up in f32, and such groups in f64. The sum may be
   // a part of a longer one: it stays in f64, and a group may reach beyond it.

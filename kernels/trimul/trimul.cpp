@@ -138,6 +138,7 @@ Recipe recipe_of(Format factors) {
     recipe.sums.push_back({.site = site,
                            .factors = factors,
                            .order = Sum::Order::kContiguous,
+                           .is_scaled = factors == Format::kF16,
                            .truncates = factors != Format::kStored});
   }
   return recipe;

@@ -49,7 +49,7 @@
 // special  Infinities and NaNs propagate as in the formula: one in x makes row i and column i of
 //          its batch NaN, even where the mask is 0. Where a sum of products, C or H times the
 //          largest deviation in a norm's row, a result of a norm, or a weight as a factor exceeds
-//          the range of f32, out is an infinity or a NaN.
+//          the range of f32, out is an infinity or a NaN. Scaled factors may keep out finite there.
 // repeats  bitwise on one device, for all layouts, other batches, threads, configurations and
 //          histories. The order of the sum over k is the same for all i, j and h: left and right
 //          are exchangeable, and hidden channels with equal weights have equal bits. A mask of ones

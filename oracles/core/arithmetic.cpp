@@ -247,16 +247,19 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
     return std::isinf(special.mid) && is_split(sum.factors) && is_doubtful() ? Ball::open() : special;
   }
   if (mode_ == Mode::kCarried) return {sums.value, sums.inherited};
+  const auto held = [&](double value, double radius, double magnitude) {
+    const Ball ball = in_range(value, radius, magnitude);
+    return sum.is_scaled && !ball.is_finite() ? Ball::open() : ball;
+  };
   const bool is_ieee = parts == nullptr && !sum.truncates && sum.group == 0;
   if (sums.magnitude == 0 && sums.inherited == 0)
     return {.mid = 0, .is_signed = is_ieee && is_positive_zero(a, b)};
   if (sums.inherited == 0 && parts == nullptr && is_exact(a, b, sums.magnitude)) {
     if (sums.value == 0) return {.mid = 0, .is_signed = is_ieee};
-    return in_range(sums.value, 0, sums.magnitude);
+    return held(sums.value, 0, sums.magnitude);
   }
   const bool is_rounded_once = a.size == 1 && is_ieee;
-  if (sums.inherited == 0 && is_rounded_once)
-    return in_range(static_cast<float>(sums.value), 0, sums.magnitude);
+  if (sums.inherited == 0 && is_rounded_once) return held(static_cast<float>(sums.value), 0, sums.magnitude);
   const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : roundings);
   const double n = additions * (parts == nullptr ? 1 : 3);
   // The products of parts add up to a little more than those of the factors.
@@ -272,7 +275,7 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
   const double underflows = 2 * std::max(n, static_cast<double>(a.size)) * kUnderflow;
   const double radius = (sums.inherited + ordering + left_out + own) * kMargin + underflows;
   if (sum.group > 0) return magnitude + radius < kOverflow ? Ball{sums.value, radius} : Ball::open();
-  return in_range(sums.value, radius, magnitude);
+  return held(sums.value, radius, magnitude);
 }
 
 Ball Arithmetic::sigmoid(Ball z) const {

@@ -100,7 +100,8 @@ class Arithmetic {
   // certain, 2^k divides all products and S <= 2^(k + 24). A sum that is exactly 0 is +0 in any
   // order, unless all its terms are -0: then it is -0, or +0 in a path that starts from +0. What is
   // not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b). Infinities and NaNs follow
-  // IEEE 754. The ball is open where some orders overflow and others do not.
+  // IEEE 754. The ball is open where some orders overflow and others do not, or where any does but
+  // scaled factors may keep the sum in range.
   //
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
   // rest that underflows loses at most the format's smallest number. A group adds at most `group`

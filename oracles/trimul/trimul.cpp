@@ -154,7 +154,9 @@ class Formula {
         project.dots(projection.row(h), rows, projecting_, p);
         project.dots(gate.row(fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h), rows, projecting_, g);
         for (size_t j = 0; j < count; ++j) {
-          const Ball value = gating.multiply(masks[j], gating.multiply(p[j], gating.sigmoid(g[j])));
+          Ball value = gating.multiply(masks[j], gating.multiply(p[j], gating.sigmoid(g[j])));
+          const bool overflows = std::isinf(value.mid) && p[j].is_finite() && masks[j].is_finite();
+          if (to_sides_.is_scaled && overflows) value = Ball::open();
           values.set(h * nodes_ + k + j, a_.at(kContract).round(to_sides_, value, lost));
         }
       }

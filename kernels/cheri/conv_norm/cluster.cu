@@ -164,19 +164,21 @@ struct Plan {
   Spread spread;
   int slots;      // of a strip
   int64_t bytes;  // of shared memory in a block
+
+  std::optional<std::string> unsupported() const {
+    constexpr int64_t kDeclared = 2048;  // [bytes] not less than the kernel declares
+    return misfit(spread, bytes + kDeclared);
+  }
 };
 
 template <class T>
 Plan plan_of(const Extents& shape, int64_t dilation) {
   constexpr int kExtra = kHoldsConv<T> ? 0 : 2;
   constexpr int64_t kLongest = 1 << 20;  // [rows] of a strip: more never fit
-  constexpr int64_t kDeclared = 2048;    // [bytes] not less than the kernel declares
   const int64_t example = shape[1] * shape[2] * int64_t{sizeof(T)};
   const Spread held = spread(shape, dilation, 16 / int{sizeof(T)}, example, kLongest, kExtra);
   const int slots = held.cut.chunk + kExtra;
-  const int64_t bytes = int64_t{16} * held.cut.threads() * held.rounds * slots;
-  require_fit(held, bytes + kDeclared);
-  return {held, slots, bytes};
+  return {held, slots, int64_t{16} * held.cut.threads() * held.rounds * slots};
 }
 
 template <class T, int kPiece>
@@ -210,11 +212,21 @@ const Tunable& conv_norm_cluster_tunable() {
   return tunable;
 }
 
+std::optional<std::string> conv_norm_cluster_unsupported(const Extents& shape, int64_t dilation,
+                                                         DType storage) {
+  std::optional<std::string> why;
+  if (element_count(shape) == 0) return why;
+  visit_storage(storage,
+                [&]<class T>(std::type_identity<T>) { why = plan_of<T>(shape, dilation).unsupported(); });
+  return why;
+}
+
 void conv_norm_cluster(const ConvNormTensors& t, const Run& run) {
   require_valid(t, run.dilation);
   if (t.y.size() == 0) return;
   visit_storage(t.x.dtype, [&]<class T>(std::type_identity<T>) {
     const Plan plan = plan_of<T>(t.x.shape, run.dilation);
+    if (const auto why = plan.unsupported()) throw unsupported_error("{}", *why);
     const bool vectors = has_vectors(t.x, 16) && has_vectors(t.y, 16);
     run.context.tuner().run({.tunable = &conv_norm_cluster_tunable(),
                              .key = key_of(t.x.shape, run.dilation, {t.x, t.w}, {t.y}),

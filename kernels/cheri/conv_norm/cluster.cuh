@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string>
 
 #include "kernels/cheri/conv_norm/conv_norm.cuh"
 #include "kernels/core_cuda/async_copy.cuh"
@@ -148,10 +150,10 @@ __device__ void sum_over_cluster(double (&sums)[kSums], double (&all)[kMostClust
   }
 }
 
-// Host: throws Error (unsupported) unless a block can have this much shared memory.
-inline void require_fit(const Spread& spread, int64_t bytes) {
-  if (bytes <= kMostBlockShared) return;
-  throw unsupported_error(
+// Host: why a block cannot have this much shared memory, if it cannot.
+inline std::optional<std::string> misfit(const Spread& spread, int64_t bytes) {
+  if (bytes <= kMostBlockShared) return std::nullopt;
+  return fmt::format(
       "an example of {} rows and {} channels takes {} bytes in each of the {} blocks of a cluster, which has "
       "{}",
       spread.cut.rows, spread.cut.channels, bytes, spread.size, kMostBlockShared);

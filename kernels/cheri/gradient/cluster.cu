@@ -133,6 +133,7 @@ struct Plan {
     const int64_t rows = hold == kNothing ? 0 : hold == kOnlyX ? x : x + dy;
     return rows * spread.rounds * spread.cut.threads() * kGradLanes * int64_t{sizeof(T)};
   }
+  std::optional<std::string> unsupported() const { return misfit(spread, held(kOnlyX) + declared()); }
   static int64_t declared() { return int64_t{sizeof(TileSums<kClusterThreads>)} + 2048; }
 };
 
@@ -178,6 +179,15 @@ const Tunable& conv_norm_grad_cluster_tunable() {
   return tunable;
 }
 
+std::optional<std::string> conv_norm_grad_cluster_unsupported(const Extents& shape, int64_t dilation,
+                                                              DType storage) {
+  std::optional<std::string> why;
+  if (element_count(shape) == 0) return why;
+  visit_storage(storage,
+                [&]<class T>(std::type_identity<T>) { why = Plan<T>(shape, dilation).unsupported(); });
+  return why;
+}
+
 void conv_norm_grad_cluster(const ConvNormGradTensors& t, const Run& run) {
   require_valid(t, run.dilation);
   if (t.dw.size() == 0) return;
@@ -186,7 +196,7 @@ void conv_norm_grad_cluster(const ConvNormGradTensors& t, const Run& run) {
       return enqueue_column_sums<T>(false, nullptr, 0, t.dw, static_cast<cudaStream_t>(run.stream));
     constexpr int kElement = int{sizeof(T)};
     const Plan<T> plan(t.x.shape, run.dilation);
-    require_fit(plan.spread, plan.held(kOnlyX) + plan.declared());
+    if (const auto why = plan.unsupported()) throw unsupported_error("{}", *why);
     const int64_t bytes = plan.workspace();
     const Workspace::Lease workspace = run.context.workspace().lease(bytes, run.stream);
     const auto vectors = [](const ConstTensorView& view) { return has_vectors(view, kGradLanes * kElement); };
