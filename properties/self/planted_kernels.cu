@@ -25,12 +25,11 @@ __global__ void read_kernel(int* numbers, int at) {
   numbers[0] = numbers[at] + 1;
 }
 
-// Some threads of a warp end before a barrier at which the others wait.
+// Half of a warp waits for the other half and not for itself.
 __global__ void divergent_kernel(int* numbers) {
-  __shared__ int slots[kThreads];
-  if (threadIdx.x >= kThreads - 3) return;
+  __shared__ int slots[kWarp];
   slots[threadIdx.x] = static_cast<int>(threadIdx.x);
-  __syncthreads();
+  __syncwarp(0x0000FFFF);
   if (threadIdx.x == 0) numbers[0] = slots[1];
 }
 
@@ -80,7 +79,7 @@ void run_fault_for(std::string_view tool) {
   } else if (tool == "initcheck") {
     read_kernel<<<1, 1>>>(numbers, kCount - 1);
   } else if (tool == "synccheck") {
-    divergent_kernel<<<1, kThreads>>>(numbers);
+    divergent_kernel<<<1, kWarp>>>(numbers);
   } else {
     throw Error("compute-sanitizer has no tool {}", tool);
   }
