@@ -78,6 +78,10 @@ struct Habit {
     is_pairwise = true;
   }
 
+  // A sum as the path keeps it. Faults are not planted in lanes.
+  float kept(float sum) const { return kept_in == nullptr ? sum : narrowed(rounded(*kept_in, sum)); }
+  FloatLanes kept(FloatLanes sums) const { return sums; }
+
   size_t parts = 1;  // that are summed apart
   bool is_strided = false, is_descending = false, is_fused = false, is_pairwise = false;
   size_t block = 0;  // products that a tensor core adds to the sum at once, truncating, or 0
@@ -99,13 +103,11 @@ class Adder {
     } else {
       sum_ = habit_.is_fused ? narrowed(a * b + widened(sum_)) : narrowed(a * b) + sum_;
     }
-    if constexpr (std::is_same_v<Float, float>) {
-      if (habit_.kept_in != nullptr) sum_ = narrowed(rounded(*habit_.kept_in, sum_));
-    }
+    sum_ = habit_.kept(sum_);
   }
   [[gnu::always_inline]] Float total() {
     if (count_ > 0) flush();
-    return sum_;
+    return habit_.kept(sum_);
   }
 
  private:
@@ -139,7 +141,7 @@ template <class Float, class Visit>
     if (part + 1 == parts) joins = open - 1;
     for (; joins > 0; --joins) {
       --open;
-      sums[open - 1] += sums[open];
+      sums[open - 1] = habit.kept(sums[open - 1] + sums[open]);
     }
   }
   return sums[0];

@@ -193,13 +193,23 @@ void find_broken_law(const Law& law, const Problem& problem, Runs& runs) {
   }
 }
 
+// Of all tensors together.
+int64_t elements_of(const Op& op, const Dims& dims) {
+  int64_t elements = 0;
+  for (const auto* tensors : {&op.inputs, &op.outputs}) {
+    for (const TensorInfo& tensor : *tensors) elements += element_count(shape_of(tensor, dims));
+  }
+  return elements;
+}
+
 std::optional<Verdict> verdict_on(const Subject& subject, Problem& problem, const TensorBytes* inputs,
                                   std::vector<uint64_t>& input_hashes, Runs& runs) {
   try {
     auto broken = run_twice(problem, inputs, input_hashes, runs);
     if (broken) return verdict(VerdictKind::kFail, *std::move(broken));
-    const Law* law = law_of(subject, problem.which(), inputs != nullptr);
-    if (law != nullptr) find_broken_law(*law, problem, runs);
+    for (const Law* law : tried_laws(subject, problem.which(), inputs != nullptr)) {
+      if (runs.broken_law.empty()) find_broken_law(*law, problem, runs);
+    }
     return std::nullopt;
   } catch (const StepIsImpossible& error) {
     return verdict(VerdictKind::kSkipped, error.what());
@@ -218,22 +228,18 @@ std::vector<const Law*> laws_on(const Subject& subject, const Case& which, bool 
     const bool says_whether = dim.max == 1;  // whether a tensor is present
     if (which.dims.at(dim.key) == 0 && !says_whether) return {};
   }
-  int64_t elements = 0;
-  for (const auto* tensors : {&subject.op->inputs, &subject.op->outputs}) {
-    for (const TensorInfo& tensor : *tensors) elements += element_count(shape_of(tensor, which.dims));
-  }
-  if (elements > kMostOfLaw) return {};
+  if (elements_of(*subject.op, which.dims) > kMostOfLaw) return {};
   std::vector<const Law*> laws = subject.laws;
   const bool is_ordinary = !is_given && which.data.is_ordinary();
   std::erase_if(laws, [&](const Law* law) { return !law->is_universal && !is_ordinary; });
   return laws;
 }
 
-const Law* law_of(const Subject& subject, const Case& which, bool is_given) {
-  const std::vector<const Law*> laws = laws_on(subject, which, is_given);
-  if (laws.empty()) return nullptr;
+std::vector<const Law*> tried_laws(const Subject& subject, const Case& which, bool is_given) {
+  std::vector<const Law*> laws = laws_on(subject, which, is_given);
+  if (laws.empty() || elements_of(*subject.op, which.dims) <= kMostOfAllLaws) return laws;
   constexpr uint64_t kLawStream = 4000;
-  return laws[CounterRandom(which.seed, kLawStream).bits(0) % laws.size()];
+  return {laws[CounterRandom(which.seed, kLawStream).bits(0) % laws.size()]};
 }
 
 Runs run_path(const Subject& subject, Problem& problem, const TensorBytes* inputs) {

@@ -95,7 +95,7 @@ std::optional<std::string> find_error(const Oracle& oracle, const Audit& audit, 
         }
         if (!std::isfinite(expected[i].value) && has_short_values(recipe)) continue;
         // The oracle's own error must be negligible beside what it allows a path, or be that of
-        // exact arithmetic: functions have 640 bits in it.
+        // exact arithmetic: 1600 bits of numbers below 2^900.
         constexpr double kOfExact = 0x1p-600;
         if (!(exact.distance(expected[i].value) <= 1e-6 * expected[i].bound + kOfExact))
           return error("too far");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real numbers of 640 bits, by MPFR, for audits of formulas that are not sums of products.
+// Real numbers of 1600 bits, by MPFR, for audits of formulas that are not sums of products.
 #pragma once
 
 #include <mpfr.h>
@@ -37,7 +37,7 @@ class Real {
   mpfr_srcptr get() const { return value_; }
 
  private:
-  static constexpr int kBits = 640;
+  static constexpr int kBits = 1600;
 
   template <class Function>
   static Real apply(Function function, const Real& a, const Real& b) {
