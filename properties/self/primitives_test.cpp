@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primitives of an Arithmetic against numbers of 640 bits:
+// The primitives of an Arithmetic against numbers of 1600 bits:
 //   kBall   what the function is at points of its arguments lies in the ball, without any rounding
 //   kExact  the value is off by no more than what radii have for it: 2^-20 of the ball of certain
 //           arguments, or half of it where paths add up in f64 as the oracle does

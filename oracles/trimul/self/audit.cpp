@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// trimul in 640 bits, each output from the inputs alone. Differences from a mean are taken as
+// trimul in 1600 bits, each output from the inputs alone. Differences from a mean are taken as
 // count * value - sum, so that what is 0 is exactly 0.
 #include "oracles/core/self/audit.h"
 
