@@ -2,6 +2,7 @@
 // Marks: threads
 // The step other_schedule: what hides in the usual order of ranges, in idle multiprocessors and in
 // an idle second stream shows in it.
+#include <atomic>
 #include <cstring>
 #include <mutex>
 
@@ -105,9 +106,9 @@ TEST(OtherSchedule, ShowsASumInTheOrderOfRanges) {
 // Its second run is compared with nothing, so the first one is on another schedule.
 TEST(OtherSchedule, JudgesPathsThatAreNotDeterministic) {
   Path path = spoiled([](const Call& call) {
-    bool is_first = true, has_failed = false;
+    std::atomic is_first = true, has_failed = false;
     parallel_for(100, kMany, [&](int64_t begin, int64_t) {
-      has_failed |= (begin > 0) == std::exchange(is_first, false);
+      if ((begin > 0) == is_first.exchange(false)) has_failed = true;
     });
     if (has_failed) *output(call) += 1;
   });
@@ -119,7 +120,7 @@ TEST(OtherSchedule, JudgesPathsThatAreNotDeterministic) {
 TEST(OtherSchedule, MemoryAroundOutputsIsWatchedInIt) {
   const Path path = spoiled([](const Call& call) {
     parallel_for(2, kMany, [&](int64_t begin, int64_t end) {
-      if (end - begin == 1) output(call)[-1] = 1;
+      if (begin == 0 && end == 1) output(call)[-1] = 1;
     });
   });
   expect(judge_path(path, on_other_schedule()), VerdictKind::kFail, HasSubstr("memory around out"));

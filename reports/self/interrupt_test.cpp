@@ -64,7 +64,7 @@ class Interrupt : public testing::Test {
   }
 
   // Verifies ten cases, in one of which the path acts.
-  void verify(const std::function<void()>& act) const { std::exit(run(verify_cases("10"), 6, act)); }
+  void verify(const std::function<void()>& act) const { std::exit(run(verify_cases("10"), 20, act)); }
 
   void expect_interrupted_record() const {
     const Record record = unfinished_run(out_).record;
@@ -129,7 +129,7 @@ void raise_twice() {
 TEST_F(InterruptDeathTest, ASignalSentTwiceIsOneAndCostsNoTable) {
   const auto verify_without_folder = [] {
     dup2(STDERR_FILENO, STDOUT_FILENO);  // that the test reads
-    std::exit(run({"assay", "verify", "--device", "cpu", "--cases", "10", "-q", "--no-isolate"}, 6, [] {
+    std::exit(run({"assay", "verify", "--device", "cpu", "--cases", "10", "-q", "--no-isolate"}, 20, [] {
       raise_twice();
       hang();
     }));
