@@ -196,7 +196,8 @@ class Resume(JournalTest):
         self.assertEqual(assay(*VERIFY, "--resume", self.out, "-q").returncode, 0)
 
     def test_a_run_of_specimens_goes_on(self):
-        specimens = ("verify", "--specimens", "dynamic_conv", "--device", "cpu")  # none of them races
+        # None of them races.
+        specimens = ("verify", "--specimens", "dynamic_conv", "--device", "cpu")
         self.killed_run(*specimens, cases=5)
         resumed = assay("verify", "--resume", self.out, "-q")
         self.assertEqual(resumed.returncode, 0, resumed.stderr)

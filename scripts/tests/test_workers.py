@@ -66,7 +66,7 @@ FATES = {
     "interrupts_its_group": ("crashed", "died of SIGINT in the first run"),
     "kills_itself": ("crashed", "died of SIGKILL"),
     "prints": ("pass", ""),
-    "dies_in_ninth_call": (None, ""),
+    "dies_in_fortieth_call": (None, ""),
     "refuses_from_hundredth_call_on": (None, ""),
     "exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
     "_exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
@@ -82,12 +82,13 @@ FATES = {
     "healthy_too": ("pass", ""),
 }
 CASES = 2
+SEED = "11"  # two cases without history, so that each path dies in its first run
 
 
 class Workers(MurderousTest):
     def test_each_path_costs_its_own_verdicts(self):
         out = self.work / "out"
-        result = self.assay("verify", "--cases", str(CASES), "--json", "--out", out, *SHORT)
+        result = self.assay("verify", "--cases", str(CASES), "--seed", SEED, "--json", "--out", out, *SHORT)
         self.assertEqual(result.returncode, 1, result.stderr)
         record = json.loads(result.stdout)  # what a path prints is not there
         self.assertTrue(record["complete"])
@@ -109,8 +110,7 @@ class Workers(MurderousTest):
                     # of wrong results only the smallest case is judged again
                     self.assertIs(min(cases, key=lambda case: case["id"])["fails_alone"], True)
                 for case in cases if verdict and verdict != "pass" else []:
-                    # The run is the first one, or it is a step of the state.
-                    self.assertIn(reason.removesuffix("in the first run"), case["reason"])
+                    self.assertIn(reason, case["reason"])
                     self.assertEqual("; it fails alone in a fresh process" in case["reason"], "fails_alone" in case)
         self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
         self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
@@ -125,7 +125,7 @@ class Workers(MurderousTest):
         self.assertIn("died of SIGSEGV in the first run", again.stdout)
 
     def test_what_needs_history_is_said_and_not_shrunk(self):
-        record = json.loads(self.assay("verify", "echo/dies_in_ninth_call", "--cases", "9", "--json", "--device", "cpu").stdout)
+        record = json.loads(self.assay("verify", "echo/dies_in_fortieth_call", "--cases", "30", "--json", "--device", "cpu").stdout)
         crashed = [case for case in record["cases"] if case["verdict"] == "crashed"]
         self.assertGreater(len(crashed), 0)
         self.assertTrue(all(case["reason"].endswith("; it needs what ran before") for case in crashed), crashed)
@@ -161,10 +161,10 @@ class Workers(MurderousTest):
         self.assertEqual((murderous["verdict"], murderous["perf"]), ("crashed", None))
 
     def test_a_path_that_dies_while_it_is_timed_has_no_time(self):
-        bench = self.assay("bench", "echo/dies_in_ninth_call", "--json", "--device", "cpu", "--out", self.work / "timed")
+        bench = self.assay("bench", "echo/dies_in_fortieth_call", "--json", "--device", "cpu", "--out", self.work / "timed")
         (case,) = json.loads(bench.stdout)["cases"]
         self.assertEqual((case["verdict"], case["perf"], case["perf_warm"]), ("crashed", None, None))
-        self.assertIn("died of SIGABRT in the timing with cold caches", case["reason"])
+        self.assertIn("died of SIGABRT in the timing with ", case["reason"])
         self.assertNotIn("capsule", case)
 
     def test_a_path_ends_after_so_many_failures(self):

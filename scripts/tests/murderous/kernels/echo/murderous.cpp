@@ -79,9 +79,9 @@ struct Comma : std::numpunct<char> {
   char do_decimal_point() const override { return ','; }
 };
 
-void die_in_ninth_call() {
+void die_in_fortieth_call() {
   static int calls = 0;
-  if (++calls == 9) std::abort();
+  if (++calls == 40) std::abort();
 }
 
 void refuse_from_hundredth_call_on() {
@@ -311,7 +311,7 @@ std::vector<Path> murderous_paths() {
              std::printf("{\"this\": \"is no record\"}\n");
              std::fflush(stdout);
            }),
-      path("dies_in_ninth_call", [](const Call&) { die_in_ninth_call(); }),
+      path("dies_in_fortieth_call", [](const Call&) { die_in_fortieth_call(); }),
       path("refuses_from_hundredth_call_on", [](const Call&) { refuse_from_hundredth_call_on(); }),
   };
 }
