@@ -19,6 +19,9 @@ class InstalledTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.prefix = Path(folder.name) / "prefix"
         cls.work = Path(folder.name)
+
+    @classmethod
+    def install(cls):
         subprocess.run(["cmake", "--install", BUILD, "--prefix", cls.prefix], check=True, stdout=subprocess.DEVNULL)
 
     @classmethod

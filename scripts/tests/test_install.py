@@ -12,6 +12,11 @@ from installed import BUILD, TESTS, InstalledTest
 
 
 class Install(InstalledTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.install()
+
     def test_program(self):
         self.assertIn("dynamic_conv", self.run_ok(self.prefix / "bin" / "assay", "list"))
 
