@@ -24,7 +24,8 @@ class MurderousTest(InstalledTest):
             cls.prefix = built / "prefix"
             cls.install()
             cls.build(TESTS / "murderous", built / "build")
-        cls.program = Path(shutil.copy(built / "build/murderous", cls.work))  # processes() tells it from another test's
+        # A copy, so that processes() tells it from another test's.
+        cls.program = Path(shutil.copy(built / "build/murderous", cls.work))
 
     def assay(self, *args, **kwargs):
         return subprocess.run([self.program, *args], text=True, capture_output=True, timeout=300, cwd=self.work, **kwargs)
