@@ -142,7 +142,7 @@ struct Path {
   bool deterministic;  // equal inputs give equal bits, call after call
   Recipe (*recipe)(const Dims&, DType storage);
   // The reason why the path cannot serve a problem, or nothing. An empty function refuses nothing.
-  // run() throws Error (unsupported) for the same problems.
+  // run() throws Error (unsupported) for the same problems, and for no others.
   std::function<std::optional<std::string>(const Dims&, DType)> unsupported;
   std::function<void(const Call&)> run;  // throws Error; does not wait for a CUDA path
   std::string_view summary;
