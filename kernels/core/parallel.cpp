@@ -52,18 +52,27 @@ struct Shuffle {
     } while (std::gcd(step, count) != 1);
   }
 
-  // The item that comes as number `turn`. Some threads sleep before it. The one that wakes up runs
-  // beside another one, or interrupts it: they meet in what they share.
+  // The item that comes as number `turn`. The first one to begin waits for another, and some threads
+  // sleep. So items run side by side or interrupt each other: they meet in what they share.
   int64_t item(int64_t turn) {
-    if (threads > 1 && turn % 2 == 0 && naps > 0 && --naps >= 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(turn * 37 % 100));
+    const bool is_first = begun++ == 0;
+    if (threads > 1 && (is_first || turn % 2 == 0) && naps > 0 && --naps >= 0) {
+      is_first ? wait_for_another() : std::this_thread::sleep_for(std::chrono::microseconds(turn * 37 % 100));
     }
     return (first + turn * step) % count;
+  }
+
+  // Does not yield: the thread is to go on at once.
+  void wait_for_another() const {
+    using std::chrono::steady_clock;
+    const auto end = steady_clock::now() + std::chrono::milliseconds(2);
+    while (begun == 1 && count > 1 && steady_clock::now() < end) continue;
   }
 
   int64_t count, first, step;  // the step has no factor in common with the count
   int threads;
   std::mt19937_64 random;
+  std::atomic<int64_t> begun = 0;
 };
 
 }  // namespace

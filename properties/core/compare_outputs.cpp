@@ -190,7 +190,7 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   const TensorInfo& info = subject.op->outputs[output];
   const Extents shape = shape_of(info, which.dims);
   const DType dtype = info.dtype.value_or(which.dtype);
-  const Question question = problem.question();
+  const Question question = problem.question(outputs.recipe);
   const Answered answered =
       compare(*subject.oracle, question, output,
               compared_elements(shape, which.seed, subject.oracle->shares_rows), dtype, outputs.got[output]);

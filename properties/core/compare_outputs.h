@@ -22,6 +22,7 @@ inline constexpr int64_t kTileEdge = 64;
 struct Outputs {
   const TensorBytes& got;
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
+  const Recipe& recipe;
 };
 
 // Compares outputs with what the oracle expects for the inputs that the problem holds. `shares` is

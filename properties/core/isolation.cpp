@@ -7,6 +7,7 @@
 
 #include "kernels/core/printable.h"
 #include "properties/core/precheck.h"
+#include "properties/core/recipe_json.h"
 
 namespace assay {
 namespace {
@@ -33,6 +34,7 @@ Message to_message(Runs&& runs) {
     message.fields["verdict"] = name_of(runs.verdict->kind);
     message.fields["reason"] = runs.verdict->reason;
   }
+  if (runs.recipe) message.fields["recipe"] = to_json(*runs.recipe);
   message.fields["broken_law"] = runs.broken_law;
   message.fields["counts"] = Json::array();
   for (const auto member : kTensorsOfRuns) {
@@ -63,6 +65,7 @@ Runs from_message(Message&& message) {
                            .outputs = {}};
   }
   if (runs.verdict && !fields.contains("counts")) return runs;
+  if (fields.contains("recipe")) runs.recipe = recipe_from_json(fields["recipe"]);
   runs.broken_law = excerpt(fields.at("broken_law").get<std::string>(), kLongestReason);
   size_t next = 0;
   const auto take = [&] { return std::move(message.tensors.at(next++)); };
@@ -96,9 +99,10 @@ bool is_sound(const Runs& runs, const Op& op, const Case& which) {
   const auto is_optional = [&](const TensorBytes& bytes, const std::vector<TensorInfo>& infos) {
     return bytes.empty() || have_sizes_of(bytes, infos, which);
   };
-  return (runs.verdict || have_sizes_of(runs.got, op.outputs, which)) && is_optional(runs.got, op.outputs) &&
-         is_optional(runs.previous, op.outputs) && is_optional(runs.again, op.outputs) &&
-         is_optional(runs.untuned, op.outputs) && is_optional(runs.changed_inputs, op.inputs) &&
+  return (runs.verdict || (runs.recipe && have_sizes_of(runs.got, op.outputs, which))) &&
+         is_optional(runs.got, op.outputs) && is_optional(runs.previous, op.outputs) &&
+         is_optional(runs.again, op.outputs) && is_optional(runs.untuned, op.outputs) &&
+         is_optional(runs.changed_inputs, op.inputs) &&
          std::ranges::all_of(runs.of_step.tensors, [](const NamedTensor& tensor) {
            return tensor.bytes.size() ==
                   static_cast<size_t>(element_count(tensor.shape)) * size_of(tensor.dtype);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges the cases of a path in workers, so that nothing that the path does costs more than one
-// verdict. Both processes draw the inputs. The worker runs the path (runs.h). This process never
-// does: it holds the expectation and judges. A worker is kept until something goes wrong in it.
+// verdict. Both processes draw the inputs. The worker runs the path (runs.h) and has it say its
+// recipe. This process calls nothing of the path: it holds the expectation and judges. A worker is
+// kept until something goes wrong in it.
 //
 //   request {"case": line, "keep": whether the tensors are wanted again}, the inputs if given
 //   request {"case": line, "ask": true}, to have the path asked alone (precheck.h)
-//   answer  {"verdict", "reason", "broken_law", "counts": of the tensors by their place in Runs,
-//           "of_step"}, ...
+//   answer  {"verdict", "reason", "recipe", "broken_law", "counts": of the tensors by their place
+//           in Runs, "of_step"}, ...
 #pragma once
 
 #include <functional>

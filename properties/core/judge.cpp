@@ -49,13 +49,14 @@ void keep_evidence(Verdict& verdict, const Problem& problem, Runs&& runs, const 
 }
 
 Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& runs, bool shares) {
-  if (runs.verdict) return *runs.verdict;
-  Verdict verdict;
-  try {
-    verdict = compare_outputs(subject, problem, {.got = runs.got, .previous = runs.previous}, shares);
-  } catch (const RecipeThrew& error) {
-    return error.verdict();
+  if (runs.verdict) {
+    Verdict verdict = *runs.verdict;
+    if (verdict.kind == VerdictKind::kFail && runs.recipe) verdict.recipe = runs.recipe->to_string();
+    return verdict;
   }
+  Verdict verdict = compare_outputs(
+      subject, problem, {.got = runs.got, .previous = runs.previous, .recipe = *runs.recipe}, shares);
+  if (verdict.kind != VerdictKind::kSkipped) verdict.recipe = runs.recipe->to_string();
   if (runs.broken_law.empty() || is_failure(verdict.kind)) return verdict;
   verdict.kind = VerdictKind::kFail;
   verdict.reason = runs.broken_law;
@@ -92,6 +93,7 @@ Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs, bo
 Verdict judge_outputs(const Subject& subject, const Problem& problem, TensorBytes outputs, bool shares) {
   Runs runs;
   runs.got = std::move(outputs);
+  runs.recipe = recipe_of(problem.path(), problem.which().dims, problem.which().dtype);
   return judge_runs(subject, problem, std::move(runs), shares);
 }
 

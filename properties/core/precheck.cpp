@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/core/printable.h"
+#include "properties/core/float_environment.h"
 #include "properties/core/generate.h"
 #include "properties/core/history.h"
 #include "properties/core/thrown.h"
@@ -18,6 +19,10 @@ Verdict refusal(VerdictKind kind, std::string reason) {
 // The verdict on what one of the path's functions throws. Neither of them may throw.
 Verdict verdict_on_thrown_in(std::string_view function) {
   return refusal(VerdictKind::kCrashed, fmt::format("{}, in {}", verdict_on_thrown().reason, function));
+}
+
+Verdict verdict_on_change(std::string_view what, std::string_view function) {
+  return refusal(VerdictKind::kFail, fmt::format("the path changed {}, in {}", what, function));
 }
 
 constexpr std::string_view kUnsupported = "unsupported()", kRecipe = "recipe()";
@@ -43,12 +48,14 @@ std::optional<Verdict> ask_path(const Path& path, const Case& which,
                                 const std::function<void(std::string_view)>& step) {
   if (path.unsupported) {
     if (step) step(kUnsupported);
+    const FloatEnvironment environment;
     try {
       if (const auto why = path.unsupported(which.dims, which.dtype))
         return refusal(VerdictKind::kUnsupported, excerpt(*why, kLongestReason));
     } catch (...) {
       return verdict_on_thrown_in(kUnsupported);
     }
+    if (const auto what = environment.change()) return verdict_on_change(*what, kUnsupported);
   }
   if (step) step(kRecipe);
   try {
@@ -65,31 +72,16 @@ std::optional<Verdict> precheck(const Subject& subject, const Case& which) {
 }
 
 Recipe recipe_of(const Path& path, const Dims& dims, DType dtype) {
+  const FloatEnvironment environment;
+  std::optional<Recipe> recipe;
   try {
-    return path.recipe(dims, dtype);
+    recipe = path.recipe(dims, dtype);
+    static_cast<void>(recipe->sites());  // throws if two share a place
   } catch (...) {
     throw RecipeThrew(verdict_on_thrown_in(kRecipe));
   }
-}
-
-std::string recipe_text(const Path& path, const Case& which, VerdictKind kind) {
-  switch (kind) {
-    case VerdictKind::kUnsupported:
-    case VerdictKind::kCrashed:
-    case VerdictKind::kTimeout:
-    case VerdictKind::kSkipped:
-      return "";
-    case VerdictKind::kPass:
-    case VerdictKind::kFail:
-    case VerdictKind::kMistrusted:
-    case VerdictKind::kUninformative:
-      break;
-  }
-  try {
-    return recipe_of(path, which.dims, which.dtype).to_string();
-  } catch (const RecipeThrew&) {
-    return "";
-  }
+  if (const auto what = environment.change()) throw RecipeThrew(verdict_on_change(*what, kRecipe));
+  return *std::move(recipe);
 }
 
 }  // namespace assay

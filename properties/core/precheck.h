@@ -19,15 +19,16 @@ namespace assay {
 std::optional<Verdict> precheck_case(const Subject& subject, const Case& which);
 
 // Nothing if the path serves a case of one of its dtypes, and says its recipe; else the verdict:
-// unsupported if it refuses the case, crashed if one of the two functions throws. `step` is told
-// which of them is called, "unsupported()" or "recipe()".
+// unsupported if it refuses the case, crashed if one of the two functions throws, fail if one
+// changes the floating-point environment. `step` is told which of them is called, "unsupported()"
+// or "recipe()".
 std::optional<Verdict> ask_path(const Path& path, const Case& which,
                                 const std::function<void(std::string_view)>& step = {});
 
 // Both.
 std::optional<Verdict> precheck(const Subject& subject, const Case& which);
 
-// Path::recipe threw although it had answered before.
+// Path::recipe threw, or changed the floating-point environment.
 class RecipeThrew : public Error {
  public:
   explicit RecipeThrew(Verdict verdict) : Error("{}", verdict.reason), verdict_(std::move(verdict)) {}
@@ -39,9 +40,5 @@ class RecipeThrew : public Error {
 
 // Throws RecipeThrew.
 Recipe recipe_of(const Path& path, const Dims& dims, DType dtype);
-
-// The recipe in words, for a record; empty for a case of which no outputs were compared. Whether
-// the path can say it is then unknown.
-std::string recipe_text(const Path& path, const Case& which, VerdictKind kind);
 
 }  // namespace assay

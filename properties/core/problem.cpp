@@ -291,7 +291,11 @@ TensorBytes Problem::outputs() const {
 }
 
 Question Problem::question() const {
-  Question question{.dims = case_.dims, .recipe = recipe_of(*path_, case_.dims, case_.dtype), .inputs = {}};
+  return question(recipe_of(*path_, case_.dims, case_.dtype));
+}
+
+Question Problem::question(Recipe recipe) const {
+  Question question{.dims = case_.dims, .recipe = std::move(recipe), .inputs = {}};
   for (const GuardedTensor& tensor : inputs_) question.inputs.push_back(tensor.host_view());
   return question;
 }

@@ -98,7 +98,9 @@ class Problem {
 
   TensorBytes inputs() const;
   TensorBytes outputs() const;
-  Question question() const;  // views of the inputs in host memory, valid while the problem lives
+  // With views of the inputs in host memory, valid while the problem lives.
+  Question question(Recipe recipe) const;
+  Question question() const;  // under the recipe that the path says; throws RecipeThrew
 
   std::vector<GuardedTensor>& input_tensors() { return inputs_; }
   std::vector<GuardedTensor>& output_tensors() { return outputs_; }

@@ -5,6 +5,7 @@
 
 #include "kernels/core/printable.h"
 #include "properties/core/history.h"
+#include "properties/core/precheck.h"
 #include "properties/core/random.h"
 #include "properties/core/roles.h"
 #include "properties/core/specimen.h"
@@ -244,6 +245,13 @@ std::vector<const Law*> tried_laws(const Subject& subject, const Case& which, bo
 
 Runs run_path(const Subject& subject, Problem& problem, const TensorBytes* inputs) {
   Runs runs;
+  const Case& which = problem.which();
+  try {
+    runs.recipe = recipe_of(problem.path(), which.dims, which.dtype);
+  } catch (const RecipeThrew& error) {
+    runs.verdict = error.verdict();
+    return runs;
+  }
   std::vector<uint64_t> input_hashes;  // before the first run; empty if a step of the state threw
   runs.verdict = verdict_on(subject, problem, inputs, input_hashes, runs);
   if (runs.verdict) runs.verdict->reason = excerpt(runs.verdict->reason, kLongestReason);

@@ -15,6 +15,7 @@ namespace assay {
 // What a verdict needs to know of two runs of the judged call, on outputs with different poison.
 struct Runs {
   std::optional<Verdict> verdict;  // if these rules give one; else `got` is to be compared
+  std::optional<Recipe> recipe;    // absent if the path does not say it
   TensorBytes got;                 // the outputs of the first run
   TensorBytes previous;            // what they held before it; empty if poison
   TensorBytes again;               // the outputs of the second run, if they differ

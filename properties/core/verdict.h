@@ -54,6 +54,7 @@ struct Verdict {
   VerdictKind kind = VerdictKind::kPass;
   std::string reason;  // one sentence with values; for a pass, what was compared
   std::vector<OutputNumerics> outputs;
+  std::string recipe = {};  // of the path, in words; empty if its outputs were not looked at
   // Whether a failure came again when the case was judged alone in a new process. Absent if nobody
   // tried, as in the process of the program.
   std::optional<bool> fails_alone = {};

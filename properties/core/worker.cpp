@@ -20,6 +20,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -62,6 +63,13 @@ int moved_up(int descriptor) {
   return fcntl(descriptor, F_DUPFD_CLOEXEC, kFree);
 }
 
+// A variable in the environment of workers, and so of whatever they start.
+std::string mark_of_workers() {
+  return fmt::format("ASSAY_WORKER_OF={}", getpid());
+}
+
+std::set<pid_t> live_workers;
+
 // Starts the program in a process group of its own, with all signals as they are at first.
 pid_t spawn(std::vector<std::string> arguments, int socket, int memory) {
   posix_spawn_file_actions_t files;
@@ -84,11 +92,15 @@ pid_t spawn(std::vector<std::string> arguments, int socket, int memory) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
 
-  std::vector<char*> argv;
+  std::vector<char*> argv, variables;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  std::string mark = mark_of_workers();
+  variables.insert(variables.end(), {mark.data(), nullptr});
   pid_t process = -1;
-  const int error = posix_spawn(&process, "/proc/self/exe", &files, &attributes, argv.data(), environ);
+  const int error =
+      posix_spawn(&process, "/proc/self/exe", &files, &attributes, argv.data(), variables.data());
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) throw Error("a worker cannot be started: {}", std::strerror(error));
@@ -110,28 +122,30 @@ bool ends_within(pid_t process, Seconds time) {
 }
 
 // The children of this process, by the system's own list.
-std::set<pid_t> children() {
+std::vector<pid_t> children() {
   std::ifstream file(fmt::format("/proc/self/task/{}/children", getpid()));
   return {std::istream_iterator<pid_t>(file), {}};
 }
 
-// What this process has started itself: children from before the first worker, and workers.
-std::set<pid_t>& own_children() {
-  static std::set<pid_t> own = children();
-  return own;
+// Whether a worker, or what its path has started, runs in this process: it has inherited the mark.
+bool is_of_workers(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/environ", process));
+  const std::string environment{std::istreambuf_iterator<char>(file), {}};
+  return ('\0' + environment).find('\0' + mark_of_workers() + '\0') != std::string::npos;
 }
 
-// Ends what workers have left behind outside their groups. The system makes it, and then what it
-// has started itself, children of this process.
+// Ends what a worker has left behind outside its group. The system makes it, and then what it has
+// started itself, children of this process. So may be what somebody else left behind.
 void end_orphans() {
   const auto start = std::chrono::steady_clock::now();
   for (bool found = true; found && std::chrono::steady_clock::now() - start < kKilled;) {
     found = false;
     for (const pid_t child : children()) {
-      if (own_children().contains(child)) continue;
+      if (live_workers.contains(child)) continue;
+      const bool has_ended = waitpid(child, nullptr, WNOHANG) == child;
+      if (!has_ended && !is_of_workers(child)) continue;
       found = true;
-      kill(child, SIGKILL);
-      if (ends_within(child, kEnd)) waitpid(child, nullptr, WNOHANG);
+      if (!has_ended && kill(child, SIGKILL) == 0) ends_within(child, kEnd);
     }
   }
 }
@@ -149,7 +163,7 @@ std::optional<int> end(pid_t process) {
     ended = waitpid(-process, nullptr, WNOHANG);
     if (ended == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  own_children().erase(process);
+  live_workers.erase(process);
   end_orphans();
   return status;
 }
@@ -233,7 +247,6 @@ Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_u
     : gives_up_(std::move(gives_up)) {
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, no status is kept
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  own_children();
   arguments.push_back(std::to_string(getpid()));
   Answer ready;
   int starts = 0;
@@ -244,6 +257,7 @@ Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_u
   if (ready.death) throw Error("a worker did not start: {}", ready.death->reason);
   if (ready.message && ready.message->fields.contains("error"))
     throw device_error("{}", ready.message->fields["error"].get<std::string>());
+  number_ = std::random_device()();  // which no path guesses
 }
 
 void Worker::start(const std::vector<std::string>& arguments) {
@@ -260,7 +274,7 @@ void Worker::start(const std::vector<std::string>& arguments) {
   channel_ = std::make_unique<Channel>(own.release(), memory.release());
   channel_->set_step("the start of the program");
   process_ = spawn(arguments, high_socket.get(), high_memory.get());
-  own_children().insert(process_);
+  live_workers.insert(process_);
 }
 
 Worker::~Worker() {

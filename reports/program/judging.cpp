@@ -119,7 +119,6 @@ bool PathJudge::refuses(const Case& which) {
 std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optional<Ceilings>& ceilings) {
   CaseRecord record{.which = which,
                     .device = device_.info().name(),
-                    .recipe = {},
                     .verdict = {},
                     .shrunk_from = {},
                     .perf = {},
@@ -135,7 +134,6 @@ std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optiona
     record.verdict = error.verdict();
     record.perf = record.perf_warm = std::nullopt;
   }
-  record.recipe = recipe_text(*subject_.path, which, record.verdict.kind);
   if (record.verdict.kind != VerdictKind::kPass)
     record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
   return record;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/program/option_values.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -66,6 +68,13 @@ Shard parse_shard(std::string_view option, const std::string& text) {
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream words(text);
   return {std::istream_iterator<std::string>(words), {}};
+}
+
+std::string variable_of(const std::string& option) {
+  std::string variable = "ASSAY_" + option.substr(2);
+  std::ranges::transform(variable, variable.begin(),
+                         [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+  return variable;
 }
 
 void refuse_empty_words(const std::vector<std::string>& words) {

@@ -25,6 +25,7 @@ struct Shard {
 Shard parse_shard(std::string_view option, const std::string& text);  // "i/n"
 
 std::vector<std::string> words_of(const std::string& text);
+std::string variable_of(const std::string& option);  // "ASSAY_CASES" for "--cases"
 
 // Throws Error (usage) for an empty word of a command line, and for --out=. A shell makes them of
 // "$DIR" and --out=$DIR. CLI11 takes the next word for the value of --out=.

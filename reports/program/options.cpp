@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
+#include <sstream>
 
 #include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
@@ -195,8 +195,7 @@ class CommandLine {
       options_.limits.slower = parse_share(origin("--slower"), raw_.slower);
       options_.limits.more_wrong = parse_share(origin("--more-wrong"), raw_.more_wrong);
     } catch (const CLI::Success& success) {
-      app_.exit(success);
-      return {.options = {}, .exit_code = kExitPassed};
+      return {.options = {}, .exit_code = print(success)};
     } catch (const CLI::ParseError& error) {
       fmt::print(stderr, "assay: {}; see --help\n", what_is_wrong(error));
       return {.options = {}, .exit_code = kExitUsage};
@@ -206,12 +205,11 @@ class CommandLine {
   }
 
  private:
-  // "ASSAY_CASES" for "--cases"
-  static std::string variable_of(const std::string& option) {
-    std::string variable = "ASSAY_" + option.substr(2);
-    std::ranges::transform(variable, variable.begin(),
-                           [](char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
-    return variable;
+  int print(const CLI::Success& asked) const {
+    std::ostringstream text;
+    app_.exit(asked, text, text);
+    fmt::print("{}", text.str());
+    return kExitPassed;
   }
 
   // Whether an option stands on the command line. The other words of its commands are always typed.

@@ -119,7 +119,7 @@ int conclude(const Selected& selected, const Device& device, Verdict verdict, co
   }
   if (session != nullptr) {
     session->add_device(device);
-    session->add(subject, device, {.which = which, .verdict = std::move(verdict), .shrunk_from = {}});
+    session->add(device, {.which = which, .verdict = std::move(verdict), .shrunk_from = {}});
     return session->finish();
   }
   if (is_failure(kind)) return kExitNumericalFailure;

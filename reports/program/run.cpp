@@ -67,7 +67,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
     watch = {};
   };
   fuzz(selected.subject, judging, fuzzing, [&](const Judged& judged) {
-    session.add(selected.subject, *selected.device, judged);
+    session.add(*selected.device, judged);
     pace.add(watch.seconds());
     session.progress(fmt::format("verifying {}: {}", describe(pace), name), Session::Progress::kStep);
     return !is_interrupted();
@@ -274,7 +274,7 @@ int run_specimens(const Registry& registry, const Options& options) {
     fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
     const Judging judging = [&](const Case& which) { return judge.judge(which); };
     fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
-      session.add(of, *on, judged);
+      session.add(*on, judged);
       return !is_interrupted();
     });
     if (is_known) {

@@ -157,10 +157,9 @@ void Session::set_ceilings(const DeviceRecord& measured) {
   append(device_line(elapsed(), measured));
 }
 
-void Session::add(const Subject& subject, const Device& device, const Judged& judged) {
+void Session::add(const Device& device, const Judged& judged) {
   add({.which = judged.which,
        .device = device.info().name(),
-       .recipe = recipe_text(*subject.path, judged.which, judged.verdict.kind),
        .verdict = judged.verdict,
        .shrunk_from = judged.shrunk_from,
        .perf = {},

@@ -45,7 +45,7 @@ class Session {
   void starts(const Case& which, const Device& device);  // before a case is judged
   // Adds a judged case. Of each path the first failure of a kind is printed at once. If there is an
   // output directory, a failure is saved as a capsule. The record does not keep its evidence.
-  void add(const Subject& subject, const Device& device, const Judged& judged);
+  void add(const Device& device, const Judged& judged);
   void add(CaseRecord record, int timeouts = 0);
   void add_not_run(const Op& op, const Path& path, std::string reason);
 

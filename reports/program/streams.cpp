@@ -2,6 +2,7 @@
 #include "reports/program/streams.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +20,11 @@ ssize_t write_or_drop(int descriptor, const char* text, size_t size, bool (*drop
     const ssize_t written = write(descriptor, text + done, size - done);
     if (written > 0) done += static_cast<size_t>(written);
     if (written >= 0 || errno == EINTR) continue;
+    if (errno == EAGAIN) {  // a path, or whoever shares the descriptor, has made it non-blocking
+      pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
+      poll(&ready, 1, -1);
+      continue;
+    }
     return drops(errno) ? static_cast<ssize_t>(size) : static_cast<ssize_t>(done);
   }
   return static_cast<ssize_t>(size);

@@ -253,10 +253,10 @@ Json to_json(const CaseRecord& item) {
     throw Error("the case '{}' carries a time though its verdict is {}", item.which.to_string(),
                 name_of(item.verdict.kind));
   }
-  Json json{{"id", item.which.to_string()}, {"op", item.which.op},
-            {"path", item.which.path},      {"dtype", name_of(item.which.dtype)},
-            {"device", item.device},        {"state", item.which.state.to_string()},
-            {"recipe", item.recipe},        {"verdict", name_of(item.verdict.kind)},
+  Json json{{"id", item.which.to_string()},  {"op", item.which.op},
+            {"path", item.which.path},       {"dtype", name_of(item.which.dtype)},
+            {"device", item.device},         {"state", item.which.state.to_string()},
+            {"recipe", item.verdict.recipe}, {"verdict", name_of(item.verdict.kind)},
             {"reason", item.verdict.reason}};
   if (item.verdict.fails_alone) json["fails_alone"] = *item.verdict.fails_alone;
   if (item.shrunk_from) json["shrunk_from"] = item.shrunk_from->to_string();
@@ -282,7 +282,7 @@ CaseRecord read_case(const JsonFields& fields) {
   CaseRecord item;
   item.which = read_case_line(fields, "id");
   item.device = fields.text("device");
-  item.recipe = fields.text("recipe");
+  item.verdict.recipe = fields.text("recipe");
   item.verdict.kind = fields.one_of("verdict", kVerdicts);
   item.verdict.reason = fields.text("reason");
   if (fields.has("fails_alone")) item.verdict.fails_alone = fields.flag("fails_alone");

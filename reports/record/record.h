@@ -42,7 +42,6 @@ struct ToolRecord {
 struct CaseRecord {
   Case which;
   std::string device;  // "cpu", "cuda:0"
-  std::string recipe;
   Verdict verdict;
   std::optional<Case> shrunk_from;
   std::optional<Perf> perf;  // cold; absent unless the case passed and was timed

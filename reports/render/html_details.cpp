@@ -63,8 +63,8 @@ std::string embedded_details(const Record& record) {
   Json json{{"columns", detail_columns()}, {"recipes", Json::array()}, {"cases", Json::array()}};
   std::map<std::string, size_t> recipes;
   for (const CaseRecord& item : record.cases) {
-    const auto [recipe, is_new] = recipes.emplace(item.recipe, recipes.size());
-    if (is_new) json["recipes"].push_back(printable(item.recipe));
+    const auto [recipe, is_new] = recipes.emplace(item.verdict.recipe, recipes.size());
+    if (is_new) json["recipes"].push_back(printable(item.verdict.recipe));
     Json entry{{"reason", printable(item.verdict.reason)},
                {"recipe", recipe->second},
                {"device", printable(item.device)},

@@ -23,7 +23,7 @@ std::string perf_properties(const Perf& perf) {
 }
 
 std::string properties(const CaseRecord& item) {
-  std::string text = property("device", item.device) + property("recipe", item.recipe);
+  std::string text = property("device", item.device) + property("recipe", item.verdict.recipe);
   for (const OutputNumerics& output : item.verdict.outputs) {
     const Comparison& seen = output.comparison;
     const std::string name = escape_markup(output.name);

@@ -92,7 +92,7 @@ CaseRecord passing(std::string_view op, std::string_view path, std::string_view 
                 .state = parse_state(seed % 3 == 0 ? "second_call" : "first_call"),
                 .seed = random.bits(0)};
   item.device = device;
-  item.recipe = Recipe{.storage = dtype}.to_string();
+  item.verdict.recipe = Recipe{.storage = dtype}.to_string();
   const double ratio = item.which.data == Regime::kIntegers ? 0 : std::sqrt(random.uniform(1));
   const int64_t elements = item.which.dims[dynamic_conv::kB] * item.which.dims[dynamic_conv::kT] *
                            item.which.dims[dynamic_conv::kD];
@@ -230,7 +230,7 @@ Record hostile_record() {
     device.info.model = device.info.driver = device.ceilings->copy_method = hostile;
   }
   for (CaseRecord& item : record.cases) {
-    item.which.op = item.which.path = item.device = item.recipe = item.verdict.reason = item.no_perf =
+    item.which.op = item.which.path = item.device = item.verdict.recipe = item.verdict.reason = item.no_perf =
         hostile;
     if (!item.capsule.empty()) item.capsule = hostile;
     item.which.dims.set(hostile, 1);

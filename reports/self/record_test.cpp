@@ -69,9 +69,8 @@ static auto all_fields(const std::vector<Item>& items) {
 }
 
 static auto fields(const CaseRecord& item) {
-  const auto& [which, device, recipe, verdict, shrunk_from, perf, perf_warm, no_perf, seconds, capsule] =
-      item;
-  const auto& [kind, reason, outputs, fails_alone, evidence] = verdict;
+  const auto& [which, device, verdict, shrunk_from, perf, perf_warm, no_perf, seconds, capsule] = item;
+  const auto& [kind, reason, outputs, recipe, fails_alone, evidence] = verdict;
   return std::tuple(which.to_string(), device, recipe, kind, reason, all_fields(outputs), fails_alone,
                     evidence == nullptr, shrunk_from ? shrunk_from->to_string() : "", fields(perf),
                     fields(perf_warm), no_perf, bits(seconds), capsule);

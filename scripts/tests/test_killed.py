@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 import unittest
 from pathlib import Path
@@ -143,6 +144,14 @@ class Killed(MurderousTest):
         code, errors = self.kill_starting_workers(3)
         self.assertEqual(code, 70, errors)
         self.assertIn("a worker did not start: the path's process died of SIGKILL", errors)
+
+    def test_processes_of_others_go_on(self):
+        """A shell that becomes the program leaves it a child, whose own child is an orphan soon."""
+        script = f"""(sh -c 'sleep 97.5 & echo $! > {self.work}/other; sleep 0.3') &
+                     exec {self.program} verify echo/leaves_a_session echo/abort --cases 100 --device cpu -q"""
+        subprocess.run(["sh", "-c", script], capture_output=True, cwd=self.work)
+        os.kill(int((self.work / "other").read_text()), signal.SIGKILL)  # throws if it has ended
+        self.assertEqual(self.processes(), {})
 
     def test_a_long_run_ends_at_once_and_is_rendered_later(self):
         out = self.work / "long"

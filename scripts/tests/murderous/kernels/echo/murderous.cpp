@@ -194,8 +194,14 @@ std::vector<Path> paths_that_do_not_answer() {
                         hang();
                         return {};
                       }),
-          with_recipe("has_its_recipe_in_workers", [](const Dims& dims, DType dtype) {
-            if (!is_in_worker()) throw 7;
+          with_recipe("has_its_recipe_in_workers",
+                      [](const Dims& dims, DType dtype) {
+                        if (!is_in_worker()) _exit(0);
+                        return f32_recipe(dims, dtype);
+                      }),
+          asked("rounds_up_when_asked", [] { std::fesetround(FE_UPWARD); }),
+          with_recipe("rounds_up_in_its_recipe", [](const Dims& dims, DType dtype) {
+            std::fesetround(FE_UPWARD);
             return f32_recipe(dims, dtype);
           })};
 }

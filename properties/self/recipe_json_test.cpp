@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/recipe_json.h"
+
+#include "properties/core/recipes.h"
+#include "properties/self/support.h"
+
+namespace assay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+auto fields(const Rounding& item) {
+  const auto& [site, format, mode, is_scaled, is_optional] = item;
+  return std::tuple(site.place, site.name, format, mode, is_scaled, is_optional);
+}
+auto fields(const Sum& item) {
+  const auto& [site, factors, order, is_scaled, truncates, group] = item;
+  return std::tuple(site.place, site.name, factors, order, is_scaled, truncates, group);
+}
+
+void expect_same(const Recipe& recipe, const Recipe& expected) {
+  EXPECT_EQ(recipe.storage, expected.storage);
+  const auto is_same = [](const auto& a, const auto& b) { return fields(a) == fields(b); };
+  EXPECT_TRUE(std::ranges::equal(recipe.roundings, expected.roundings, is_same)) << recipe.to_string();
+  EXPECT_TRUE(std::ranges::equal(recipe.sums, expected.sums, is_same)) << recipe.to_string();
+}
+
+TEST(RecipeJson, BringsEveryRecipe) {
+  int recipes = 0;
+  for (const Op* op : registry().ops()) {
+    for (const Path& path : all_paths(*op)) {
+      for (const NamedRecipe& named : recipes_of(*op, path)) {
+        expect_same(recipe_from_json(Json::parse(to_json(named.recipe).dump())), named.recipe);
+        ++recipes;
+      }
+    }
+  }
+  EXPECT_GT(recipes, 20);
+}
+
+TEST(RecipeJson, BringsEveryField) {
+  const Recipe all{.storage = DType::kBF16,
+                   .roundings = {{.site = {3, "x"},
+                                  .format = Format::kTF32x3,
+                                  .mode = Rounding::Mode::kTowardZero,
+                                  .is_scaled = true,
+                                  .is_optional = true}},
+                   .sums = {{.site = {4, "y"},
+                             .factors = Format::kBF16,
+                             .order = Sum::Order::kContiguous,
+                             .is_scaled = true,
+                             .truncates = true,
+                             .group = size_t{1} << 40}}};
+  expect_same(recipe_from_json(to_json(all)), all);
+}
+
+TEST(RecipeJson, RefusesWhatIsNoRecipe) {
+  const Rounding rounding{.site = {1, "x"}, .format = Format::kF16};
+  const Json whole = to_json(Recipe{.storage = DType::kF32, .roundings = {rounding}, .sums = {}});
+  for (const char* text :
+       {R"(["/storage", 9])", R"(["/storage", "f32"])", R"(["/roundings/0/1", -1])",
+        R"(["/roundings/0/0", []])", R"(["/sums", [[[1, "y"], 0, 0, false, false, 0]]])"}) {
+    const Json change = Json::parse(text);
+    Json changed = whole;
+    changed[Json::json_pointer(change[0].get<std::string>())] = change[1];
+    EXPECT_ANY_THROW(recipe_from_json(changed)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace assay
