@@ -52,8 +52,8 @@ struct Shuffle {
     } while (std::gcd(step, count) != 1);
   }
 
-  // The item that comes as number `turn`. The first one to begin waits for another, and some threads
-  // sleep. So items run side by side or interrupt each other: they meet in what they share.
+  // The item that comes as number `turn`. The first one to begin waits for another, and some
+  // threads sleep. So items run side by side or interrupt each other: they meet in what they share.
   int64_t item(int64_t turn) {
     const bool is_first = begun++ == 0;
     if (threads > 1 && (is_first || turn % 2 == 0) && naps > 0 && --naps >= 0) {
