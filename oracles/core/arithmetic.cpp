@@ -255,7 +255,7 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
   if (sums.magnitude == 0 && sums.inherited == 0)
     return {.mid = 0, .is_signed = is_ieee && is_positive_zero(a, b)};
   if (sums.inherited == 0 && parts == nullptr && is_exact(a, b, sums.magnitude)) {
-    if (sums.value == 0) return {.mid = 0, .is_signed = is_ieee};
+    if (sums.value == 0 && sums.magnitude < kOverflow) return {.mid = 0, .is_signed = is_ieee};
     return held(sums.value, 0, sums.magnitude);
   }
   const bool is_rounded_once = a.size == 1 && is_ieee;

@@ -215,6 +215,9 @@ TEST(Dot, FollowsIeeeWhereItIsCertain) {
   // 3e38 + 3e38 first makes a NaN.
   EXPECT_TRUE(dot({-HUGE_VAL, 3e38, 3e38}, {1, 1, 1}).is_open());
   EXPECT_EQ(dot({-HUGE_VAL, 3e37, 3e37}, {1, 1, 1}).mid, -HUGE_VAL);
+  // The products cancel, but one alone overflows.
+  EXPECT_TRUE(dot({0x1p100, 0x1p100}, {0x1p30, -0x1p30}).is_open());
+  EXPECT_EQ(dot({0x1p90, 0x1p90}, {0x1p30, -0x1p30}).radius, 0);
 }
 
 TEST(Multiply, IsOffByOneRoundingAndTheDoubtOfBoth) {
