@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/precheck.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "kernels/core/printable.h"
 #include "properties/core/float_environment.h"
@@ -69,6 +73,32 @@ std::optional<Verdict> ask_path(const Path& path, const Case& which,
 std::optional<Verdict> precheck(const Subject& subject, const Case& which) {
   auto refused = precheck_case(subject, which);
   return refused ? refused : ask_path(*subject.path, which);
+}
+
+std::optional<Verdict> precheck_elsewhere(const Subject& subject, const Case& which) {
+  if (auto refused = precheck_case(subject, which)) return refused;
+  if (returns_elsewhere([&] { ask_path(*subject.path, which); })) return ask_path(*subject.path, which);
+  return refusal(VerdictKind::kCrashed,
+                 fmt::format("the path does not return within a second, in {} or {}", kUnsupported, kRecipe));
+}
+
+bool returns_elsewhere(const std::function<void()>& function) {
+  constexpr int kReturned = 42;
+  const pid_t child = fork();
+  if (child < 0) return true;
+  if (child == 0) {
+    alarm(1);
+    try {
+      function();
+    } catch (...) {
+      _exit(1);
+    }
+    _exit(kReturned);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == kReturned;
 }
 
 Recipe recipe_of(const Path& path, const Dims& dims, DType dtype) {

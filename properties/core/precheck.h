@@ -27,6 +27,12 @@ std::optional<Verdict> ask_path(const Path& path, const Case& which,
 
 // Both.
 std::optional<Verdict> precheck(const Subject& subject, const Case& which);
+// Both, for a program that the path must not end: a copy of the process asks first. The verdict is
+// crashed if that ends otherwise, or takes more than a second.
+std::optional<Verdict> precheck_elsewhere(const Subject& subject, const Case& which);
+
+// Whether a copy of this process comes to the end of a function within a second.
+bool returns_elsewhere(const std::function<void()>& function);
 
 // Path::recipe threw, or changed the floating-point environment.
 class RecipeThrew : public Error {

@@ -2,12 +2,10 @@
 #include "properties/core/recipes.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <functional>
+
+#include "properties/core/precheck.h"
 
 namespace assay {
 namespace {
@@ -26,26 +24,6 @@ std::vector<NamedRecipe> said_recipes_of(const Op& op, const Path& path) {
     recipes.push_back({fmt::format("{}, dimensions of 128", name_of(dtype)), dtype, large});
   }
   return recipes;
-}
-
-// Whether a copy of this process comes to the end of a function.
-bool returns_elsewhere(const std::function<void()>& function) {
-  constexpr int kReturned = 42;
-  const pid_t child = fork();
-  if (child < 0) return true;
-  if (child == 0) {
-    alarm(1);
-    try {
-      function();
-    } catch (...) {
-      _exit(1);
-    }
-    _exit(kReturned);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == kReturned;
 }
 
 }  // namespace

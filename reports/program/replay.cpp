@@ -83,7 +83,7 @@ Selected select(const Registry& registry, const Case& given) {
 Selected select_served(const Registry& registry, const Options& options) {
   Selected selected = select(registry, parse_case(options.subject));
   const auto& [subject, which] = selected;
-  if (const auto refused = precheck(subject, which)) {
+  if (const auto refused = precheck_elsewhere(subject, which)) {
     throw unsupported_error("{}/{} does not serve this case: {}", which.op, which.path, refused->reason);
   }
   return selected;
@@ -139,7 +139,7 @@ Problem problem_on(Device& cpu, const Selected& selected) {
 Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<TensorFile>& in,
                     const TensorFile& got, const Options& options) {
   const auto& [subject, which] = selected;
-  if (auto refused = precheck(subject, which)) return *std::move(refused);
+  if (auto refused = precheck_elsewhere(subject, which)) return *std::move(refused);
   TensorBytes outputs = outputs_from(got, options.got, *subject.op, which);
   std::optional<TensorBytes> inputs;
   if (in) {

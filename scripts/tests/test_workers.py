@@ -235,7 +235,19 @@ class Workers(MurderousTest):
                 self.assertEqual(verdicts, [("healthy", "pass")] * 2 + [(path, "crashed")] * 2)
 
     def test_a_path_that_ends_the_program_where_it_is_asked_is_no_success(self):
-        result = self.assay("draw", "echo/exits_when_asked/f32/n=3", "--out", "drawn.safetensors")
+        drawn, got = self.work / "drawn.safetensors", self.work / "got.safetensors"
+        self.assertEqual(self.assay("draw", "echo/healthy/f32/n=3", "--out", drawn).returncode, 0)
+        self.assertEqual(self.assay("exec", "echo/healthy/f32/n=3", "--in", drawn, "--out", got).returncode, 0)
+        said = "the path does not return within a second, in unsupported() or recipe()"
+        for path in "exits_when_asked", "_exits_when_asked", "hangs_when_asked", "exits_in_its_recipe":
+            with self.subTest(path):
+                case = f"echo/{path}/f32/n=3"
+                for code, *command in [(2, "draw", case, "--out", drawn), (1, "judge", case, "--got", got),
+                                       (2, "exec", case, "--in", drawn, "--out", self.work / "none.safetensors")]:
+                    result = self.assay(*command)
+                    self.assertEqual(result.returncode, code, command)
+                    self.assertIn(said, result.stdout + result.stderr)
+        result = self.assay("exec", "echo/exit/f32/n=3", "--in", drawn, "--out", got)
         self.assertEqual((result.returncode, result.stderr), (1, "assay: a path called exit()\n"))
 
     def test_a_path_that_refuses_only_by_throwing_fails(self):
