@@ -148,8 +148,8 @@ std::vector<SelectedPath> select_paths(const Registry& registry, const Options& 
   for (const Op* op : registry.ops()) {
     for (const Path& path : op->paths) {
       if (!matches(options.filters, op->name, path.name)) continue;
-      selected.push_back({.subject = {.op = op, .path = &path, .oracle = &registry.oracle(op->name)},
-                          .device = device_of(path, devices)});
+      selected.push_back(
+          {.subject = registry.subject(op->name, path.name), .device = device_of(path, devices)});
     }
   }
   return selected;

@@ -47,7 +47,7 @@ class ProgramOnBadPaths : public testing::Test {
     Registry all;
     Oracle oracle = registry().oracle("dynamic_conv");
     oracle.sums.clear();  // which would have specimens
-    all.add(ops_, {oracle}, {}, {});
+    all.add(ops_, {oracle}, {}, laws_);
     arguments.insert(arguments.begin(), "assay");
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
@@ -81,6 +81,7 @@ class ProgramOnBadPaths : public testing::Test {
     op.paths.clear();
     return std::vector{op};
   }();
+  std::vector<Law> laws_;
   std::filesystem::path out_;
   std::string output_;
   std::string errors_;
@@ -92,6 +93,19 @@ TEST_F(ProgramOnBadPaths, APathThatRefusesALegalCallLeavesItsInputs) {
   EXPECT_THAT(capsule.file.metadata.at("reason"), HasSubstr("not today"));
   EXPECT_TRUE(capsule.file.tensors.contains("x"));
   EXPECT_FALSE(capsule.file.tensors.contains("out"));
+}
+
+// With workers, these look at the laws. Without, the program does.
+TEST_F(ProgramOnBadPaths, LawsAreTriedWithoutWorkers) {
+  add_path("right", registry().op("dynamic_conv").path("cpu").run);
+  laws_ = {{.op = "dynamic_conv",
+            .name = "silence",
+            .statement = "nothing is ever said",
+            .violation = {},
+            .violation_by = [](const Problem&) { return std::optional<std::string>("a word"); }}};
+  EXPECT_EQ(assay({"verify", "--device", "cpu", "--cases", "9", "--max-elements", "64"}),
+            kExitNumericalFailure);
+  EXPECT_THAT(errors_, HasSubstr("the law silence is broken, nothing is ever said: a word"));
 }
 
 TEST_F(ProgramOnBadPaths, APathThatCrashesIsNotRunAgain) {
