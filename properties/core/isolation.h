@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges the cases of a path in workers, so that nothing that the path does costs more than one
 // verdict. Both processes draw the inputs. The worker runs the path (runs.h) and has it say its
-// recipe. This process calls nothing of the path: it holds the expectation and judges. A worker is
+// recipe. This process runs nothing of the path: it holds the expectation and judges. A worker is
 // kept until something goes wrong in it.
 //
 //   request {"case": line, "keep": whether the tensors are wanted again}, the inputs if given

@@ -78,7 +78,7 @@ FATES = {
     "throws_in_its_recipe": ("crashed", "the path threw an object of the type int, in recipe()"),
     "exits_in_its_recipe": ("crashed", "ended its process with exit status 0 in recipe()"),
     "hangs_in_its_recipe": ("timeout", "did not return within 0.3 s, in recipe()"),
-    "has_its_recipe_in_workers": ("pass", ""),  # nobody asks it elsewhere
+    "has_its_recipe_in_workers": ("pass", ""),  # verify does not ask it elsewhere
     "rounds_up_when_asked": ("fail", "the path changed the rounding mode, in unsupported()"),
     "rounds_up_in_its_recipe": ("fail", "the path changed the rounding mode, in recipe()"),
     "healthy_too": ("pass", ""),
