@@ -5,8 +5,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "properties/core/precheck.h"
-
 namespace assay {
 namespace {
 
@@ -78,12 +76,12 @@ std::vector<double> take_samples(Problem& problem, Cache cache) {
   return samples;
 }
 
-Perf measure(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings) {
-  return perf_of(take_samples(problem, cache), {&problem.op(), &problem.path(), nullptr}, problem.which(),
-                 problem.device().info(), cache, ceilings);
+Perf measure(Problem& problem, const Recipe& recipe, Cache cache, const std::optional<Ceilings>& ceilings) {
+  return perf_of(take_samples(problem, cache), problem.op(), recipe, problem.which(), problem.device().info(),
+                 cache, ceilings);
 }
 
-Perf perf_of(std::vector<double> samples_ns, const Subject& subject, const Case& which,
+Perf perf_of(std::vector<double> samples_ns, const Op& op, const Recipe& recipe, const Case& which,
              const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings) {
   Perf perf;
   perf.cache = cache;
@@ -93,11 +91,11 @@ Perf perf_of(std::vector<double> samples_ns, const Subject& subject, const Case&
   perf.median_ns = interval.median;
   perf.ci95_ns[0] = interval.low;
   perf.ci95_ns[1] = interval.high;
-  const Cost cost = subject.op->cost(which.dims, which.dtype);
+  const Cost cost = op.cost(which.dims, which.dtype);
   perf.bytes = cost.bytes;
   perf.flops = cost.flops;
   if (!ceilings) return perf;
-  perf.floor_ns = floor_seconds(*ceilings, cost, recipe_of(*subject.path, which.dims, which.dtype)) * 1e9;
+  perf.floor_ns = floor_seconds(*ceilings, cost, recipe) * 1e9;
   perf.fraction_of_floor = *perf.floor_ns / perf.median_ns;
   // Warm data may come from a cache, which no memory bandwidth limits, unless it is too large for
   // the cache.

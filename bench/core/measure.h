@@ -46,14 +46,14 @@ struct Sweep {
 // The sweeps of all ops, defined in the generated source of each program.
 const std::vector<Sweep>& sweeps();
 
-// Times a problem that was judged just before. `ceilings` belong to its device; they are absent if
-// they were not measured.
-Perf measure(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings);
+// Times a problem that was judged just before, whose path has said its recipe. `ceilings` belong to
+// its device; they are absent if they were not measured.
+Perf measure(Problem& problem, const Recipe& recipe, Cache cache, const std::optional<Ceilings>& ceilings);
 
 // The two parts of measure(): the process that runs the path takes the samples, [ns], and any other
 // one, which knows the device and its ceilings, says what they mean.
 std::vector<double> take_samples(Problem& problem, Cache cache);
-Perf perf_of(std::vector<double> samples_ns, const Subject& subject, const Case& which,
+Perf perf_of(std::vector<double> samples_ns, const Op& op, const Recipe& recipe, const Case& which,
              const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings);
 
 // The median and its 95 % interval by order statistics (binomial, without an assumption on the

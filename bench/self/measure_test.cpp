@@ -114,6 +114,11 @@ TEST(Drift, IsAChangeBeyondNoise) {
   EXPECT_FALSE(drift_of(std::vector<double>(29, 1.0))) << "too few";
 }
 
+Perf measured(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings) {
+  const Case& which = problem.which();
+  return measure(problem, problem.path().recipe(which.dims, which.dtype), cache, ceilings);
+}
+
 TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
   const auto device = open_cpu();
   const Subject subject = forward_on_cpu();
@@ -121,7 +126,7 @@ TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
   ASSERT_EQ(judge(subject, problem).kind, VerdictKind::kPass);
   const Ceilings ceilings{
       .copy_bytes_per_s = 1e9, .copy_method = "given", .read_bytes_per_s = 1e15, .product_flops_per_s = {}};
-  const Perf perf = measure(problem, Cache::kWarm, ceilings);
+  const Perf perf = measured(problem, Cache::kWarm, ceilings);
   EXPECT_GE(perf.samples_ns.size(), 15u);
   EXPECT_EQ(perf.median_ns, median_interval(perf.samples_ns).median);
   EXPECT_EQ(perf.bytes, (2 + 4) * 64 * 64 * 4);
@@ -191,9 +196,9 @@ TEST(Measure, FlushesTheCachesBeforeEachColdTime) {
   FlushedDevice device;
   const Subject subject = forward_on_cpu();
   Problem problem(*subject.op, *subject.path, small_case(), device);
-  measure(problem, Cache::kWarm, {});
+  measured(problem, Cache::kWarm, {});
   EXPECT_EQ(device.flushes, 0u);
-  const Perf cold = measure(problem, Cache::kCold, {});
+  const Perf cold = measured(problem, Cache::kCold, {});
   EXPECT_GE(device.flushes, cold.samples_ns.size());
 }
 
@@ -205,8 +210,8 @@ TEST(Measure, CallsATimeBelowTheReadCeilingImplausible) {
   Problem problem(*subject.op, *subject.path, small_case(), *device);
   const Ceilings slow{
       .copy_bytes_per_s = 1, .copy_method = "given", .read_bytes_per_s = 1, .product_flops_per_s = {}};
-  EXPECT_TRUE(measure(problem, Cache::kCold, slow).implausible);
-  EXPECT_FALSE(measure(problem, Cache::kWarm, slow).implausible) << "warm data may come from the cache";
+  EXPECT_TRUE(measured(problem, Cache::kCold, slow).implausible);
+  EXPECT_FALSE(measured(problem, Cache::kWarm, slow).implausible) << "warm data may come from the cache";
 }
 
 TEST(StreamingCopy, CopiesEveryByteAndNoMore) {

@@ -71,13 +71,16 @@ Sum Recipe::sum(const Site& site) const {
 }
 
 std::vector<std::pair<std::string_view, std::string>> Recipe::sites(const std::vector<Site>& all_sums) const {
+  constexpr size_t kMostSites = 100, kLongestName = 100;
   std::map<int, std::pair<std::string_view, std::string>> ordered;
   const auto add = [&](const Site& site, std::string what) {
+    if (site.name.size() > kLongestName) throw Error("a site's name has more than {} bytes", kLongestName);
     const auto [found, is_new] = ordered.try_emplace(site.place, site.name, std::move(what));
     if (is_new) return;
     throw Error("the sites '{}' and '{}' share place {} of the formula", found->second.first, site.name,
                 site.place);
   };
+  if (roundings.size() + sums.size() > kMostSites) throw Error("there are more than {} sites", kMostSites);
   for (const Rounding& rounding : roundings) {
     if (rounding.format != Format::kStored) add(rounding.site, rounding.to_string());
   }

@@ -91,7 +91,8 @@ struct Recipe {
   Rounding rounding(const Site& site) const;
   Sum sum(const Site& site) const;
   // Each named site with what happens there, in the order of the formula, "outputs" last. Also the
-  // sums of `all_sums` that the recipe does not name. Throws Error if two sites share a place.
+  // sums of `all_sums` that the recipe does not name. Throws Error if two sites share a place, if
+  // there are more than 100, or if a name has more than 100 bytes.
   std::vector<std::pair<std::string_view, std::string>> sites(const std::vector<Site>& all_sums = {}) const;
   std::string to_string() const;  // all of it on one line
 };

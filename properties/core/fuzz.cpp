@@ -142,7 +142,7 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
   Fuzzer fuzzer(judging, options);
   Path path = *subject.path;
   const Refusing refuses_here = [&](const Case& which) {
-    const std::optional<Verdict> verdict = ask_path(path, which);
+    const std::optional<Verdict> verdict = ask_path(path, which.dims, which.dtype).verdict;
     return verdict && verdict->kind == VerdictKind::kUnsupported;
   };
   const Refusing& refuses = options.refuses ? options.refuses : refuses_here;

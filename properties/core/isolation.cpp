@@ -6,8 +6,9 @@
 #include <new>
 
 #include "kernels/core/printable.h"
+#include "properties/core/limits.h"
 #include "properties/core/precheck.h"
-#include "properties/core/recipe_json.h"
+#include "properties/core/said_json.h"
 
 namespace assay {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostHeld = int64_t{16} << 20;  // [bytes] of tensors between cases
-constexpr std::array kVerdictsOfWorkers{VerdictKind::kFail, VerdictKind::kUnsupported, VerdictKind::kCrashed,
-                                        VerdictKind::kSkipped};
 constexpr std::array kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
 constexpr std::array kTensorsOfRuns{&Runs::got, &Runs::previous, &Runs::again, &Runs::untuned,
                                     &Runs::changed_inputs};
@@ -29,12 +28,7 @@ typename Values::value_type value_of(const Values& values, const std::string& na
 }
 
 Message to_message(Runs&& runs) {
-  Message message;
-  if (runs.verdict) {
-    message.fields["verdict"] = name_of(runs.verdict->kind);
-    message.fields["reason"] = runs.verdict->reason;
-  }
-  if (runs.recipe) message.fields["recipe"] = to_json(*runs.recipe);
+  Message message{.fields = to_json(Said{.recipe = runs.recipe, .verdict = runs.verdict}), .tensors = {}};
   message.fields["broken_law"] = runs.broken_law;
   message.fields["counts"] = Json::array();
   for (const auto member : kTensorsOfRuns) {
@@ -59,13 +53,10 @@ Message to_message(Runs&& runs) {
 Runs from_message(Message&& message) {
   Runs runs;
   const Json& fields = message.fields;
-  if (fields.contains("verdict")) {
-    runs.verdict = Verdict{.kind = value_of(kVerdictsOfWorkers, fields["verdict"].get<std::string>()),
-                           .reason = excerpt(fields.at("reason").get<std::string>(), kLongestReason),
-                           .outputs = {}};
-  }
-  if (runs.verdict && !fields.contains("counts")) return runs;
-  if (fields.contains("recipe")) runs.recipe = recipe_from_json(fields["recipe"]);
+  Said said = said_from_json(fields);
+  runs.recipe = std::move(said.recipe);
+  runs.verdict = std::move(said.verdict);
+  if (!fields.contains("counts")) return runs;
   runs.broken_law = excerpt(fields.at("broken_law").get<std::string>(), kLongestReason);
   size_t next = 0;
   const auto take = [&] { return std::move(message.tensors.at(next++)); };
@@ -239,6 +230,7 @@ std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const Judge
   };
   std::optional<Runs> runs = run(request, which, prepare);
   if (!runs) return std::nullopt;
+  recipe_ = runs->recipe;
   Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options.shares);
   if (tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
   return verdict;
@@ -263,9 +255,8 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   const TensorBytes* inputs = request.tensors.empty() ? nullptr : &request.tensors;
   const auto step = [&](std::string_view name) { channel.set_step(name); };
   kept.reset();
-  if (auto refused = ask_path(*subject.path, which, step))
-    return to_message(decided(refused->kind, std::move(refused->reason)));
-  if (request.fields.contains("ask")) return to_message({});
+  Said said = ask_path(*subject.path, which.dims, which.dtype, step);
+  if (said.verdict || request.fields.contains("ask")) return {.fields = to_json(said), .tensors = {}};
   step("the preparation of the tensors");
   try {
     kept.emplace(*subject.op, *subject.path, which, device);
@@ -276,7 +267,7 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   kept->set_observer(step);
   std::optional<MemoryLimit> limit;
   if (device.host_can_access()) limit.emplace();
-  Message answer = to_message(run_path(subject, *kept, inputs));
+  Message answer = to_message(run_path(subject, *kept, *std::move(said.recipe), inputs));
   limit.reset();
   channel.set_step("what follows a call");
   if (!request.fields.at("keep").get<bool>()) kept.reset();

@@ -6,8 +6,8 @@
 //
 //   request {"case": line, "keep": whether the tensors are wanted again}, the inputs if given
 //   request {"case": line, "ask": true}, to have the path asked alone (precheck.h)
-//   answer  {"verdict", "reason", "recipe", "broken_law", "counts": of the tensors by their place
-//           in Runs, "of_step"}, ...
+//   answer  {"verdict", "reason", "recipe"}, if the case ran also {"broken_law", "counts": of the
+//           tensors by their place in Runs, "of_step"}, ...
 #pragma once
 
 #include <functional>
@@ -46,6 +46,9 @@ class Isolation {
   // is nothing to say before the case runs.
   std::optional<Verdict> ask_path(const Case& which);
 
+  // What the path said of the case that was judged last, if it said it.
+  const std::optional<Recipe>& recipe() const { return recipe_; }
+
   // Asks the worker for something else, about the case that it was last asked to keep.
   Worker::Answer ask(const Case& which, const Message& request);
 
@@ -66,6 +69,7 @@ class Isolation {
   std::unique_ptr<Device> cpu_ = open_cpu();
   std::unique_ptr<Worker> worker_;
   bool has_run_ = false;  // the worker has run a case
+  std::optional<Recipe> recipe_;
   // What the path said of the case that is to be judged next.
   std::optional<std::pair<Case, std::optional<Verdict>>> asked_;
   // The inputs of the last case. Small ones go when the worker is busy with the next case:

@@ -66,7 +66,8 @@ Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& r
 }  // namespace
 
 Verdict judge(const Subject& subject, const Case& which, Device& device, const JudgeOptions& options) {
-  if (auto refused = precheck(subject, which)) return *std::move(refused);
+  Said said = precheck(subject, which);
+  if (said.verdict) return *std::move(said.verdict);
   std::optional<Problem> problem;
   try {
     problem.emplace(*subject.op, *subject.path, which, device);
@@ -74,11 +75,17 @@ Verdict judge(const Subject& subject, const Case& which, Device& device, const J
     if (error.kind() != Error::Kind::kDevice) throw;
     return {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
   }
-  return judge(subject, *problem, options);
+  return judge(subject, *problem, *std::move(said.recipe), options);
 }
 
 Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& options) {
-  Runs runs = run_path(subject, problem, options.inputs);
+  Said said = ask_recipe(problem.path(), problem.which().dims, problem.which().dtype);
+  if (said.verdict) return *std::move(said.verdict);
+  return judge(subject, problem, *std::move(said.recipe), options);
+}
+
+Verdict judge(const Subject& subject, Problem& problem, Recipe recipe, const JudgeOptions& options) {
+  Runs runs = run_path(subject, problem, std::move(recipe), options.inputs);
   Verdict result = verdict_on(subject, problem, runs, options.shares);
   keep_evidence(result, problem, std::move(runs), [&] { return judged_inputs(problem, options.inputs); });
   return result;
@@ -90,10 +97,11 @@ Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs, bo
   return result;
 }
 
-Verdict judge_outputs(const Subject& subject, const Problem& problem, TensorBytes outputs, bool shares) {
+Verdict judge_outputs(const Subject& subject, const Problem& problem, Recipe recipe, TensorBytes outputs,
+                      bool shares) {
   Runs runs;
   runs.got = std::move(outputs);
-  runs.recipe = recipe_of(problem.path(), problem.which().dims, problem.which().dtype);
+  runs.recipe = std::move(recipe);
   return judge_runs(subject, problem, std::move(runs), shares);
 }
 

@@ -52,13 +52,15 @@ Verdict judge(const Subject& subject, const Case& which, Device& device, const J
 // The same on tensors that the caller keeps, to time them next. Afterwards the inputs are intact,
 // and the outputs hold no result.
 Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& options = {});
+// The same with the recipe that the path has said.
+Verdict judge(const Subject& subject, Problem& problem, Recipe recipe, const JudgeOptions& options = {});
 
 // The rest of the rules, after those of run_path() elsewhere. The problem holds the inputs of the
 // judged call. No path runs. `shares` is that of JudgeOptions.
 Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs, bool shares = false);
 
 // Rules 8 to 10 alone, on outputs that somebody else computed.
-Verdict judge_outputs(const Subject& subject, const Problem& problem, TensorBytes outputs,
+Verdict judge_outputs(const Subject& subject, const Problem& problem, Recipe recipe, TensorBytes outputs,
                       bool shares = false);
 
 }  // namespace assay

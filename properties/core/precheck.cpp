@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/precheck.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "kernels/core/printable.h"
 #include "properties/core/float_environment.h"
@@ -20,16 +16,23 @@ Verdict refusal(VerdictKind kind, std::string reason) {
   return {.kind = kind, .reason = std::move(reason), .outputs = {}};
 }
 
-// The verdict on what one of the path's functions throws. Neither of them may throw.
-Verdict verdict_on_thrown_in(std::string_view function) {
-  return refusal(VerdictKind::kCrashed, fmt::format("{}, in {}", verdict_on_thrown().reason, function));
+// Calls a function of the path, which may neither throw nor change the environment. `take` gets
+// what it returns, and may give a verdict on that.
+template <class Function, class Take>
+std::optional<Verdict> call(std::string_view name, const OnStep& step, const Function& function,
+                            const Take& take) {
+  if (step) step(name);
+  const FloatEnvironment environment;
+  std::optional<Verdict> verdict;
+  try {
+    verdict = take(function());
+  } catch (...) {
+    verdict = refusal(VerdictKind::kCrashed, fmt::format("{}, in {}", verdict_on_thrown().reason, name));
+  }
+  if (const auto what = environment.change())
+    return refusal(VerdictKind::kFail, fmt::format("the path changed {}, in {}", *what, name));
+  return verdict;
 }
-
-Verdict verdict_on_change(std::string_view what, std::string_view function) {
-  return refusal(VerdictKind::kFail, fmt::format("the path changed {}, in {}", what, function));
-}
-
-constexpr std::string_view kUnsupported = "unsupported()", kRecipe = "recipe()";
 
 }  // namespace
 
@@ -48,70 +51,33 @@ std::optional<Verdict> precheck_case(const Subject& subject, const Case& which) 
   return std::nullopt;
 }
 
-std::optional<Verdict> ask_path(const Path& path, const Case& which,
-                                const std::function<void(std::string_view)>& step) {
-  if (path.unsupported) {
-    if (step) step(kUnsupported);
-    const FloatEnvironment environment;
-    try {
-      if (const auto why = path.unsupported(which.dims, which.dtype))
-        return refusal(VerdictKind::kUnsupported, excerpt(*why, kLongestReason));
-    } catch (...) {
-      return verdict_on_thrown_in(kUnsupported);
-    }
-    if (const auto what = environment.change()) return verdict_on_change(*what, kUnsupported);
-  }
-  if (step) step(kRecipe);
-  try {
-    recipe_of(path, which.dims, which.dtype);
-  } catch (const RecipeThrew& error) {
-    return error.verdict();
-  }
-  return std::nullopt;
+Said ask_path(const Path& path, const Dims& dims, DType dtype, const OnStep& step) {
+  const auto refuses = [&] { return path.unsupported(dims, dtype); };
+  const auto verdict_on = [](const std::optional<std::string>& why) -> std::optional<Verdict> {
+    if (!why) return std::nullopt;
+    return refusal(VerdictKind::kUnsupported, excerpt(*why, kLongestReason));
+  };
+  std::optional<Verdict> verdict;
+  if (path.unsupported) verdict = call("unsupported()", step, refuses, verdict_on);
+  return verdict ? Said{.verdict = std::move(verdict)} : ask_recipe(path, dims, dtype, step);
 }
 
-std::optional<Verdict> precheck(const Subject& subject, const Case& which) {
-  auto refused = precheck_case(subject, which);
-  return refused ? refused : ask_path(*subject.path, which);
+Said ask_recipe(const Path& path, const Dims& dims, DType dtype, const OnStep& step) {
+  Said said;
+  said.verdict = call(
+      "recipe()", step, [&] { return path.recipe(dims, dtype); },
+      [&](Recipe recipe) -> std::optional<Verdict> {
+        static_cast<void>(recipe.sites());  // throws for what is none
+        said.recipe = std::move(recipe);
+        return std::nullopt;
+      });
+  if (said.verdict) said.recipe.reset();
+  return said;
 }
 
-std::optional<Verdict> precheck_elsewhere(const Subject& subject, const Case& which) {
-  if (auto refused = precheck_case(subject, which)) return refused;
-  if (returns_elsewhere([&] { ask_path(*subject.path, which); })) return ask_path(*subject.path, which);
-  return refusal(VerdictKind::kCrashed,
-                 fmt::format("the path does not return within a second, in {} or {}", kUnsupported, kRecipe));
-}
-
-bool returns_elsewhere(const std::function<void()>& function) {
-  constexpr int kReturned = 42;
-  const pid_t child = fork();
-  if (child < 0) return true;
-  if (child == 0) {
-    alarm(1);
-    try {
-      function();
-    } catch (...) {
-      _exit(1);
-    }
-    _exit(kReturned);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == kReturned;
-}
-
-Recipe recipe_of(const Path& path, const Dims& dims, DType dtype) {
-  const FloatEnvironment environment;
-  std::optional<Recipe> recipe;
-  try {
-    recipe = path.recipe(dims, dtype);
-    static_cast<void>(recipe->sites());  // throws if two share a place
-  } catch (...) {
-    throw RecipeThrew(verdict_on_thrown_in(kRecipe));
-  }
-  if (const auto what = environment.change()) throw RecipeThrew(verdict_on_change(*what, kRecipe));
-  return *std::move(recipe);
+Said precheck(const Subject& subject, const Case& which) {
+  Said said{.verdict = precheck_case(subject, which)};
+  return said.verdict ? said : ask_path(*subject.path, which.dims, which.dtype);
 }
 
 }  // namespace assay

@@ -18,33 +18,22 @@ namespace assay {
 // for a state with unknown names.
 std::optional<Verdict> precheck_case(const Subject& subject, const Case& which);
 
-// Nothing if the path serves a case of one of its dtypes, and says its recipe; else the verdict:
-// unsupported if it refuses the case, crashed if one of the two functions throws, fail if one
-// changes the floating-point environment. `step` is told which of them is called, "unsupported()"
-// or "recipe()".
-std::optional<Verdict> ask_path(const Path& path, const Case& which,
-                                const std::function<void(std::string_view)>& step = {});
-
-// Both.
-std::optional<Verdict> precheck(const Subject& subject, const Case& which);
-// Both, for a program that the path must not end: a copy of the process asks first. The verdict is
-// crashed if that ends otherwise, or takes more than a second.
-std::optional<Verdict> precheck_elsewhere(const Subject& subject, const Case& which);
-
-// Whether a copy of this process comes to the end of a function within a second.
-bool returns_elsewhere(const std::function<void()>& function);
-
-// Path::recipe threw, or changed the floating-point environment.
-class RecipeThrew : public Error {
- public:
-  explicit RecipeThrew(Verdict verdict) : Error("{}", verdict.reason), verdict_(std::move(verdict)) {}
-  const Verdict& verdict() const { return verdict_; }
-
- private:
-  Verdict verdict_;
+// What a path says of a case before it runs: its recipe, or else the verdict that it does not run.
+struct Said {
+  std::optional<Recipe> recipe = {};
+  std::optional<Verdict> verdict = {};
 };
 
-// Throws RecipeThrew.
-Recipe recipe_of(const Path& path, const Dims& dims, DType dtype);
+// Asks the path about a problem of one of its dtypes. The verdict is unsupported if it refuses the
+// problem, crashed if one of the two functions throws, fail if one changes the floating-point
+// environment. `step` is told which of them is called, "unsupported()" or "recipe()".
+using OnStep = std::function<void(std::string_view)>;
+Said ask_path(const Path& path, const Dims& dims, DType dtype, const OnStep& step = {});
+
+// The recipe alone.
+Said ask_recipe(const Path& path, const Dims& dims, DType dtype, const OnStep& step = {});
+
+// precheck_case(), and then ask_path().
+Said precheck(const Subject& subject, const Case& which);
 
 }  // namespace assay

@@ -291,7 +291,7 @@ TensorBytes Problem::outputs() const {
 }
 
 Question Problem::question() const {
-  return question(recipe_of(*path_, case_.dims, case_.dtype));
+  return question(path_->recipe(case_.dims, case_.dtype));
 }
 
 Question Problem::question(Recipe recipe) const {

@@ -100,7 +100,7 @@ class Problem {
   TensorBytes outputs() const;
   // With views of the inputs in host memory, valid while the problem lives.
   Question question(Recipe recipe) const;
-  Question question() const;  // under the recipe that the path says; throws RecipeThrew
+  Question question() const;  // under the recipe that the path says
 
   std::vector<GuardedTensor>& input_tensors() { return inputs_; }
   std::vector<GuardedTensor>& output_tensors() { return outputs_; }

@@ -138,7 +138,7 @@ std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle) {
   std::set<std::string> known;  // recipes
   for (const Path& path : all_paths(op)) {
     std::map<std::string, Specimen> of_path;
-    for (const auto& [title, dtype, recipe] : recipes_of(op, path)) {
+    for (const auto& [title, dtype, recipe] : recipes_of(op, path).recipes) {
       if (!known.insert(recipe.to_string()).second) continue;
       for (const Wrong& wrong : faults_of(recipe, oracle)) {
         const auto [name, sentence] = words_of(wrong, oracle);

@@ -5,32 +5,49 @@
 
 #include <algorithm>
 
-#include "properties/core/precheck.h"
+#include "properties/core/elsewhere.h"
+#include "properties/core/said_json.h"
 
 namespace assay {
 namespace {
 
-std::vector<NamedRecipe> said_recipes_of(const Op& op, const Path& path) {
-  const auto recipe_at = [&](int64_t size, DType dtype) {
-    Dims dims;
-    for (const DimInfo& dim : op.dims) dims.set(dim.key, std::clamp(size, dim.min, dim.max));
-    return path.recipe(dims, dtype);
-  };
-  std::vector<NamedRecipe> recipes;
-  for (DType dtype : path.dtypes) {
-    const Recipe small = recipe_at(1, dtype), large = recipe_at(128, dtype);
-    recipes.push_back({std::string(name_of(dtype)), dtype, small});
-    if (large.to_string() == small.to_string()) continue;
-    recipes.push_back({fmt::format("{}, dimensions of 128", name_of(dtype)), dtype, large});
-  }
-  return recipes;
+Dims dims_of(const Op& op, int64_t size) {
+  Dims dims;
+  for (const DimInfo& dim : op.dims) dims.set(dim.key, std::clamp(size, dim.min, dim.max));
+  return dims;
 }
 
 }  // namespace
 
-std::vector<NamedRecipe> recipes_of(const Op& op, const Path& path) {
-  return returns_elsewhere([&] { said_recipes_of(op, path); }) ? said_recipes_of(op, path)
-                                                               : std::vector<NamedRecipe>{};
+SaidRecipes recipes_of(const Op& op, const Path& path) {
+  constexpr int64_t kSmall = 1, kLarge = 128;
+  const auto ask = [&](const OnStep& step) {
+    auto said = nlohmann::ordered_json::array();
+    for (DType dtype : path.dtypes) {
+      for (int64_t size : {kSmall, kLarge})
+        said.push_back(to_json(ask_recipe(path, dims_of(op, size), dtype, step)));
+    }
+    return said;
+  };
+  SaidRecipes all;
+  const auto take = [&](const nlohmann::ordered_json& answer) {
+    for (size_t i = 0; i < path.dtypes.size(); ++i) {
+      const DType dtype = path.dtypes[i];
+      Said small = said_from_json(answer.at(2 * i)), large = said_from_json(answer.at(2 * i + 1));
+      for (const Said& said : {small, large}) {
+        if (!said.recipe) all.why_not = said.verdict.value().reason;
+      }
+      if (!all.why_not.empty()) return;
+      const bool is_one = small.recipe->to_string() == large.recipe->to_string();
+      all.recipes.push_back({std::string(name_of(dtype)), dtype, *std::move(small.recipe)});
+      if (is_one) continue;
+      all.recipes.push_back(
+          {fmt::format("{}, dimensions of {}", name_of(dtype), kLarge), dtype, *std::move(large.recipe)});
+    }
+  };
+  if (const auto died = elsewhere(ask, take)) all.why_not = died->reason;
+  if (!all.why_not.empty()) all.recipes.clear();
+  return all;
 }
 
 std::vector<Path> all_paths(const Op& op) {

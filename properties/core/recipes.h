@@ -16,10 +16,15 @@ struct NamedRecipe {
   Recipe recipe;
 };
 
+// What a path says of its recipes, asked in a process of its own, which it may end.
+struct SaidRecipes {
+  std::vector<NamedRecipe> recipes;
+  std::string why_not;  // why there are none
+};
+
 // The recipes of a path by storage dtype. One that depends on the size is that of the smallest
-// problem and that of a problem with 128 of everything. None of a path that does not say them: it
-// is asked in a process of its own first, which it may end, for at most a second.
-std::vector<NamedRecipe> recipes_of(const Op& op, const Path& path);
+// problem and that of a problem with 128 of everything.
+SaidRecipes recipes_of(const Op& op, const Path& path);
 
 // The op's paths. Those that this build lacks cannot run.
 std::vector<Path> all_paths(const Op& op);

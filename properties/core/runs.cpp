@@ -243,15 +243,9 @@ std::vector<const Law*> tried_laws(const Subject& subject, const Case& which, bo
   return {laws[CounterRandom(which.seed, kLawStream).bits(0) % laws.size()]};
 }
 
-Runs run_path(const Subject& subject, Problem& problem, const TensorBytes* inputs) {
+Runs run_path(const Subject& subject, Problem& problem, Recipe recipe, const TensorBytes* inputs) {
   Runs runs;
-  const Case& which = problem.which();
-  try {
-    runs.recipe = recipe_of(problem.path(), which.dims, which.dtype);
-  } catch (const RecipeThrew& error) {
-    runs.verdict = error.verdict();
-    return runs;
-  }
+  runs.recipe = std::move(recipe);
   std::vector<uint64_t> input_hashes;  // before the first run; empty if a step of the state threw
   runs.verdict = verdict_on(subject, problem, inputs, input_hashes, runs);
   if (runs.verdict) runs.verdict->reason = excerpt(runs.verdict->reason, kLongestReason);

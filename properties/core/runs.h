@@ -25,8 +25,9 @@ struct Runs {
   std::string broken_law;          // which, and with what values; empty if none is known
 };
 
-// On given inputs, else on those drawn from the case. What the path throws becomes a verdict.
-Runs run_path(const Subject& subject, Problem& problem, const TensorBytes* inputs = nullptr);
+// On given inputs, else on those drawn from the case. What the path throws becomes a verdict. The
+// recipe is what the path has said (precheck.h).
+Runs run_path(const Subject& subject, Problem& problem, Recipe recipe, const TensorBytes* inputs = nullptr);
 
 // The laws that hold on the data of a case; of given inputs nothing is known. None for a path that
 // is not deterministic, for empty tensors, and for tensors of more than kMostOfLaw elements

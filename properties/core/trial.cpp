@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "properties/core/precheck.h"
 #include "properties/core/trial.h"
 
 #include <algorithm>
@@ -248,8 +249,7 @@ Law make_law(std::string_view op, const Dims& largest, std::string_view name, st
       .violation =
           [largest, check](const Op& of, const Path& path, Device& device, uint64_t seed) {
             const Trial trial(of, path, device, largest, seed);
-            const bool is_served =
-                !path.unsupported || !path.unsupported(trial.which.dims, trial.which.dtype);
+            const bool is_served = !ask_path(path, trial.which.dims, trial.which.dtype).verdict;
             return is_served ? check(trial) : std::nullopt;
           },
       .violation_by = [check = std::move(check)](const Problem& problem) { return check(Trial(problem)); },

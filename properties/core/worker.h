@@ -8,9 +8,6 @@
 // program is killed, or they have cleared their environment, by which they are known.
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,11 +15,10 @@
 #include <vector>
 
 #include "properties/core/channel.h"
+#include "properties/core/processes.h"
 #include "properties/core/verdict.h"
 
 namespace assay {
-
-using Seconds = std::chrono::duration<double>;
 
 // What is said of an answer that no healthy worker gives.
 inline constexpr std::string_view kNonsense = "the path damaged its process, whose answer makes no sense";
@@ -46,6 +42,9 @@ class Worker {
   // to call become_worker(). If it dies before, it is started again. Throws Error (internal) if the
   // third one does not start either.
   Worker(std::vector<std::string> arguments, std::function<bool()> gives_up);
+  // A copy of this process, which nobody need ask: receive() returns what `answer` returns there.
+  // That may not throw.
+  explicit Worker(const std::function<Message(Channel&)>& answer);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker();  // ends its whole process group
@@ -56,7 +55,7 @@ class Worker {
   Answer receive(Seconds timeout, int64_t most_bytes = 0);
 
  private:
-  void start(const std::vector<std::string>& arguments);
+  void start(const std::function<pid_t(int socket, int memory)>& start_process);
   Death death();  // of a process that has closed its end: a timeout if it goes on
 
   std::function<bool()> gives_up_;
@@ -68,22 +67,7 @@ class Worker {
 // Makes this process a worker of the process `parent`. Returns its end of the channel.
 std::unique_ptr<Channel> become_worker(pid_t parent);
 
-// Whether the path has lowered the limits on memory or files of this process, which is a worker.
-bool has_lowered_limits();
-
 // Ends a worker that has lost its connection, so that its parent can tell.
 [[noreturn]] void end_disconnected(Channel& channel);
-
-// While it lives, this process gets no more private memory than was left on the machine, and a few
-// times what it has mapped already: tensors with large strides map more than they use. So a path
-// that asks for more is told so. Otherwise, and for shared memory, the system has to choose a
-// process that ends: workers come first.
-class MemoryLimit {
- public:
-  MemoryLimit();
-  ~MemoryLimit();
-  MemoryLimit(const MemoryLimit&) = delete;
-  MemoryLimit& operator=(const MemoryLimit&) = delete;
-};
 
 }  // namespace assay

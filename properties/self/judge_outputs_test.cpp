@@ -28,7 +28,7 @@ Verdict judge_work_of(const Path& author, const Case& which = small_case(), cons
   Problem problem(op, idle, which, cpu());
   problem.draw_inputs(which.seed);
   return judge_outputs({&op, &idle, oracle != nullptr ? oracle : &registry().oracle(which.op)}, problem,
-                       std::move(outputs));
+                       idle.recipe(which.dims, which.dtype), std::move(outputs));
 }
 
 const Path& right() {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "kernels/core/printable.h"
+#include "properties/core/limits.h"
 #include "properties/core/precheck.h"
 #include "reports/program/interrupt.h"
 #include "reports/program/program.h"
@@ -112,7 +113,8 @@ std::optional<Verdict> PathJudge::judge_alone(const Case& which) {
 }
 
 bool PathJudge::refuses(const Case& which) {
-  const auto verdict = isolation_ ? isolation_->ask_path(which) : ask_path(*subject_.path, which);
+  const auto verdict = isolation_ ? isolation_->ask_path(which)
+                                  : ask_path(*subject_.path, which.dims, which.dtype).verdict;
   return verdict && verdict->kind == VerdictKind::kUnsupported;
 }
 
@@ -124,15 +126,10 @@ std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optiona
                     .perf = {},
                     .perf_warm = {},
                     .no_perf = ""};
-  try {
-    if (isolation_) {
-      if (!time_isolated(record, ceilings)) return std::nullopt;
-    } else {
-      time_here(record, ceilings);
-    }
-  } catch (const RecipeThrew& error) {
-    record.verdict = error.verdict();
-    record.perf = record.perf_warm = std::nullopt;
+  if (isolation_) {
+    if (!time_isolated(record, ceilings)) return std::nullopt;
+  } else {
+    time_here(record, ceilings);
   }
   if (record.verdict.kind != VerdictKind::kPass)
     record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
@@ -140,17 +137,19 @@ std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optiona
 }
 
 void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& ceilings) {
+  Said said = precheck(subject_, record.which);
   std::optional<Problem> problem;
   try {
-    problem.emplace(*subject_.op, *subject_.path, record.which, device_);
-    record.verdict = assay::judge(subject_, *problem);
+    if (said.recipe) problem.emplace(*subject_.op, *subject_.path, record.which, device_);
+    record.verdict =
+        said.recipe ? assay::judge(subject_, *problem, *said.recipe) : *std::move(said.verdict);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
   }
   if (record.verdict.kind != VerdictKind::kPass) return;
   try {
-    for (Cache cache : kCaches) perf_of(record, cache) = measure(*problem, cache, ceilings);
+    for (Cache cache : kCaches) perf_of(record, cache) = measure(*problem, *said.recipe, cache, ceilings);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     record.no_perf = error.what();  // no memory to flush the caches with
@@ -181,7 +180,8 @@ bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>&
       crash(VerdictKind::kCrashed, reason_in(*answer.message));
     } else {
       perf_of(record, cache) =
-          assay::perf_of(std::move(samples), subject_, record.which, device_.info(), cache, ceilings);
+          assay::perf_of(std::move(samples), *subject_.op, isolation_->recipe().value(), record.which,
+                         device_.info(), cache, ceilings);
     }
   }
   return true;

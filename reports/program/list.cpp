@@ -53,9 +53,9 @@ Json op_json(const Op& op) {
 }
 
 // {"f32": {"xn": "f16, scaled", ..., "outputs": "f32"}}
-Json recipes_json(const Op& op, const Path& path, const std::vector<Site>& sums) {
+Json recipes_json(const SaidRecipes& said, const std::vector<Site>& sums) {
   Json recipes = Json::object();
-  for (const auto& [name, dtype, recipe] : recipes_of(op, path)) {
+  for (const auto& [name, dtype, recipe] : said.recipes) {
     for (const auto& [site, what] : recipe.sites(sums)) recipes[name][std::string(site)] = what;
   }
   return recipes;
@@ -83,6 +83,7 @@ int run_list(const Registry& registry, const Options& options) {
     const std::vector<Site>& sums = selected.subject.oracle->sums;
     if (options.dtype && std::ranges::count(path.dtypes, *options.dtype) == 0) continue;
     const std::string where = selected.device != nullptr ? selected.device->info().name() : "no device here";
+    const SaidRecipes said = options.json || options.recipes ? recipes_of(op, path) : SaidRecipes{};
     if (&op != previous) {
       ops.push_back(op_json(op));
       if (!options.json) {
@@ -97,7 +98,7 @@ int run_list(const Registry& registry, const Options& options) {
                                    {"dtypes", dtype_names(path)},
                                    {"deterministic", path.deterministic},
                                    {"summary", path.summary},
-                                   {"recipes", recipes_json(op, path, sums)},
+                                   {"recipes", recipes_json(said, sums)},
                                    {"tunables", tunables_json(path)}});
     if (!options.json) {
       const std::string dtypes = fmt::format("{}", fmt::join(dtype_names(path), " "));
@@ -105,7 +106,8 @@ int run_list(const Registry& registry, const Options& options) {
           fmt::format("  {:<15} {:<12}  {:<14}  {}", path.name, dtypes, where, path.summary);
       fmt::print("{}\n", wrapped(line, width, 6));
       if (options.recipes) {
-        for (const auto& [name, dtype, recipe] : recipes_of(op, path)) {
+        if (!said.why_not.empty()) fmt::print("{}\n", wrapped("    " + said.why_not, width, 6));
+        for (const auto& [name, dtype, recipe] : said.recipes) {
           fmt::print("    in {}\n", name);
           for (const auto& [site, what] : recipe.sites(sums)) fmt::print("      {:<20} {}\n", site, what);
         }

@@ -75,8 +75,8 @@ int exit_code(const Error& error) {
   return kExitInternalError;
 }
 
-// draw, judge, exec and list --recipes call a path in this process. One that calls exit() must not
-// end it as if all was well. A run says so itself, before this (session.cpp).
+// exec calls a path in this process. One that calls exit() must not end it as if all was well. So
+// does a run with --no-isolate, which says so itself, before this (session.cpp).
 class ExitGuard {
  public:
   ExitGuard() {
@@ -125,7 +125,7 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
   } catch (const std::exception& error) {
     if (std::ferror(stdout) != 0) {  // output beyond the buffer fails before the flush
       fmt::print(stderr, "assay: {}\n", kUnwritable);
-      return kExitUsage;
+      return is_interrupted() ? kExitInterrupted : kExitUsage;
     }
     fmt::print(stderr, "assay: internal error: {}\n", excerpt(message_of(error)));
     return kExitInternalError;

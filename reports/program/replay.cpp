@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "properties/core/elsewhere.h"
 #include "properties/core/history.h"
 #include "properties/core/judge.h"
-#include "properties/core/precheck.h"
 #include "reports/program/capsule.h"
 #include "reports/program/commands.h"
 #include "reports/program/judging.h"
@@ -83,8 +83,10 @@ Selected select(const Registry& registry, const Case& given) {
 Selected select_served(const Registry& registry, const Options& options) {
   Selected selected = select(registry, parse_case(options.subject));
   const auto& [subject, which] = selected;
-  if (const auto refused = precheck_elsewhere(subject, which)) {
-    throw unsupported_error("{}/{} does not serve this case: {}", which.op, which.path, refused->reason);
+  if (const auto refused = precheck_elsewhere(subject, which).verdict) {
+    const bool is_failed = is_failure(refused->kind);
+    throw unsupported_error("{}/{} {}: {}", which.op, which.path,
+                            is_failed ? name_of(refused->kind) : "does not serve this case", refused->reason);
   }
   return selected;
 }
@@ -139,7 +141,8 @@ Problem problem_on(Device& cpu, const Selected& selected) {
 Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<TensorFile>& in,
                     const TensorFile& got, const Options& options) {
   const auto& [subject, which] = selected;
-  if (auto refused = precheck_elsewhere(subject, which)) return *std::move(refused);
+  Said said = precheck_elsewhere(subject, which);
+  if (said.verdict) return *std::move(said.verdict);
   TensorBytes outputs = outputs_from(got, options.got, *subject.op, which);
   std::optional<TensorBytes> inputs;
   if (in) {
@@ -152,7 +155,7 @@ Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<T
   } else {
     problem.draw_inputs(which.seed);
   }
-  return judge_outputs(subject, problem, std::move(outputs), options.shares);
+  return judge_outputs(subject, problem, *std::move(said.recipe), std::move(outputs), options.shares);
 }
 
 }  // namespace

@@ -5,26 +5,44 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <initializer_list>
 
+#include "reports/program/interrupt.h"
+
 namespace assay {
 namespace {
 
+// Waits until the descriptor takes something; after an interruption, in which nobody may be left to
+// read, for no more than a fifth of a second in all.
+bool is_ready(int descriptor) {
+  constexpr int kWait = 50;  // [ms]
+  static std::atomic<int> last_waits = 4;
+  for (;;) {
+    pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
+    if (poll(&ready, 1, kWait) > 0) return true;  // also if writing fails
+    if (is_interrupted() && --last_waits < 0) return false;
+  }
+}
+
 // Writes what the descriptor takes, and drops the rest if that is no error. Returns the bytes that
-// are done with.
+// are done with. The descriptor may be non-blocking, by a path or by whoever shares it.
 ssize_t write_or_drop(int descriptor, const char* text, size_t size, bool (*drops)(int error)) {
   for (size_t done = 0; done < size;) {
-    const ssize_t written = write(descriptor, text + done, size - done);
-    if (written > 0) done += static_cast<size_t>(written);
-    if (written >= 0 || errno == EINTR) continue;
-    if (errno == EAGAIN) {  // a path, or whoever shares the descriptor, has made it non-blocking
-      pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
-      poll(&ready, 1, -1);
-      continue;
+    ssize_t written = -1;
+    // A pipe that takes something takes so much without waiting.
+    if (is_ready(descriptor)) {
+      written = write(descriptor, text + done, std::min<size_t>(size - done, PIPE_BUF));
+    } else {
+      errno = ETIMEDOUT;
     }
+    if (written > 0) done += static_cast<size_t>(written);
+    if (written >= 0 || errno == EINTR || errno == EAGAIN) continue;
     return drops(errno) ? static_cast<ssize_t>(size) : static_cast<ssize_t>(done);
   }
   return static_cast<ssize_t>(size);

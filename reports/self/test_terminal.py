@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program on a terminal and in a shell: widths, progress, hints, variables, completion.   usage: test_terminal.py ASSAY"""
 import fcntl
+import json
 import os
 import pathlib
 import pty
@@ -134,6 +135,45 @@ class Progress(ProgramTest):
     def test_the_run_ends_with_one_sentence_beside_json_too(self):
         result = assay("verify", "mhc_post/cpu", "--cases", "2", "--json")
         self.assertRegex(result.stderr, r"\nAll 2 judged cases on 1 path pass; [^\n]*\n$")
+
+
+class Readers(ProgramTest):
+    """Of a pipe that holds less than the program says."""
+
+    def start(self, reader, writer):
+        process = subprocess.Popen([ASSAY, "verify", "dynamic_conv/cpu", "--cases", "100", "--device", "cpu", "--json", "--quiet"],
+                                   stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE)
+        os.close(writer)
+        size = fcntl.fcntl(reader, fcntl.F_GETPIPE_SZ)
+        end = time.time() + 60
+        while self.bytes_in(reader) < size and time.time() < end:
+            time.sleep(0.02)
+        self.assertEqual(self.bytes_in(reader), size)
+        return process
+
+    @staticmethod
+    def bytes_in(pipe):
+        return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+
+    def test_that_is_non_blocking_gets_all(self):
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)  # for all who share it
+        process = self.start(reader, writer)
+        with open(reader, "rb") as pipe:
+            record = json.loads(pipe.read())
+        self.assertEqual((process.wait(), process.stderr.read()), (0, b""))
+        process.stderr.close()
+        self.assertEqual((record["complete"], len(record["cases"])), (True, 100))
+
+    def test_nobody_reads_and_an_interrupt_ends_the_run_within_a_second(self):
+        reader, writer = os.pipe()
+        process = self.start(reader, writer)
+        start = time.time()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=20), 130)
+        self.assertLess(time.time() - start, 1)
+        process.stderr.close()
+        os.close(reader)
 
 
 class Hints(ProgramTest):

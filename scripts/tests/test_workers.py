@@ -238,17 +238,44 @@ class Workers(MurderousTest):
         drawn, got = self.work / "drawn.safetensors", self.work / "got.safetensors"
         self.assertEqual(self.assay("draw", "echo/healthy/f32/n=3", "--out", drawn).returncode, 0)
         self.assertEqual(self.assay("exec", "echo/healthy/f32/n=3", "--in", drawn, "--out", got).returncode, 0)
-        said = "the path does not return within a second, in unsupported() or recipe()"
-        for path in "exits_when_asked", "_exits_when_asked", "hangs_when_asked", "exits_in_its_recipe":
+        exits = "crashed: the path ended its process with exit status 0 in "
+        for path, said in {
+            "exits_when_asked": exits + "unsupported()",
+            "_exits_when_asked": exits + "unsupported()",
+            "dies_when_asked": "crashed: the path's process died of SIGSEGV in unsupported()",
+            "throws_int_when_asked": "crashed: the path threw an object of the type int, in unsupported()",
+            "hangs_when_asked": "timeout: the path did not return within 5 s, in unsupported()",
+            "exits_in_its_recipe": exits + "recipe()",
+            "rounds_up_in_its_recipe": "fail: the path changed the rounding mode, in recipe()",
+        }.items():
             with self.subTest(path):
                 case = f"echo/{path}/f32/n=3"
                 for code, *command in [(2, "draw", case, "--out", drawn), (1, "judge", case, "--got", got),
                                        (2, "exec", case, "--in", drawn, "--out", self.work / "none.safetensors")]:
                     result = self.assay(*command)
                     self.assertEqual(result.returncode, code, command)
-                    self.assertIn(said, result.stdout + result.stderr)
+                    self.assertIn(said, " ".join((result.stdout + result.stderr).split()))
         result = self.assay("exec", "echo/exit/f32/n=3", "--in", drawn, "--out", got)
         self.assertEqual((result.returncode, result.stderr), (1, "assay: a path called exit()\n"))
+
+    def test_what_a_path_does_where_it_is_asked_stays_in_a_copy(self):
+        case = "echo/has_its_recipe_in_workers/f32/n=3"
+        drawn, got = self.work / "drawn.safetensors", self.work / "got.safetensors"
+        for command in [("draw", case, "--out", drawn), ("exec", case, "--in", drawn, "--out", got), ("judge", case, "--got", got)]:
+            self.assertEqual(self.assay(*command).returncode, 0, command)
+        bench = self.assay("bench", "echo/has_its_recipe_in_workers", "--json", "--device", "cpu")
+        (timed,) = json.loads(bench.stdout)["cases"]
+        self.assertEqual((bench.returncode, timed["verdict"]), (0, "pass"), bench.stderr)
+        self.assertGreater(timed["perf"]["floor_ns"], 0)
+
+    def test_a_list_goes_on_after_a_path_that_does_not_say_its_recipe(self):
+        result = self.assay("list", "echo/exits_in_its_recipe", "echo/rounds_up_in_its_recipe", "echo/hangs_in_its_recipe", "echo/healthy", "--recipes", "--device", "cpu")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+        self.assertIn("the path ended its process with exit status 0 in recipe()", lines)
+        self.assertIn("the path changed the rounding mode, in recipe()", lines)
+        self.assertIn("the path did not return within 5 s, in recipe()", lines)
+        self.assertEqual(lines.count("outputs f32"), 1)
 
     def test_a_path_that_refuses_only_by_throwing_fails(self):
         result = self.assay("verify", "echo/refuses_odd_sizes", "--cases", "20", "--json", "--device", "cpu")

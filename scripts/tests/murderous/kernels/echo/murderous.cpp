@@ -112,11 +112,11 @@ void limit(__rlimit_resource_t resource) {
   if (setrlimit(resource, &little) != 0) std::abort();
 }
 
-// An answer such as the worker gave to the request before this one.
+// Before the worker answers, with the number that its first request would have if they were counted.
 void answer_twice() {
   using namespace std::string_view_literals;
   constexpr std::string_view kAnswer =
-      "\x3c\0\0\0{\"verdict\":\"unsupported\",\"reason\":\"\",\"number\":0,\"padding\":0}"sv;
+      "\x3c\0\0\0{\"verdict\":\"unsupported\",\"reason\":\"\",\"number\":1,\"padding\":0}"sv;
   static_assert(kAnswer.size() == 4 + 0x3c);
   if (write(kSocket, kAnswer.data(), kAnswer.size()) < 0) std::abort();
 }

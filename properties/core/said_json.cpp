@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/core/recipe_json.h"
+#include "properties/core/said_json.h"
 
+#include <algorithm>
+#include <array>
 #include <mutex>
 #include <set>
 #include <string>
 
 #include "kernels/core/error.h"
+#include "kernels/core/printable.h"
 
 namespace assay {
 namespace {
@@ -16,11 +19,16 @@ Json to_json(const Site& site) {
   return {site.place, site.name};
 }
 
+constexpr std::array kVerdicts{VerdictKind::kFail, VerdictKind::kUnsupported, VerdictKind::kCrashed,
+                               VerdictKind::kSkipped};
+
 // A site's name has no owner. Those that workers send are kept as long as the program runs.
 Site site_from_json(const Json& json) {
   static std::mutex mutex;
   static std::set<std::string> names;
+  constexpr size_t kMostNames = 10'000;
   const std::lock_guard lock(mutex);
+  if (names.size() >= kMostNames) throw Error("there are more than {} names of sites", kMostNames);
   return {.place = json.at(0).get<int>(), .name = *names.insert(json.at(1).get<std::string>()).first};
 }
 
@@ -64,8 +72,32 @@ Recipe recipe_from_json(const Json& json) {
                            .truncates = sum.at(4).get<bool>(),
                            .group = sum.at(5).get<size_t>()});
   }
-  static_cast<void>(recipe.sites());  // throws if two share a place
+  static_cast<void>(recipe.sites());  // throws for what no recipe may be
   return recipe;
+}
+
+Json to_json(const Said& said) {
+  Json json = Json::object();
+  if (said.verdict) {
+    json["verdict"] = name_of(said.verdict->kind);
+    json["reason"] = said.verdict->reason;
+  }
+  if (said.recipe) json["recipe"] = to_json(*said.recipe);
+  return json;
+}
+
+Said said_from_json(const Json& json) {
+  Said said;
+  if (json.contains("verdict")) {
+    const auto name = json["verdict"].get<std::string>();
+    const auto kind = std::ranges::find(kVerdicts, name, [](VerdictKind one) { return name_of(one); });
+    if (kind == kVerdicts.end()) throw Error("no worker gives the verdict {}", name);
+    said.verdict = Verdict{.kind = *kind,
+                           .reason = excerpt(json.at("reason").get<std::string>(), kLongestReason),
+                           .outputs = {}};
+  }
+  if (json.contains("recipe")) said.recipe = recipe_from_json(json["recipe"]);
+  return said;
 }
 
 }  // namespace assay

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/core/recipe_json.h"
+#include "properties/core/said_json.h"
 
 #include "properties/core/recipes.h"
 #include "properties/self/support.h"
@@ -25,11 +25,11 @@ void expect_same(const Recipe& recipe, const Recipe& expected) {
   EXPECT_TRUE(std::ranges::equal(recipe.sums, expected.sums, is_same)) << recipe.to_string();
 }
 
-TEST(RecipeJson, BringsEveryRecipe) {
+TEST(SaidJson, BringsEveryRecipe) {
   int recipes = 0;
   for (const Op* op : registry().ops()) {
     for (const Path& path : all_paths(*op)) {
-      for (const NamedRecipe& named : recipes_of(*op, path)) {
+      for (const NamedRecipe& named : recipes_of(*op, path).recipes) {
         expect_same(recipe_from_json(Json::parse(to_json(named.recipe).dump())), named.recipe);
         ++recipes;
       }
@@ -38,7 +38,7 @@ TEST(RecipeJson, BringsEveryRecipe) {
   EXPECT_GT(recipes, 20);
 }
 
-TEST(RecipeJson, BringsEveryField) {
+TEST(SaidJson, BringsEveryField) {
   const Recipe all{.storage = DType::kBF16,
                    .roundings = {{.site = {3, "x"},
                                   .format = Format::kTF32x3,
@@ -54,7 +54,7 @@ TEST(RecipeJson, BringsEveryField) {
   expect_same(recipe_from_json(to_json(all)), all);
 }
 
-TEST(RecipeJson, RefusesWhatIsNoRecipe) {
+TEST(SaidJson, RefusesWhatIsNoRecipe) {
   const Rounding rounding{.site = {1, "x"}, .format = Format::kF16};
   const Json whole = to_json(Recipe{.storage = DType::kF32, .roundings = {rounding}, .sums = {}});
   for (const char* text :

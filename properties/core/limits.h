@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The limits that the system sets to a worker.
+#pragma once
+
+namespace assay {
+
+// What a worker does at first: files may be as large as its user may make them, which is also a
+// limit on shared memory. What exceeds it fails from here on. Nothing leaves a core.
+void set_limits();
+
+// Whether the path has lowered the limits on memory or files of this process, which is a worker.
+bool has_lowered_limits();
+
+// While it lives, this process gets no more private memory than was left on the machine, and a few
+// times what it has mapped already: tensors with large strides map more than they use. So a path
+// that asks for more is told so. Otherwise, and for shared memory, the system has to choose a
+// process that ends: workers come first.
+class MemoryLimit {
+ public:
+  MemoryLimit();
+  ~MemoryLimit();
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+};
+
+}  // namespace assay
