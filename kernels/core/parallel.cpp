@@ -57,7 +57,11 @@ struct Shuffle {
   int64_t item(int64_t turn) {
     const bool is_first = begun++ == 0;
     if (threads > 1 && (is_first || turn % 2 == 0) && naps > 0 && --naps >= 0) {
-      is_first ? wait_for_another() : std::this_thread::sleep_for(std::chrono::microseconds(turn * 37 % 100));
+      if (is_first) {
+        wait_for_another();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(turn * 37 % 100));
+      }
     }
     return (first + turn * step) % count;
   }

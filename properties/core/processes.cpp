@@ -19,8 +19,8 @@
 namespace assay {
 namespace {
 
-constexpr Seconds kKilled{5};   // for the system to end a killed process
-constexpr Seconds kOrphan{1};   // the same for one of those that a worker leaves behind
+constexpr Seconds kKilled{5};  // for the system to end a killed process
+constexpr Seconds kOrphan{1};  // the same for one of those that a worker leaves behind
 
 // A variable in the environment of workers, and so of whatever they start.
 std::string mark_of_workers() {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/core/precheck.h"
 #include "properties/core/trial.h"
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "properties/core/generate.h"
+#include "properties/core/precheck.h"
 #include "properties/core/problem.h"
 
 namespace assay {

@@ -29,10 +29,10 @@
 namespace assay {
 namespace {
 
-constexpr int kFree = 10;                // the first descriptor that no worker uses
-constexpr Seconds kStart{60};            // for a worker to become ready
-constexpr int kMostStarts = 3;           // of a worker that dies before it is ready
-constexpr Seconds kEnd{1};               // for a process to end that has closed its channel
+constexpr int kFree = 10;       // the first descriptor that no worker uses
+constexpr Seconds kStart{60};   // for a worker to become ready
+constexpr int kMostStarts = 3;  // of a worker that dies before it is ready
+constexpr Seconds kEnd{1};      // for a process to end that has closed its channel
 
 constexpr std::string_view kClosed = "the path closed its process's connection to this program";
 
@@ -213,7 +213,8 @@ std::unique_ptr<Channel> become_worker(pid_t parent) {
   if (getppid() != parent) _exit(1);
   int type = 0;
   socklen_t size = sizeof(type);
-  if (getsockopt(kWorkerSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || fcntl(kWorkerMemory, F_GET_SEALS) < 0)
+  if (getsockopt(kWorkerSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+      fcntl(kWorkerMemory, F_GET_SEALS) < 0)
     throw usage_error("only the program itself starts a worker");
   for (int descriptor : {kWorkerSocket, kWorkerMemory}) fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   end_group_with(program);

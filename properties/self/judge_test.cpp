@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// The rules of the judge. Each is shown red on a path with exactly that fault. Rules 6 and 7 have a
-// file of their own, judge_history_test.cpp. judge_ops_test.cpp shows that all rules pass the
-// production paths.
+// The rules of the judge. Each is shown red on a path with exactly that fault. Refusals, and rules 6
+// and 7, have files of their own, judge_refusals_test.cpp and judge_history_test.cpp.
+// judge_ops_test.cpp shows that all rules pass the production paths.
 #include "properties/core/judge.h"
 
 #include <fcntl.h>
@@ -22,7 +22,6 @@ namespace {
 
 using dynamic_conv::kK;
 using dynamic_conv::kOut;
-using dynamic_conv::kW;
 using dynamic_conv::kX;
 using test::changed_oracle;
 using test::cpu;
@@ -38,43 +37,6 @@ using testing::HasSubstr;
 
 TEST(Judge, PassesTheSpoilerThatSpoilsNothing) {
   expect(judge_path(spoiled([](const Call&) {})), VerdictKind::kPass, HasSubstr("90"));
-}
-
-TEST(JudgeRefusals, UnsupportedHasItsReason) {
-  Path path = spoiled([](const Call&) {});
-  path.unsupported = [](const Dims& dims, DType) { return fmt::format("w={} is too long", dims[kW]); };
-  expect(judge_path(path), VerdictKind::kUnsupported, HasSubstr("w=8 is too long"));
-  Case wide = small_case();
-  wide.dtype = DType::kF64;
-  expect(judge_path(spoiled([](const Call&) {}), wide), VerdictKind::kUnsupported, HasSubstr("f64"));
-}
-
-TEST(JudgeRefusals, APathThatWasAskedHasToServe) {
-  Path path = spoiled([](const Call&) { throw unsupported_error("no {}", "way"); });
-  const auto refuses = HasSubstr("refuses a problem that it says it serves: no way");
-  expect(judge_path(path), VerdictKind::kFail, refuses);
-  path.unsupported = [](const Dims&, DType) { return std::optional<std::string>(); };
-  expect(judge_path(path), VerdictKind::kFail, refuses);
-}
-
-TEST(JudgeRefusals, WhatAPathThrowsWhenItIsAskedIsAVerdict) {
-  Path path = spoiled([](const Call&) {});
-  path.unsupported = [](const Dims&, DType) -> std::optional<std::string> { throw 7; };
-  expect(judge_path(path), VerdictKind::kCrashed,
-         HasSubstr("threw an object of the type int, in unsupported()"));
-  path.unsupported = {};
-  path.recipe = [](const Dims&, DType) -> Recipe { throw usage_error("no {}", "recipe"); };
-  expect(judge_path(path), VerdictKind::kCrashed, HasSubstr("no recipe, in recipe()"));
-}
-
-TEST(JudgeRefusals, IllegalCasesAreRefusedOrSkipped) {
-  Case none = small_case();
-  none.dims.set("w", 9);
-  EXPECT_THAT(test::error_of([&] { judge_path(spoiled([](const Call&) {}), none); }), HasSubstr("w=9"));
-  Case single = small_case();
-  single.dims.set("b", 1);
-  single.layout = Layout::kBroadcast;
-  expect(judge_path(spoiled([](const Call&) {}), single), VerdictKind::kSkipped, HasSubstr("broadcast"));
 }
 
 TEST(JudgeErrors, ErrorsBecomeVerdicts) {

@@ -67,5 +67,29 @@ TEST(SaidJson, RefusesWhatIsNoRecipe) {
   }
 }
 
+TEST(SaidJson, RefusesWhatIsTooLongForARecipe) {
+  const auto of = [](size_t sites, size_t length) {
+    static const std::string name(101, 'x');
+    Recipe recipe{.storage = DType::kF32};
+    for (size_t i = 0; i < sites; ++i)
+      recipe.sums.push_back({.site = {static_cast<int>(i), std::string_view(name).substr(0, length)}});
+    return to_json(recipe);
+  };
+  EXPECT_NO_THROW(recipe_from_json(of(100, 100)));
+  EXPECT_THROW(recipe_from_json(of(101, 100)), Error);
+  EXPECT_THROW(recipe_from_json(of(100, 101)), Error);
+}
+
+TEST(SaidJson, BringsVerdicts) {
+  const Verdict refusal{.kind = VerdictKind::kUnsupported, .reason = "it is odd", .outputs = {}};
+  const Said said = said_from_json(to_json(Said{.verdict = refusal}));
+  EXPECT_FALSE(said.recipe);
+  EXPECT_EQ(said.verdict.value().kind, VerdictKind::kUnsupported);
+  EXPECT_EQ(said.verdict->reason, "it is odd");
+  for (const char* text : {R"({"verdict": "pass", "reason": ""})", R"({"verdict": 1, "reason": ""})",
+                           R"({"verdict": "fail"})", R"({"recipe": []})"})
+    EXPECT_ANY_THROW(said_from_json(Json::parse(text))) << text;
+}
+
 }  // namespace
 }  // namespace assay

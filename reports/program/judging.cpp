@@ -113,8 +113,8 @@ std::optional<Verdict> PathJudge::judge_alone(const Case& which) {
 }
 
 bool PathJudge::refuses(const Case& which) {
-  const auto verdict = isolation_ ? isolation_->ask_path(which)
-                                  : ask_path(*subject_.path, which.dims, which.dtype).verdict;
+  const auto verdict =
+      isolation_ ? isolation_->ask_path(which) : ask_path(*subject_.path, which.dims, which.dtype).verdict;
   return verdict && verdict->kind == VerdictKind::kUnsupported;
 }
 
@@ -141,8 +141,7 @@ void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& cei
   std::optional<Problem> problem;
   try {
     if (said.recipe) problem.emplace(*subject_.op, *subject_.path, record.which, device_);
-    record.verdict =
-        said.recipe ? assay::judge(subject_, *problem, *said.recipe) : *std::move(said.verdict);
+    record.verdict = said.recipe ? assay::judge(subject_, *problem, *said.recipe) : *std::move(said.verdict);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
@@ -179,9 +178,8 @@ bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>&
     } else if (std::vector<double> samples = samples_in(*answer.message); samples.empty()) {
       crash(VerdictKind::kCrashed, reason_in(*answer.message));
     } else {
-      perf_of(record, cache) =
-          assay::perf_of(std::move(samples), *subject_.op, isolation_->recipe().value(), record.which,
-                         device_.info(), cache, ceilings);
+      perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, isolation_->recipe().value(),
+                                              record.which, device_.info(), cache, ceilings);
     }
   }
   return true;

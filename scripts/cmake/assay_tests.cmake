@@ -139,8 +139,8 @@ function(assay_add_build_test name target)
 endfunction()
 
 # Every header compiles alone, and twice in one source. Those that their own source includes first
-# have been compiled alone there; they are included twice together, but for device code. What a
-# precompiled header hides, the build of scripts/test --nightly without them shows.
+# are left to that source, and to the build of scripts/test --nightly without precompiled headers,
+# which hide what is missing; they are included twice together, but for device code.
 function(assay_add_header_check target)
   set(sources)
   set(own_headers)

@@ -112,7 +112,7 @@ void limit(__rlimit_resource_t resource) {
   if (setrlimit(resource, &little) != 0) std::abort();
 }
 
-// Before the worker answers, with the number that its first request would have if they were counted.
+// With the number that the first request would have if requests were counted from 1.
 void answer_twice() {
   using namespace std::string_view_literals;
   constexpr std::string_view kAnswer =
