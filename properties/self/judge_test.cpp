@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks: threads
-// The rules of the judge. Each is shown red on a path with exactly that fault. Refusals, and rules 6
-// and 7, have files of their own, judge_refusals_test.cpp and judge_history_test.cpp.
+// The rules of the judge. Each is shown red on a path with exactly that fault. Refusals, and rules
+// 6 and 7, have files of their own, judge_refusals_test.cpp and judge_history_test.cpp.
 // judge_ops_test.cpp shows that all rules pass the production paths.
 #include "properties/core/judge.h"
 
