@@ -103,6 +103,7 @@ bool Channel::read(void* to, size_t bytes, const std::function<bool()>& gives_up
     if (got <= 0) throw Disconnected(got == 0 ? "the other end is closed" : std::strerror(errno));
     at += got;
     bytes -= static_cast<size_t>(got);
+    if (bytes > 0 && gives_up && gives_up()) return false;  // the rest may come a byte at a time
   }
   return true;
 }

@@ -45,6 +45,7 @@ FATES = {
     "throws_at_length": ("crashed", "the path threw: \\x1b"),
     "throws_without_a_word": ("crashed", "the path threw: (its what() is null)"),
     "answers_twice": ("crashed", "damaged its process, whose answer makes no sense"),
+    "trickles": ("timeout", "did not return within 0.3 s, in the first run"),
     "returns_twice": ("pass", ""),  # from fork()
     "writes_to_closed_pipe": ("crashed", "died of SIGPIPE in the first run"),
     "refuses_odd_sizes": (None, ""),

@@ -121,6 +121,12 @@ void answer_twice() {
   if (write(kSocket, kAnswer.data(), kAnswer.size()) < 0) std::abort();
 }
 
+// A message that never ends, and never lets its reader wait long.
+void trickle() {
+  if (write(kSocket, "\0\0\1\0", 4) < 0) std::abort();
+  while (write(kSocket, "x", 1) == 1) usleep(10'000);
+}
+
 void write_to_closed_pipe() {
   int ends[2];
   if (pipe(ends) != 0) std::abort();
@@ -250,6 +256,7 @@ std::vector<Path> murderous_paths() {
            [](const Call&) { throw std::runtime_error(std::string(20'000'000, '\x1b')); }),
       path("throws_without_a_word", [](const Call&) { throw SaysNothing(); }),
       path("answers_twice", [](const Call&) { answer_twice(); }),
+      path("trickles", [](const Call&) { trickle(); }),
       path("returns_twice",
            [](const Call&) {
              if (fork() < 0) std::abort();
