@@ -12,28 +12,6 @@ namespace {
 
 const double kOverflow = overflow_threshold(format_of(DType::kF32));
 
-// Without rounding.
-Ball product(Ball a, Ball b) {
-  const double value = a.mid * b.mid;
-  const double radius = std::abs(a.mid) * b.radius + a.radius * std::abs(b.mid) + a.radius * b.radius;
-  if (std::isfinite(value) && std::isfinite(radius)) return {value, radius};
-  if (std::isnan(a.mid) || std::isnan(b.mid)) return {kNan, 0};
-  if (a.is_open() || b.is_open()) return Ball::open();
-  const bool is_infinite = std::isinf(a.mid) || std::isinf(b.mid);
-  if (is_infinite) {
-    const auto has_no_sign = [](Ball x) { return x.radius > 0 && std::abs(x.mid) <= x.radius; };
-    return has_no_sign(a) || has_no_sign(b) ? Ball::open() : Ball{value, 0};
-  }
-  return {value, radius};
-}
-
-Ball plus(Ball a, Ball b) {
-  const double mid = a.mid + b.mid;
-  if (std::isnan(a.mid) || std::isnan(b.mid)) return {kNan, 0};
-  if (a.is_open() || b.is_open()) return Ball::open();
-  return {mid, std::isfinite(mid) ? a.radius + b.radius : 0};
-}
-
 // What a dot product adds up.
 struct Sums {
   double value = 0, magnitude = 0, inherited = 0;  // of a*b, |a*b|, radii
@@ -43,10 +21,14 @@ struct Sums {
 
 static_assert(Sum::kStep % kLanes == 0);
 
-template <bool kDoubtA, bool kDoubtB>
-[[gnu::always_inline]] inline Sums add_up_rows(const Row& a, const Row& b) {
+[[gnu::always_inline]] inline Lanes radii_of(const Row& row, size_t i, size_t count) {
+  return row.radius == nullptr ? Lanes{} : lanes_of(row.radius + i, count);
+}
+
+ASSAY_VECTORS Sums add_up_many(const Row& a, const Row& b) {
   Sums sums;
   Lanes inherited{};
+  const bool is_certain = a.radius == nullptr && b.radius == nullptr;
   for (size_t begin = 0; begin < a.size; begin += Sum::kStep) {
     const size_t end = std::min(begin + Sum::kStep, a.size);
     Lanes value{}, magnitude{};
@@ -54,12 +36,10 @@ template <bool kDoubtA, bool kDoubtB>
       const Lanes x = lanes_of(a.mid + i, end - i), y = lanes_of(b.mid + i, end - i), p = x * y;
       value += p;
       magnitude += magnitudes(p);
-      if constexpr (kDoubtB) inherited += magnitudes(x) * lanes_of(b.radius + i, end - i);
-      if constexpr (kDoubtA) {
-        Lanes reach = magnitudes(y);
-        if constexpr (kDoubtB) reach += lanes_of(b.radius + i, end - i);
-        inherited += lanes_of(a.radius + i, end - i) * reach;
-      }
+      if (is_certain) continue;
+      const Lanes radii = radii_of(b, i, end - i);
+      inherited += magnitudes(x) * radii;
+      inherited += radii_of(a, i, end - i) * (magnitudes(y) + radii);
     }
     const double step = total(magnitude);
     sums.value += total(value);
@@ -76,21 +56,12 @@ template <bool kDoubtA, bool kDoubtB>
 Sums add_up_few(const Row& a, const Row& b) {
   Sums sums;
   for (size_t i = 0; i < a.size && std::isfinite(sums.magnitude); ++i) {
-    const double p = a.mid[i] * b.mid[i];
-    sums.value += p;
-    sums.magnitude += std::abs(p);
-    if (a.radius == nullptr && b.radius == nullptr) continue;
     const Ball x = a[i], y = b[i];
+    sums.value += x.mid * y.mid;
+    sums.magnitude += std::abs(x.mid * y.mid);
     sums.inherited += std::abs(x.mid) * y.radius + x.radius * (std::abs(y.mid) + y.radius);
   }
   return sums;
-}
-
-ASSAY_VECTORS Sums add_up_many(const Row& a, const Row& b) {
-  if (a.radius != nullptr && b.radius != nullptr) return add_up_rows<true, true>(a, b);
-  if (a.radius != nullptr) return add_up_rows<true, false>(a, b);
-  if (b.radius != nullptr) return add_up_rows<false, true>(a, b);
-  return add_up_rows<false, false>(a, b);
 }
 
 // Their sum alone.
@@ -101,25 +72,15 @@ ASSAY_VECTORS double sum_of_many(const Row& a, const Row& b) {
   return total(sums);
 }
 
-double sum_of_few(const Row& a, const Row& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size && std::isfinite(sum); ++i) sum += a.mid[i] * b.mid[i];
-  return sum;
-}
-
-Sums add_up(const Row& a, const Row& b) {
-  return a.size < kLanes ? add_up_few(a, b) : add_up_many(a, b);
-}
-
 // The sum of products of which some are infinite, NaN or open.
 Ball add_up_special(const Row& a, const Row& b) {
   Ball sum;
   double finite = 0;  // what the finite terms reach
   for (size_t i = 0; i < a.size; ++i) {
-    const Ball p = product(a[i], b[i]);
+    const Ball p = a[i] * b[i];
     if (std::isnan(p.mid)) return p;
     if (p.is_finite()) finite += std::abs(p.mid) + p.radius;
-    sum = plus(sum, p);
+    sum = sum + p;
   }
   // They may overflow to the other infinity.
   return std::isinf(sum.mid) && finite * kMargin >= kOverflow ? Ball::open() : sum;
@@ -177,9 +138,10 @@ double gelu_of(double z) {
   return z / (1 + std::exp(-kSlope * (z + 0.044715 * z * z * z)));
 }
 
-// The hull of what becomes of the ends of z, and of `extreme` if the ball holds its place.
+// How far f goes from f(z.mid) at the ends of z, and at `extreme` if the ball holds its place.
 template <class Function>
 double reach(const Function& f, Ball z, double place, double extreme) {
+  if (z.radius == 0) return 0;
   const double value = f(z.mid);
   double most = std::max(std::abs(f(z.mid - z.radius) - value), std::abs(f(z.mid + z.radius) - value));
   if (std::abs(z.mid - place) <= z.radius) most = std::max(most, std::abs(extreme - value));
@@ -195,61 +157,47 @@ Arithmetic Arithmetic::of_stage(Mode mode, int only, uint64_t seed) {
   return arithmetic;
 }
 
-Ball Arithmetic::f32(double value, double inherited) const {
-  if (mode_ == Mode::kExact || !std::isfinite(value)) return {value, 0};
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value), 0};
-  if (inherited == 0 && is_f32(value)) return {value, 0};
-  if (mode_ == Mode::kCarried) return {value, inherited};
-  const double radius = (inherited + kUnit * (std::abs(value) + inherited)) * kMargin + kUnderflow;
-  return in_range(value, radius, std::abs(value));
+Ball Arithmetic::f32(Ball exact, double magnitude) const {
+  if (!exact.is_finite()) return exact;
+  if (mode_ == Mode::kExact) return {exact.mid, 0};
+  if (mode_ == Mode::kSampled) return {static_cast<float>(exact.mid), 0};
+  if (mode_ != Mode::kBall || (exact.radius == 0 && is_f32(exact.mid))) return exact;
+  const double rounding = kUnit * (std::abs(exact.mid) + exact.radius);
+  return in_range(exact.mid, (exact.radius + rounding) * kMargin + kUnderflow, magnitude);
 }
 
-Ball Arithmetic::add(Ball a, Ball b) const {
-  if (mode_ == Mode::kExact) return {a.mid + b.mid, 0};
-  const Ball sum = plus(a, b);
-  return sum.is_open() ? sum : f32(sum.mid, sum.radius);
-}
-
-Ball Arithmetic::subtract(Ball a, Ball b) const {
-  return add(a, {-b.mid, b.radius});
-}
-
-Ball Arithmetic::multiplied(Ball a, Ball b) const {
-  const Ball p = product(a, b);
+Ball Arithmetic::multiply(Ball a, Ball b) const {
+  const Ball p = a * b;
   if (p.mid == 0 && a.radius == 0 && b.radius == 0) return {.mid = p.mid, .is_signed = !std::signbit(p.mid)};
-  return p.is_open() ? p : f32(p.mid, p.radius);
+  return f32(p);
 }
 
 Ball Arithmetic::multiply_add(Ball a, Ball b, Ball c) const {
-  const Ball p = product(a, b), sum = plus(p, c);
-  if (mode_ == Mode::kExact) return {sum.mid, 0};
-  if (sum.is_open() || !std::isfinite(sum.mid)) return sum;
-  if (mode_ == Mode::kCarried) return sum;
-  if (mode_ == Mode::kSampled) return add(seed_ % 2 == 0 ? p : f32(p.mid, 0), c);
-  if (sum.radius == 0 && is_f32(p.mid) && is_f32(sum.mid)) return sum;
-  const double of_product = kUnit * (std::abs(p.mid) + p.radius) + kUnderflow;
-  const double inherited = sum.radius + of_product;
-  const double radius = (inherited + kUnit * (std::abs(sum.mid) + inherited)) * kMargin + kUnderflow;
-  return in_range(sum.mid, radius, std::abs(p.mid) + std::abs(c.mid));
+  const Ball p = a * b;
+  if (mode_ == Mode::kSampled) return add(seed_ % 2 == 0 ? p : f32(p), c);
+  Ball sum = p + c;
+  const bool is_exact = sum.radius == 0 && is_f32(p.mid) && is_f32(sum.mid);
+  if (!is_exact) sum.radius += unit() * (std::abs(p.mid) + p.radius) + underflow();
+  return f32(sum, std::abs(p.mid) + std::abs(c.mid));
 }
 
 Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const {
   if (mode_ == Mode::kSampled) return sampled_dot(a, b, sum, roundings);
   if (mode_ == Mode::kExact) {
-    const double value = a.size < kLanes ? sum_of_few(a, b) : sum_of_many(a, b);
+    const double value = a.size < kLanes ? add_up_few(a, b).value : sum_of_many(a, b);
     return std::isfinite(value) ? Ball{value, 0} : add_up_special(a, b);
   }
-  const Sums sums = add_up(a, b);
+  const Sums sums = a.size < kLanes ? add_up_few(a, b) : add_up_many(a, b);
   const FloatFormat* const parts = is_split(sum.factors) ? float_format(sum.factors) : nullptr;
   if (!std::isfinite(sums.magnitude) || !std::isfinite(sums.inherited)) {
     const Ball special = add_up_special(a, b);
     // The rest of an infinity may be 0 or a NaN.
-    return std::isinf(special.mid) && is_split(sum.factors) && is_doubtful() ? Ball::open() : special;
+    return std::isinf(special.mid) && parts != nullptr ? Ball::open() : special;
   }
   if (mode_ == Mode::kCarried) return {sums.value, sums.inherited};
   const auto held = [&](double value, double radius, double magnitude) {
     const Ball ball = in_range(value, radius, magnitude);
-    return sum.is_scaled && !ball.is_finite() ? Ball::open() : ball;
+    return (sum.is_scaled || sum.group > 0) && !ball.is_finite() ? Ball::open() : ball;
   };
   const bool is_ieee = parts == nullptr && !sum.truncates && sum.group == 0;
   if (sums.magnitude == 0 && sums.inherited == 0)
@@ -274,52 +222,48 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
   const double own = static_cast<double>(a.size) * 0x1p-53 * sums.magnitude;
   const double underflows = 2 * std::max(n, static_cast<double>(a.size)) * kUnderflow;
   const double radius = (sums.inherited + ordering + left_out + own) * kMargin + underflows;
-  if (sum.group > 0) return magnitude + radius < kOverflow ? Ball{sums.value, radius} : Ball::open();
   return held(sums.value, radius, magnitude);
 }
 
-Ball Arithmetic::sigmoid(Ball z) const {
+Ball Arithmetic::in_f32(Ball z, const Image& image) const {
   if (std::isnan(z.mid)) return {kNan, 0};
   if (z.is_open()) return z;
-  const double power = std::exp(-z.mid), value = 1 / (1 + power);
-  if (mode_ == Mode::kExact || std::isinf(z.mid)) return {value, 0};
-  // The most in the ball, which reaches from `low` to `high`: 1 + r <= e^r <= 1 + r + r^2 for r <=
-  // 1.
-  const double r = z.radius;
+  if (mode_ == Mode::kExact || std::isinf(z.mid)) return {image.value, 0};
+  if (mode_ == Mode::kSampled) {
+    const double off = std::max(image.fault, (image.granted - std::abs(image.value)) * kUnit);
+    return {static_cast<float>(image.value + chance(z.mid) * off), 0};
+  }
+  return {image.value, (image.reach + image.granted * unit()) * kMargin + image.lost * unit()};
+}
+
+Ball Arithmetic::sigmoid(Ball z) const {
+  const double power = std::exp(-z.mid), value = 1 / (1 + power), r = z.radius;
+  // The ball reaches from `low` to `high`: 1 + r <= e^r <= 1 + r + r^2 for r <= 1.
   const double low = r < 1 ? 1 / (1 + power * (1 + r + r * r)) : sigmoid_of(z.mid - r);
   const double high = r < 1 ? 1 / (1 + power * (1 - r)) : sigmoid_of(z.mid + r);
-  const double distance = std::abs(z.mid) + z.radius;
-  const double granted = (4 + (8 + 2 * distance) * (1 - low)) * high;
-  if (mode_ == Mode::kSampled) {
-    const double off = has(Plant::Kind::kSigmoidOff) ? 5e-4 : (granted - value) * kUnit;
-    return {static_cast<float>(value + chance(z.mid) * off), 0};
-  }
-  return {value, (std::max(high - value, value - low) + granted * unit()) * kMargin + unit() * 0x1p-102};
+  return in_f32(z, {.value = value,
+                    .reach = std::max(high - value, value - low),
+                    .granted = (4 + (8 + 2 * (std::abs(z.mid) + r)) * (1 - low)) * high,
+                    .lost = 0x1p-102,
+                    .fault = has(Plant::Kind::kSigmoidOff) ? 5e-4 : 0});
 }
 
 Ball Arithmetic::gelu(Ball z) const {
-  if (std::isnan(z.mid)) return {kNan, 0};
-  if (z.is_open()) return z;
-  const double value = gelu_of(z.mid);
-  if (mode_ == Mode::kExact || std::isinf(z.mid) || (z.mid == 0 && z.radius == 0)) return {value, 0};
-  const double reached = reach(gelu_of, z, -0.75246, -0.170041);
-  const double granted = 8 * (std::abs(value) + reached) + 4 * (std::abs(z.mid) + z.radius);
-  if (mode_ == Mode::kSampled) {
-    const double off =
-        has(Plant::Kind::kGeluOff) ? 2.5e-4 * std::abs(z.mid) : (granted - std::abs(value)) * kUnit;
-    return {static_cast<float>(value + chance(z.mid) * off), 0};
-  }
-  return {value, (reached + granted * unit()) * kMargin + 2 * underflow()};
+  if (z.mid == 0 && z.radius == 0) return z;
+  const double value = gelu_of(z.mid), reached = reach(gelu_of, z, -0.75246, -0.170041);
+  return in_f32(z, {.value = value,
+                    .reach = reached,
+                    .granted = 8 * (std::abs(value) + reached) + 4 * (std::abs(z.mid) + z.radius),
+                    .lost = 0x1p-125,
+                    .fault = has(Plant::Kind::kGeluOff) ? 2.5e-4 * std::abs(z.mid) : 0});
 }
 
 Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
-  if (std::isnan(v.mid)) return {kNan, 0};
-  if (v.is_open()) return v;
   const auto f = [added = planted(epsilon)](double x) { return 1 / std::sqrt(std::max(x, 0.0) + added); };
-  const double value = f(v.mid);
-  if (mode_ == Mode::kExact || std::isinf(v.mid)) return {value, 0};
-  if (mode_ == Mode::kSampled) return {static_cast<float>(value * (1 + chance(v.mid) * 3 * kUnit)), 0};
-  return {value, (reach(f, v, 0, f(0)) + 4 * unit() * f(v.mid - v.radius)) * kMargin + underflow()};
+  return in_f32(v, {.value = f(v.mid),
+                    .reach = reach(f, v, 0, f(0)),
+                    .granted = 4 * f(v.mid - v.radius),
+                    .lost = 0x1p-126});
 }
 
 }  // namespace assay

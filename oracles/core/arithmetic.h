@@ -71,23 +71,17 @@ class Arithmetic {
   // What the recipe does at a site. A path that scales chooses a power of two, so that nothing
   // overflows; what underflows then loses at most `lost`. Values in two parts are not rounded:
   // their products lack something (dot).
-  Ball round(const Rounding& rounding, Ball value, double lost = 0) const {
-    const bool is_rounded = rounding.format != Format::kStored && !is_split(rounding.format);
-    return is_rounded && performs() ? performed(rounding, value, lost) : value;
-  }
+  Ball round(const Rounding& rounding, Ball value, double lost = 0) const;
   // The rounding of an output. What is certain and not 0 keeps its sign if it becomes 0.
   Ball round(DType storage, Ball value) const;
 
   // One operation in f32: u of the result, and 2^-150 where it underflows. A fused path leaves some
   // of these roundings out, so none is performed in kBall.
-  Ball add(Ball a, Ball b) const;
-  Ball subtract(Ball a, Ball b) const;
+  Ball add(Ball a, Ball b) const { return f32(a + b); }
+  Ball subtract(Ball a, Ball b) const { return add(a, -b); }
   // A certain 0 is +0 if the product is. Of a product of -0 nothing is known, since a path may add
   // it to +0.
-  Ball multiply(Ball a, Ball b) const {
-    return mode_ == Mode::kExact ? Ball{a.mid * b.mid, 0} : multiplied(a, b);
-  }
-
+  Ball multiply(Ball a, Ball b) const;
   // a * b + c in f32, fused or not: u of the product, and u of the result.
   Ball multiply_add(Ball a, Ball b, Ball c) const;
 
@@ -168,9 +162,15 @@ class Arithmetic {
   Ball normalise(Ball value, const Moments& moments) const;
 
  private:
-  Ball performed(const Rounding& rounding, Ball value, double lost) const;
-  Ball multiplied(Ball a, Ball b) const;
-  Ball f32(double value, double inherited) const;
+  // What a function is at the middle of a ball, how far it goes from there in the ball, what f32 is
+  // granted of it and loses to underflow, both in u, and what a planted fault is off by.
+  struct Image {
+    double value, reach, granted, lost, fault = 0;
+  };
+  Ball in_f32(Ball z, const Image& image) const;
+  // What f32 makes of a result, whose partial results reach `magnitude`.
+  Ball f32(Ball exact, double magnitude) const;
+  Ball f32(Ball exact) const { return f32(exact, std::abs(exact.mid)); }
   // A number in [-1, 1] that depends on the seed and `value` alone. An end of it for two seeds.
   double chance(double value) const;
   // Each product goes through at most so many roundings.

@@ -26,6 +26,28 @@ struct Ball {
   bool is_finite() const { return std::isfinite(mid) && std::isfinite(radius); }
 };
 
+// Without rounding. A NaN makes a NaN, else an open ball an open one; infinities follow IEEE 754.
+inline Ball operator-(Ball a) {
+  return {-a.mid, a.radius};
+}
+inline Ball operator+(Ball a, Ball b) {
+  if (std::isnan(a.mid) || std::isnan(b.mid)) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  if (a.is_open() || b.is_open()) return Ball::open();
+  const double mid = a.mid + b.mid;
+  return {mid, std::isfinite(mid) ? a.radius + b.radius : 0};
+}
+
+inline Ball operator*(Ball a, Ball b) {
+  const double radius = std::abs(a.mid) * b.radius + a.radius * std::abs(b.mid) + a.radius * b.radius;
+  const Ball product{a.mid * b.mid, radius};
+  if (product.is_finite()) return product;
+  if (std::isnan(a.mid) || std::isnan(b.mid)) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  if (a.is_open() || b.is_open()) return Ball::open();
+  if (std::isfinite(a.mid) && std::isfinite(b.mid)) return product;
+  const auto has_no_sign = [](Ball x) { return x.radius > 0 && std::abs(x.mid) <= x.radius; };
+  return has_no_sign(a) || has_no_sign(b) ? Ball::open() : Ball{product.mid, 0};
+}
+
 // Numbers side by side in memory. `radius` is null where all are certain.
 struct Row {
   const double* mid;
