@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/core/parallel.h"
+#include "oracles/core/each.h"
 
 namespace assay::cheri::oracle {
 
@@ -28,9 +29,9 @@ Convolution::Convolution(const Question& question, Input x, Input w, const Arith
   const bool is_changed = (first_tap > 0 || dilation != right) && std::min(dilation, right) < length;
   if (fault > 0 && fault <= kFirstTapDropped) is_unchanged_ = !is_changed;
   if (!has_no_epsilon_) return;
-  for_examples([this](int64_t n) { moments(n); });
+  for_examples([this](int64_t n) { moments_[n]; });
   is_unchanged_ = true;
-  for (int64_t n = 0; n < examples; ++n) is_unchanged_ &= !(moments(n).variance.mid < least_variance_);
+  for (int64_t n = 0; n < examples; ++n) is_unchanged_ &= !(moments_[n].variance.mid < least_variance_);
 }
 
 void Convolution::for_examples(const std::function<void(int64_t)>& visit) const {
@@ -46,7 +47,7 @@ Balls Convolution::conv(int64_t n) const {
   for (int64_t i = 0; i < count(); ++i) {
     const int64_t c = i % channels;
     const auto at = [&](int64_t l) { return x[static_cast<size_t>(l * channels + c)]; };
-    values.set(static_cast<size_t>(i), conv_of(at, i / channels, c));
+    values.set(static_cast<size_t>(i), taps(at, i / channels, dilation, c, to_conv_));
   }
   return values;
 }
@@ -56,16 +57,11 @@ Moments Convolution::moments_of(const Balls& conv) const {
   return has_no_epsilon_ && moments.variance.mid < least_variance_ ? a.moments(conv.row(), 0) : moments;
 }
 
-// y = (conv - mean) * rstd
 Evaluate conv_norm(const Question& question, int, const Arithmetic& a, int fault) {
   const auto of = std::make_shared<const Convolution>(question, kX, kW, a, fault, 1.0);
   if (of->is_unchanged()) return {};
-  return [of, &a, storage = question.recipe.storage](auto elements, auto values) {
-    for (size_t i = 0; i < elements.size(); ++i) {
-      const auto [n, l, c] = of->place(elements[i]);
-      values[i] = a.round(storage, of->y(n, l, c));
-    }
-  };
+  return each(question, a, question.inputs[kX].shape,
+              [of](const Extents& at, Products&) { return of->y(at[0], at[1], at[2]); });
 }
 
 }  // namespace assay::cheri::oracle

@@ -21,21 +21,40 @@ class Convolution {
   Convolution(const Question& question, Input x, Input w, const Arithmetic& a, int fault,
               double least_variance);
 
-  Ball conv(int64_t n, int64_t l, int64_t c) const {
-    return conv_of([&](int64_t source) { return x_({n, source, c}); }, l, c);
+  // sum_k value(l + (k-1)*d) * w[k,c]. What is no Ball is stored.
+  template <class Value>
+  Ball taps(const Value& value, int64_t l, int64_t d, int64_t c, const Sum& sum) const {
+    std::array<double, 3> values{}, radii{}, weights{};
+    size_t terms = 0;
+    for (int64_t k = first_tap; k < 3; ++k) {
+      const int64_t source = l + (k - 1) * d;
+      if (source < 0 || source >= length) continue;
+      const Ball factor{value(source)};
+      values[terms] = factor.mid;
+      radii[terms] = factor.radius;
+      weights[terms++] = weight(k, c);
+    }
+    const bool is_stored = std::is_same_v<decltype(value(l)), double>;
+    return a.dot({values.data(), is_stored ? nullptr : radii.data(), terms}, {weights.data(), nullptr, terms},
+                 sum);
   }
+
   Balls conv(int64_t n) const;  // of a whole example
   assay::Moments moments_of(const Balls& conv) const;
-  // Computed when first asked for.
-  const assay::Moments& moments(int64_t n) const { return moments_[n]; }
-  Ball y(int64_t n, int64_t l, int64_t c) const { return a.normalise(conv(n, l, c), moments(n)); }
+  // y = (conv - mean) * rstd
+  Ball y(int64_t n, int64_t l, int64_t c) const {
+    return a.normalise(taps(
+                           [&](int64_t source) {
+                             return x_({n, source, c});
+                           },
+                           l, dilation, c, to_conv_),
+                       moments_[n]);
+  }
   // Calls visit(n) for every example, in parallel.
   void for_examples(const std::function<void(int64_t)>& visit) const;
   // Whether the fault changes nothing on this data, as far as that is known at once.
   bool is_unchanged() const { return is_unchanged_; }
 
-  // n, l, c of element number i of an output (N, L, C).
-  std::array<int64_t, 3> place(int64_t i) const { return {i / count(), i / channels % length, i % channels}; }
   int64_t count() const { return length * channels; }  // of an example
   double weight(int64_t k, int64_t c) const { return weights_[static_cast<size_t>(k * channels + c)]; }
 
@@ -45,26 +64,12 @@ class Convolution {
   int64_t dilation, first_tap = 0;
 
  private:
-  // conv[n,l,c] = sum_k x[n,l+(k-1)*d,c] * w[k,c], where x(l) is x[n,l,c].
-  template <class X>
-  Ball conv_of(const X& x, int64_t l, int64_t c) const {
-    std::array<double, 3> inputs{}, taps{};
-    size_t terms = 0;
-    for (int64_t k = first_tap; k < 3; ++k) {
-      const int64_t source = l + (k - 1) * dilation;
-      if (source < 0 || source >= length) continue;
-      inputs[terms] = x(source);
-      taps[terms++] = weight(k, c);
-    }
-    return a.dot({inputs.data(), nullptr, terms}, {taps.data(), nullptr, terms}, to_conv_);
-  }
-
   Reader x_;
   std::vector<double> weights_;
   bool has_no_epsilon_;
   double least_variance_;
   Sum to_conv_;
-  Lazy<assay::Moments> moments_;
+  Lazy<assay::Moments> moments_;  // of examples
   bool is_unchanged_ = false;
 };
 
