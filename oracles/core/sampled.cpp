@@ -193,29 +193,26 @@ Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum, size_t 
   if (has(Plant::Kind::kSumInF16, sum.site)) habit.kept_in = float_format(Format::kF16);
   size_t size = a.size;
   if (has(Plant::Kind::kLastTermDropped, sum.site) && size > 0 && chance(a.mid[0]) > 0.75) --size;
-  if (sum.group > 0) {
-    double groups = 0;
-    const size_t length = 1 + seed_ % sum.group;
-    for (size_t begin = 0; begin < size; begin += length) {
-      groups += add_up<float>(habit, std::min(length, size - begin), [&](Adder<float>& adder, size_t i) {
-        adder.add(a.mid[begin + i], b.mid[begin + i]);
-      });
-    }
-    return {groups, 0};
-  }
   const int precision = precision_of(sum);
   const bool lacks_one = has(Plant::Kind::kCrossProductMissing, sum.site);
-  const float total = add_up<float>(habit, size, [&](Adder<float>& adder, size_t i) {
-    const bool is_finite = std::isfinite(a.mid[i]) && std::isfinite(b.mid[i]);
-    add_product(adder, a.mid[i], b.mid[i], is_finite ? precision : 0, lacks_one);
-  });
+  const size_t length = sum.group > 0 ? 1 + seed_ % sum.group : size;
+  double total = -0.0;  // of groups; it takes the sign of a zero
+  size_t begin = 0;
+  do {
+    total += add_up<float>(habit, std::min(length, size - begin), [&](Adder<float>& adder, size_t i) {
+      const double x = a.mid[begin + i], y = b.mid[begin + i];
+      const bool is_finite = std::isfinite(x) && std::isfinite(y);
+      add_product(adder, x, y, is_finite ? precision : 0, lacks_one);
+    });
+    begin += length;
+  } while (begin < size);
   return {total, 0};
 }
 
 void Arithmetic::dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const {
   std::array<float, kLanes> sums{};
-  const bool is_plain = plant_.kind == Plant::Kind::kNone && sum.group == 0;
-  const bool is_together = mode_ == Mode::kSampled && is_plain && b.size() == kLanes;
+  const bool is_together =
+      mode_ == Mode::kSampled && has(Plant::Kind::kNone) && sum.group == 0 && b.size() == kLanes;
   if (is_together) {
     std::vector<double> lanes(a.size * kLanes);
     for (size_t lane = 0; lane < kLanes; ++lane) {
