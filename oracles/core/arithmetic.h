@@ -71,7 +71,10 @@ class Arithmetic {
   // What the recipe does at a site. A path that scales chooses a power of two, so that nothing
   // overflows; what underflows then loses at most `lost`. Values in two parts are not rounded:
   // their products lack something (dot).
-  Ball round(const Rounding& rounding, Ball value, double lost = 0) const;
+  Ball round(const Rounding& rounding, Ball value, double lost = 0) const {
+    const bool is_rounded = rounding.format != Format::kStored && !is_split(rounding.format);
+    return is_rounded && performs() ? performed(rounding, value, lost) : value;
+  }
   // The rounding of an output. What is certain and not 0 keeps its sign if it becomes 0.
   Ball round(DType storage, Ball value) const;
 
@@ -162,8 +165,9 @@ class Arithmetic {
   Ball normalise(Ball value, const Moments& moments) const;
 
  private:
-  // What a function is at the middle of a ball, how far it goes from there in the ball, what f32 is
-  // granted of it and loses to underflow, both in u, and what a planted fault is off by.
+  Ball performed(const Rounding& rounding, Ball value, double lost) const;
+  // What becomes of a ball: the function's value at its middle, and how far it goes from there. In
+  // f32 it is off by `granted` and loses `lost` to underflow, both times u; planted, by `fault`.
   struct Image {
     double value, reach, granted, lost, fault = 0;
   };

@@ -2,7 +2,6 @@
 #include "oracles/core/ball.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "kernels/core/error.h"
 
@@ -30,27 +29,18 @@ double overflow_threshold(const FloatFormat& format) {
 }
 
 double ulp_at(const FloatFormat& format, double value) {
-  const int exponent = value == 0 ? format.min_exponent : std::max(std::ilogb(value), format.min_exponent);
+  const int exponent = std::max(std::ilogb(value), format.min_exponent);  // that of 0 is the least
   return std::ldexp(1, exponent - format.precision + 1);
 }
 
 namespace {
 
 double nearest(const FloatFormat& format, double value) {
-  const auto bits = std::bit_cast<uint64_t>(value);
-  const int exponent = static_cast<int>(bits >> 52 & 0x7FF) - 1023;
-  if (exponent == 1024) return value;
-  if (exponent < format.min_exponent) {
-    // Adding 3/2 * 2^52 smallest numbers leaves room for no smaller digit.
-    const double shift = std::ldexp(1.5, 53 + format.min_exponent - format.precision);
-    return std::copysign(std::abs(value) + shift - shift, value);
-  }
-  const int dropped = 53 - format.precision;
-  const uint64_t last = uint64_t{1} << dropped;
-  const uint64_t half = last / 2 - 1 + (bits >> dropped & 1);
-  const auto result = std::bit_cast<double>((bits + half) & ~(last - 1));
-  const int result_exponent = static_cast<int>(std::bit_cast<uint64_t>(result) >> 52 & 0x7FF) - 1023;
-  return result_exponent <= format.max_exponent ? result : std::copysign(HUGE_VAL, value);
+  if (!std::isfinite(value)) return value;
+  // Adding 3/2 * 2^52 units leaves room for no smaller digit.
+  const double shift = 0x1.8p52 * ulp_at(format, value);
+  const double result = std::copysign(std::abs(value) + shift - shift, value);
+  return std::ilogb(result) <= format.max_exponent ? result : std::copysign(HUGE_VAL, value);
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/op.h"
+#include "oracles/core/bound.h"
 
 namespace assay {
 
@@ -21,7 +21,7 @@ struct Ball {
   double mid = 0, radius = 0;
   bool is_signed = false;  // of a certain 0: right paths have its sign, too
 
-  static Ball open() { return {0, std::numeric_limits<double>::infinity()}; }
+  static Ball open() { return {0, HUGE_VAL}; }
   bool is_open() const { return !std::isfinite(radius); }
   bool is_finite() const { return std::isfinite(mid) && std::isfinite(radius); }
 };
@@ -30,8 +30,9 @@ struct Ball {
 inline Ball operator-(Ball a) {
   return {-a.mid, a.radius};
 }
+
 inline Ball operator+(Ball a, Ball b) {
-  if (std::isnan(a.mid) || std::isnan(b.mid)) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  if (std::isnan(a.mid) || std::isnan(b.mid)) return {kNan, 0};
   if (a.is_open() || b.is_open()) return Ball::open();
   const double mid = a.mid + b.mid;
   return {mid, std::isfinite(mid) ? a.radius + b.radius : 0};
@@ -41,7 +42,7 @@ inline Ball operator*(Ball a, Ball b) {
   const double radius = std::abs(a.mid) * b.radius + a.radius * std::abs(b.mid) + a.radius * b.radius;
   const Ball product{a.mid * b.mid, radius};
   if (product.is_finite()) return product;
-  if (std::isnan(a.mid) || std::isnan(b.mid)) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  if (std::isnan(a.mid) || std::isnan(b.mid)) return {kNan, 0};
   if (a.is_open() || b.is_open()) return Ball::open();
   if (std::isfinite(a.mid) && std::isfinite(b.mid)) return product;
   const auto has_no_sign = [](Ball x) { return x.radius > 0 && std::abs(x.mid) <= x.radius; };

@@ -25,13 +25,10 @@ inline bool is_f32(double value) {
 }
 
 // The exponent of the largest power of two that divides a finite, non-zero value.
-constexpr int lowest_exponent(double value) {
-  const auto bits = std::bit_cast<uint64_t>(value);
-  const auto field = static_cast<int>(bits >> 52 & 0x7FF);
-  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
-  return (field == 0 ? std::countr_zero(fraction)
-                     : field - 1 + std::countr_zero(fraction | uint64_t{1} << 52)) -
-         1074;
+inline int lowest_exponent(double value) {
+  int exponent = 0;
+  const double fraction = std::frexp(std::abs(value), &exponent);
+  return exponent - 53 + std::countr_zero(static_cast<uint64_t>(std::ldexp(fraction, 53)));
 }
 
 }  // namespace assay

@@ -33,8 +33,7 @@ Ball Arithmetic::round(DType storage, Ball value) const {
   return result;
 }
 
-Ball Arithmetic::round(const Rounding& rounding, Ball value, double lost) const {
-  if (!performs() || rounding.format == Format::kStored || is_split(rounding.format)) return value;
+Ball Arithmetic::performed(const Rounding& rounding, Ball value, double lost) const {
   if (has(Plant::Kind::kNotRounded, rounding.site)) return value;
   const Rounding::Mode mode =
       has(Plant::Kind::kTruncated, rounding.site) ? Rounding::Mode::kTowardZero : rounding.mode;
