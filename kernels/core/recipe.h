@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,6 +88,7 @@ struct Recipe {
   DType storage;  // of inputs and outputs in memory
   std::vector<Rounding> roundings = {};
   std::vector<Sum> sums = {};
+  std::shared_ptr<const void> names = {};  // of the sites, if they came from another process
 
   Rounding rounding(const Site& site) const;
   Sum sum(const Site& site) const;

@@ -78,13 +78,6 @@ Runs from_message(Message&& message) {
   return runs;
 }
 
-bool have_sizes_of(const TensorBytes& bytes, const std::vector<TensorInfo>& infos, const Case& which) {
-  return std::ranges::equal(bytes, infos, [&](const auto& tensor, const TensorInfo& info) {
-    const auto elements = static_cast<size_t>(element_count(shape_of(info, which.dims)));
-    return tensor.size() == elements * size_of(info.dtype.value_or(which.dtype));
-  });
-}
-
 // Whether each group of tensors is complete, or absent where it may be.
 bool is_sound(const Runs& runs, const Op& op, const Case& which) {
   const auto is_optional = [&](const TensorBytes& bytes, const std::vector<TensorInfo>& infos) {
@@ -120,6 +113,13 @@ bool has_died(const Runs& runs) {
 }
 
 }  // namespace
+
+bool have_sizes_of(const TensorBytes& bytes, const std::vector<TensorInfo>& infos, const Case& which) {
+  return std::ranges::equal(bytes, infos, [&](const auto& tensor, const TensorInfo& info) {
+    const auto elements = static_cast<size_t>(element_count(shape_of(info, which.dims)));
+    return tensor.size() == elements * size_of(info.dtype.value_or(which.dtype));
+  });
+}
 
 Seconds usual_timeout(const Op& op, const Case& which) {
   constexpr double kBytesPerSecond = 1e7, kFlopsPerSecond = 1e8;
@@ -255,7 +255,13 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   const TensorBytes* inputs = request.tensors.empty() ? nullptr : &request.tensors;
   const auto step = [&](std::string_view name) { channel.set_step(name); };
   kept.reset();
+  std::optional<MemoryLimit> limit;
+  const auto set_limit = [&] {
+    if (device.host_can_access()) limit.emplace();
+  };
+  set_limit();
   Said said = ask_path(*subject.path, which.dims, which.dtype, step);
+  limit.reset();
   if (said.verdict || request.fields.contains("ask")) return {.fields = to_json(said), .tensors = {}};
   step("the preparation of the tensors");
   try {
@@ -265,8 +271,7 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
     return to_message(decided(VerdictKind::kSkipped, error.what()));
   }
   kept->set_observer(step);
-  std::optional<MemoryLimit> limit;
-  if (device.host_can_access()) limit.emplace();
+  set_limit();
   Message answer = to_message(run_path(subject, *kept, *std::move(said.recipe), inputs));
   limit.reset();
   channel.set_step("what follows a call");

@@ -77,6 +77,9 @@ class Isolation {
   std::optional<Problem> held_;
 };
 
+// Whether these are the tensors of a case, one for each of `infos`.
+bool have_sizes_of(const TensorBytes& bytes, const std::vector<TensorInfo>& infos, const Case& which);
+
 // The worker's side of judge(). `kept` holds the problem afterwards, if that is asked for.
 Message run_case(const Subject& subject, Device& device, const Message& request, Channel& channel,
                  std::optional<Problem>& kept);

@@ -19,13 +19,9 @@
 namespace assay {
 namespace {
 
+constexpr const char* kMark = "ASSAY_WORKER_OF";
 constexpr Seconds kKilled{5};  // for the system to end a killed process
 constexpr Seconds kOrphan{1};  // the same for one of those that a worker leaves behind
-
-// A variable in the environment of workers, and so of whatever they start.
-std::string mark_of_workers() {
-  return fmt::format("ASSAY_WORKER_OF={}", getpid());
-}
 
 std::set<pid_t> live_workers;
 
@@ -35,11 +31,17 @@ std::vector<pid_t> children() {
   return {std::istream_iterator<pid_t>(file), {}};
 }
 
+std::string text_of(pid_t process, std::string_view what) {
+  std::ifstream file(fmt::format("/proc/{}/{}", process, what));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // Whether a worker, or what its path has started, runs in this process: it has inherited the mark.
+// A copy has the environment that this process started with, so it is known by the shared memory.
 bool is_of_workers(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/environ", process));
-  const std::string environment{std::istreambuf_iterator<char>(file), {}};
-  return ('\0' + environment).find('\0' + mark_of_workers() + '\0') != std::string::npos;
+  const std::string mark = mark_of_workers();
+  return ('\0' + text_of(process, "environ")).find('\0' + mark + '\0') != std::string::npos ||
+         text_of(process, "maps").find("/memfd:" + mark + " ") != std::string::npos;
 }
 
 // Ends what a worker has left behind outside its group. The system makes it, and then what it has
@@ -59,6 +61,10 @@ void end_orphans() {
 }
 
 }  // namespace
+
+std::string mark_of_workers() {
+  return fmt::format("{}={}", kMark, getpid());
+}
 
 pid_t start_program(std::vector<std::string> arguments, int socket, int memory) {
   posix_spawn_file_actions_t files;
@@ -99,6 +105,7 @@ pid_t start_program(std::vector<std::string> arguments, int socket, int memory) 
 
 pid_t start_copy(const std::function<void()>& main, int socket, int memory) {
   std::fflush(nullptr);  // what both would write
+  const std::string program = std::to_string(getpid());
   const pid_t process = fork();
   if (process < 0) throw Error("a worker cannot be started: {}", std::strerror(errno));
   if (process > 0) {
@@ -116,6 +123,7 @@ pid_t start_copy(const std::function<void()>& main, int socket, int memory) {
   dup2(socket, kWorkerSocket);
   dup2(memory, kWorkerMemory);
   closefrom(kWorkerMemory + 1);
+  setenv(kMark, program.c_str(), 1);  // for what it starts
   [&]() noexcept { main(); }();
   _exit(0);
 }

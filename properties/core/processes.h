@@ -17,6 +17,10 @@ using Seconds = std::chrono::duration<double>;
 // Descriptors of a worker.
 inline constexpr int kWorkerSocket = 3, kWorkerMemory = 4;
 
+// By which workers, and whatever they start, are known: a variable in their environment, and the
+// name of the memory that they share with this process. "ASSAY_WORKER_OF=1234"
+std::string mark_of_workers();
+
 // Each starts a process in a group of its own, with all signals as they are at first, no standard
 // input, the standard error as its standard output, these two descriptors as those of a worker, and
 // no others. Throws Error (internal) if the system does not let it.

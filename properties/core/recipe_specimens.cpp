@@ -133,31 +133,58 @@ Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Wr
       .summary = op.formula};
 }
 
+namespace {
+
+std::string prefix_of(const Path& path) {
+  return fmt::format("specimen.{}.", snake_case(path.name));
+}
+
+// Those of the recipes of a path that are not known yet.
+std::vector<Specimen> of_path(const Op& op, const Oracle& oracle, const Path& path,
+                              std::set<std::string>& known) {
+  std::map<std::string, Specimen> by_name;
+  for (const auto& [title, dtype, recipe] : recipes_of(op, path).recipes) {
+    if (!known.insert(recipe.to_string()).second) continue;
+    for (Wrong wrong : faults_of(recipe, oracle)) {
+      const auto [name, sentence] = words_of(wrong, oracle);
+      wrong.plant.site.name = kept(std::string(wrong.plant.site.name));  // the recipe goes
+      const auto [found, is_new] = by_name.try_emplace(name);
+      Specimen& specimen = found->second;
+      if (is_new) {
+        specimen = {.op = op.name,
+                    .fault = kept(fmt::format("{}: {}", path.name, sentence)),
+                    .path = formula_path(op, path, oracle, wrong)};
+        specimen.path.name = kept(prefix_of(path) + name);
+        specimen.path.summary = specimen.fault;
+        specimen.path.dtypes.clear();
+      }
+      if (std::ranges::count(specimen.path.dtypes, dtype) == 0) specimen.path.dtypes.push_back(dtype);
+    }
+  }
+  std::vector<Specimen> all;
+  for (auto& [name, specimen] : by_name) all.push_back(std::move(specimen));
+  return all;
+}
+
+}  // namespace
+
 std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle) {
   std::vector<Specimen> all;
-  std::set<std::string> known;  // recipes
-  for (const Path& path : all_paths(op)) {
-    std::map<std::string, Specimen> of_path;
-    for (const auto& [title, dtype, recipe] : recipes_of(op, path).recipes) {
-      if (!known.insert(recipe.to_string()).second) continue;
-      for (const Wrong& wrong : faults_of(recipe, oracle)) {
-        const auto [name, sentence] = words_of(wrong, oracle);
-        const auto [found, is_new] = of_path.try_emplace(name);
-        Specimen& specimen = found->second;
-        if (is_new) {
-          specimen = {.op = op.name,
-                      .fault = kept(fmt::format("{}: {}", path.name, sentence)),
-                      .path = formula_path(op, path, oracle, wrong)};
-          specimen.path.name = kept(fmt::format("specimen.{}.{}", snake_case(path.name), name));
-          specimen.path.summary = specimen.fault;
-          specimen.path.dtypes.clear();
-        }
-        if (std::ranges::count(specimen.path.dtypes, dtype) == 0) specimen.path.dtypes.push_back(dtype);
-      }
-    }
-    for (auto& [name, specimen] : of_path) all.push_back(std::move(specimen));
-  }
+  std::set<std::string> known;
+  for (const Path& path : all_paths(op))
+    std::ranges::move(of_path(op, oracle, path, known), std::back_inserter(all));
   return all;
+}
+
+std::optional<Specimen> recipe_specimen(const Op& op, const Oracle& oracle, std::string_view name) {
+  for (const Path& path : all_paths(op)) {
+    if (!name.starts_with(prefix_of(path))) continue;
+    std::set<std::string> known;
+    for (Specimen& specimen : of_path(op, oracle, path, known)) {
+      if (specimen.path.name == name) return std::move(specimen);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace assay

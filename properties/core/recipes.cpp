@@ -21,16 +21,17 @@ Dims dims_of(const Op& op, int64_t size) {
 
 SaidRecipes recipes_of(const Op& op, const Path& path) {
   constexpr int64_t kSmall = 1, kLarge = 128;
-  const auto ask = [&](const OnStep& step) {
+  const auto ask = [&](const OnStep& step) -> Message {
     auto said = nlohmann::ordered_json::array();
     for (DType dtype : path.dtypes) {
       for (int64_t size : {kSmall, kLarge})
         said.push_back(to_json(ask_recipe(path, dims_of(op, size), dtype, step)));
     }
-    return said;
+    return {.fields = {{"said", std::move(said)}}, .tensors = {}};
   };
   SaidRecipes all;
-  const auto take = [&](const nlohmann::ordered_json& answer) {
+  const auto take = [&](Message&& message) {
+    const auto& answer = message.fields.at("said");
     for (size_t i = 0; i < path.dtypes.size(); ++i) {
       const DType dtype = path.dtypes[i];
       Said small = said_from_json(answer.at(2 * i)), large = said_from_json(answer.at(2 * i + 1));

@@ -66,10 +66,25 @@ Subject Registry::subject(std::string_view op_name, std::string_view path) const
     return Subject{&op, &judged, &oracle(op_name), std::move(laws)};
   };
   if (std::ranges::count(op.paths, path, &Path::name) > 0) return subject_of(op.path(path));
-  for (const Specimen& specimen : specimens()) {
-    if (specimen.op == op_name && specimen.path.name == path) return subject_of(specimen.path);
-  }
+  if (const Specimen* specimen = find_specimen(op, path)) return subject_of(specimen->path);
   return subject_of(op.path(path));  // which throws
+}
+
+// Without making all of them, for which each path is asked for its recipes.
+const Specimen* Registry::find_specimen(const Op& op, std::string_view path) const {
+  const auto in = [&](const auto& specimens) {
+    const auto found = std::ranges::find_if(specimens, [&](const Specimen& specimen) {
+      return specimen.op == op.name && specimen.path.name == path;
+    });
+    return found == specimens.end() ? nullptr : &*found;
+  };
+  if (specimens_) return in(*specimens_);
+  for (const Added& added : added_) {
+    if (const Specimen* specimen = in(added.specimens)) return specimen;
+  }
+  if (const Specimen* specimen = in(found_)) return specimen;
+  auto specimen = recipe_specimen(op, oracle(op.name), path);
+  return specimen ? &found_.emplace_back(*std::move(specimen)) : nullptr;
 }
 
 }  // namespace assay

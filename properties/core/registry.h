@@ -42,7 +42,10 @@ class Registry {
     std::vector<Specimen> specimens;
   };
   std::vector<Added> added_;
+  const Specimen* find_specimen(const Op& op, std::string_view path) const;
+
   mutable std::optional<std::vector<Specimen>> specimens_;
+  mutable std::deque<Specimen> found_;  // before specimens() made all
   std::vector<Law> laws_;
 };
 

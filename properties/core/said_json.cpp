@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
-#include <set>
+#include <deque>
+#include <memory>
 #include <string>
 
 #include "kernels/core/error.h"
@@ -22,14 +22,10 @@ Json to_json(const Site& site) {
 constexpr std::array kVerdicts{VerdictKind::kFail, VerdictKind::kUnsupported, VerdictKind::kCrashed,
                                VerdictKind::kSkipped};
 
-// A site's name has no owner. Those that workers send are kept as long as the program runs.
-Site site_from_json(const Json& json) {
-  static std::mutex mutex;
-  static std::set<std::string> names;
-  constexpr size_t kMostNames = 10'000;
-  const std::lock_guard lock(mutex);
-  if (names.size() >= kMostNames) throw Error("there are more than {} names of sites", kMostNames);
-  return {.place = json.at(0).get<int>(), .name = *names.insert(json.at(1).get<std::string>()).first};
+using Names = std::deque<std::string>;
+
+Site site_from_json(const Json& json, Names& names) {
+  return {.place = json.at(0).get<int>(), .name = names.emplace_back(json.at(1).get<std::string>())};
 }
 
 template <class E>
@@ -57,15 +53,17 @@ Json to_json(const Recipe& recipe) {
 
 Recipe recipe_from_json(const Json& json) {
   Recipe recipe{.storage = enum_from_json(json.at("storage"), DType::kBF16)};
+  const auto names = std::make_shared<Names>();
+  recipe.names = names;
   for (const Json& rounding : json.at("roundings")) {
-    recipe.roundings.push_back({.site = site_from_json(rounding.at(0)),
+    recipe.roundings.push_back({.site = site_from_json(rounding.at(0), *names),
                                 .format = enum_from_json(rounding.at(1), Format::kTF32x3),
                                 .mode = enum_from_json(rounding.at(2), Rounding::Mode::kTowardZero),
                                 .is_scaled = rounding.at(3).get<bool>(),
                                 .is_optional = rounding.at(4).get<bool>()});
   }
   for (const Json& sum : json.at("sums")) {
-    recipe.sums.push_back({.site = site_from_json(sum.at(0)),
+    recipe.sums.push_back({.site = site_from_json(sum.at(0), *names),
                            .factors = enum_from_json(sum.at(1), Format::kTF32x3),
                            .order = enum_from_json(sum.at(2), Sum::Order::kContiguous),
                            .is_scaled = sum.at(3).get<bool>(),

@@ -144,7 +144,8 @@ void Worker::start(const std::function<pid_t(int socket, int memory)>& start_pro
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error("a worker needs a socket: {}", std::strerror(errno));
   Descriptor own(ends[0], "a socket"), given(ends[1], "a socket");
-  Descriptor memory(memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING), "shared memory");
+  Descriptor memory(memfd_create(mark_of_workers().c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                    "shared memory");
   // Memory that shrank under its mapping would end this process.
   if (fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
     throw Error("shared memory cannot be sealed: {}", std::strerror(errno));
@@ -219,6 +220,7 @@ std::unique_ptr<Channel> become_worker(pid_t parent) {
   for (int descriptor : {kWorkerSocket, kWorkerMemory}) fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   end_group_with(program);
   close(program);
+  std::signal(SIGPIPE, SIG_IGN);  // what a path prints may have no reader
   set_limits();
   std::ofstream("/proc/self/oom_score_adj") << 1000;  // the first to end if memory is short
   return std::make_unique<Channel>(kWorkerSocket, kWorkerMemory);

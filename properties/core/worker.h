@@ -5,7 +5,7 @@
 // A worker has a process group of its own, no standard input, and the standard error as its
 // standard output. It dies with the program that started it, and leaves neither a file nor memory
 // nor processes that its path forked. Those that left the group end with the worker, unless the
-// program is killed, or they have cleared their environment, by which they are known.
+// program is killed, or they have cleared the mark by which they are known (processes.h).
 #pragma once
 
 #include <functional>

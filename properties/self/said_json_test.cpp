@@ -80,6 +80,14 @@ TEST(SaidJson, RefusesWhatIsTooLongForARecipe) {
   EXPECT_THROW(recipe_from_json(of(100, 101)), Error);
 }
 
+TEST(SaidJson, TakesNewNamesForEver) {
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string name = std::to_string(i);
+    const Recipe sent{.storage = DType::kF32, .sums = {{.site = {0, name}}}};
+    ASSERT_EQ(recipe_from_json(to_json(sent)).sums.at(0).site.name, name);
+  }
+}
+
 TEST(SaidJson, BringsVerdicts) {
   const Verdict refusal{.kind = VerdictKind::kUnsupported, .reason = "it is odd", .outputs = {}};
   const Said said = said_from_json(to_json(Said{.verdict = refusal}));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "kernels/core/printable.h"
 #include "properties/core/recipes.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
@@ -109,7 +110,8 @@ int run_list(const Registry& registry, const Options& options) {
         if (!said.why_not.empty()) fmt::print("{}\n", wrapped("    " + said.why_not, width, 6));
         for (const auto& [name, dtype, recipe] : said.recipes) {
           fmt::print("    in {}\n", name);
-          for (const auto& [site, what] : recipe.sites(sums)) fmt::print("      {:<20} {}\n", site, what);
+          for (const auto& [site, what] : recipe.sites(sums))
+            fmt::print("      {:<20} {}\n", printable(site), what);
         }
         continue;
       }

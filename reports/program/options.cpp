@@ -124,6 +124,7 @@ class CommandLine {
     add_in(exec, "File with the inputs as `list` names them; booleans are 0 and 1")->required();
     exec.add_option("--out", options_.out, "File for the outputs")->required()->type_name(kFileValue);
     add_device(exec);
+    add_isolation(exec);
 
     auto& report = add(Command::kReport, "report", "Render the reports of a record again");
     report.add_option("RUN.JSON", options_.subject, "A record that `run` left, or its directory")->required();

@@ -7,7 +7,10 @@
 
 #include "properties/core/elsewhere.h"
 #include "properties/core/history.h"
+#include "properties/core/isolation.h"
 #include "properties/core/judge.h"
+#include "properties/core/said_json.h"
+#include "properties/core/thrown.h"
 #include "reports/program/capsule.h"
 #include "reports/program/commands.h"
 #include "reports/program/judging.h"
@@ -158,6 +161,44 @@ Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<T
   return judge_outputs(subject, problem, *std::move(said.recipe), std::move(outputs), options.shares);
 }
 
+using Json = nlohmann::ordered_json;
+
+// What comes of running a path elsewhere: its outputs, or the verdict on how it ended.
+struct Executed {
+  TensorBytes outputs;
+  std::optional<Verdict> verdict;
+};
+
+// What `run` returns in a copy of this process. Throws Error where it does.
+Executed execute_elsewhere(const std::function<TensorBytes(const OnStep&)>& run, const Subject& subject,
+                           const Case& which, const Options& options) {
+  const auto run_there = [&](const OnStep& step) -> Message {
+    try {
+      return {.fields = Json::object(), .tensors = run(step)};
+    } catch (const Error& error) {
+      return {.fields = {{"error", error.what()}, {"kind", static_cast<int>(error.kind())}}, .tensors = {}};
+    } catch (...) {
+      return {.fields = to_json(Said{.verdict = verdict_on_thrown()}), .tensors = {}};
+    }
+  };
+  std::optional<Error> error;
+  Executed executed;
+  const auto take = [&](Message&& message) {
+    executed = {.outputs = std::move(message.tensors), .verdict = said_from_json(message.fields).verdict};
+    if (message.fields.contains("error")) {
+      const auto kind = static_cast<Error::Kind>(message.fields.at("kind").get<int>());
+      error = Error(kind, "{}", excerpt(message.fields["error"].get<std::string>(), kLongestReason));
+    } else if (!executed.verdict && !have_sizes_of(executed.outputs, subject.op->outputs, which)) {
+      throw Nonsense("outputs of other sizes");
+    }
+  };
+  const Seconds timeout = options.timeout.value_or(usual_timeout(*subject.op, which));
+  const int64_t most_bytes = tensor_bytes(*subject.op, which.dims, which.dtype);
+  if (auto died = elsewhere(run_there, take, timeout, most_bytes)) executed.verdict = std::move(died);
+  if (error) throw *error;
+  return executed;
+}
+
 }  // namespace
 
 int run_replay(const Registry& registry, const Options& options) {
@@ -202,11 +243,23 @@ int run_draw(const Registry& registry, const Options& options) {
 int run_exec(const Registry& registry, const Options& options) {
   const auto [subject, which] = select_served(registry, options);
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), options.in, *subject.op, which);
-  const auto device = device_for(*subject.path, options);
-  Problem problem(*subject.op, *subject.path, which, *device);
-  if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);
-  problem.run();
-  write_safetensors(options.out, file_of(which, named(subject.op->outputs, which, problem.outputs())));
+  const auto run_here = [&, &subject = subject, &which = which](const OnStep& step) {
+    const auto device = device_for(*subject.path, options);
+    Problem problem(*subject.op, *subject.path, which, *device);
+    problem.set_observer(step);
+    if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);
+    problem.begin("the run");
+    problem.run();
+    return problem.outputs();
+  };
+  const auto [outputs, verdict] = options.isolate ? execute_elsewhere(run_here, subject, which, options)
+                                                  : Executed{.outputs = run_here({}), .verdict = {}};
+  if (verdict) {
+    fmt::print(stderr, "assay: {}/{} {}: {}\n", which.op, which.path, name_of(verdict->kind),
+               excerpt(verdict->reason, kReasonOnTerminal));
+    return kExitNumericalFailure;
+  }
+  write_safetensors(options.out, file_of(which, named(subject.op->outputs, which, outputs)));
   return kExitPassed;
 }
 

@@ -47,7 +47,7 @@ FATES = {
     "answers_twice": ("crashed", "damaged its process, whose answer makes no sense"),
     "trickles": ("timeout", "did not return within 0.3 s, in the first run"),
     "returns_twice": ("pass", ""),  # from fork()
-    "writes_to_closed_pipe": ("crashed", "died of SIGPIPE in the first run"),
+    "writes_to_closed_pipe": ("pass", ""),
     "refuses_odd_sizes": (None, ""),
     "refuses_with_a_result": ("fail", "the path refuses a problem that it says it serves: it is wrong"),
     "outlives_its_program": ("timeout", "did not return within 0.3 s, in the first run"),
@@ -76,6 +76,8 @@ FATES = {
     "throws_when_asked": ("crashed", "the path threw: \\xff it is, in unsupported()"),
     "refuses_by_throwing": ("crashed", "n is odd, in unsupported()"),
     "hangs_when_asked": ("timeout", "did not return within 0.3 s, in unsupported()"),
+    "leaves_a_session_when_asked": ("pass", ""),
+    "leaves_a_session_in_its_recipe": ("pass", ""),
     "throws_in_its_recipe": ("crashed", "the path threw an object of the type int, in recipe()"),
     "exits_in_its_recipe": ("crashed", "ended its process with exit status 0 in recipe()"),
     "hangs_in_its_recipe": ("timeout", "did not return within 0.3 s, in recipe()"),
@@ -256,7 +258,22 @@ class Workers(MurderousTest):
                     result = self.assay(*command)
                     self.assertEqual(result.returncode, code, command)
                     self.assertIn(said, " ".join((result.stdout + result.stderr).split()))
-        result = self.assay("exec", "echo/exit/f32/n=3", "--in", drawn, "--out", got)
+
+    def test_exec_says_what_became_of_the_path(self):
+        drawn, got = self.work / "drawn.safetensors", self.work / "none.safetensors"
+        self.assertEqual(self.assay("draw", "echo/healthy/f32/n=3", "--out", drawn).returncode, 0)
+        for path, said in {
+            "exit": "crashed: the path ended its process with exit status 0 in the run",
+            "_exit": "crashed: the path ended its process with exit status 0 in the run",
+            "segv": "crashed: the path's process died of SIGSEGV in the run",
+            "throws_int": "crashed: the path threw an object of the type int",
+            "hang": "timeout: the path did not return within 0.3 s, in the run",
+        }.items():
+            with self.subTest(path):
+                result = self.assay("exec", f"echo/{path}/f32/n=3", "--in", drawn, "--out", got, *SHORT)
+                self.assertEqual((result.returncode, result.stderr), (1, f"assay: echo/{path} {said}\n"))
+                self.assertFalse(got.exists())
+        result = self.assay("exec", "echo/exit/f32/n=3", "--in", drawn, "--out", got, "--no-isolate")
         self.assertEqual((result.returncode, result.stderr), (1, "assay: a path called exit()\n"))
 
     def test_what_a_path_does_where_it_is_asked_stays_in_a_copy(self):
@@ -268,6 +285,18 @@ class Workers(MurderousTest):
         (timed,) = json.loads(bench.stdout)["cases"]
         self.assertEqual((bench.returncode, timed["verdict"]), (0, "pass"), bench.stderr)
         self.assertGreater(timed["perf"]["floor_ns"], 0)
+
+    def test_what_a_path_leaves_behind_where_it_is_asked_ends(self):
+        case = "echo/leaves_a_session_when_asked/f32/n=3"
+        self.assertEqual(self.assay("draw", case, "--out", self.work / "drawn.safetensors").returncode, 0)
+        self.assertEqual(self.assay("list", "echo/leaves_a_session_in_its_recipe", "--recipes").returncode, 0)
+        self.assertEqual(self.processes(), {})
+
+    def test_a_specimen_does_not_wait_for_the_recipes_of_paths(self):
+        start = time.time()
+        result = self.assay("replay", "echo/specimen.segv/f32/n=3", "--device", "cpu")
+        self.assertIn("died of SIGSEGV", result.stdout)
+        self.assertLess(time.time() - start, 4)  # hangs_in_its_recipe has five seconds
 
     def test_a_list_goes_on_after_a_path_that_does_not_say_its_recipe(self):
         result = self.assay("list", "echo/exits_in_its_recipe", "echo/rounds_up_in_its_recipe", "echo/hangs_in_its_recipe", "echo/healthy", "--recipes", "--device", "cpu")

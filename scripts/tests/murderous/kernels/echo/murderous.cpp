@@ -131,7 +131,7 @@ void write_to_closed_pipe() {
   int ends[2];
   if (pipe(ends) != 0) std::abort();
   close(ends[0]);
-  if (write(ends[1], "x", 1) < 0) std::abort();
+  if (write(ends[1], "x", 1) >= 0 || errno != EPIPE) std::abort();
 }
 
 // The child outlives the group of the process.
@@ -193,6 +193,12 @@ std::vector<Path> paths_that_do_not_answer() {
           asked("throws_when_asked", [] { throw std::runtime_error("\xff it is"); }),
           asked("refuses_by_throwing", [] { throw unsupported_error("n is {}", "odd"); }),
           asked("hangs_when_asked", [] { hang(); }),
+          asked("leaves_a_session_when_asked", [] { leave_a_session(); }),
+          with_recipe("leaves_a_session_in_its_recipe",
+                      [](const Dims& dims, DType dtype) {
+                        leave_a_session();
+                        return f32_recipe(dims, dtype);
+                      }),
           with_recipe("throws_in_its_recipe", [](const Dims&, DType) -> Recipe { throw 7; }),
           with_recipe("exits_in_its_recipe", [](const Dims&, DType) -> Recipe { _exit(0); }),
           with_recipe("hangs_in_its_recipe",
