@@ -163,22 +163,50 @@ Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<T
 
 using Json = nlohmann::ordered_json;
 
-// What comes of running a path elsewhere: its outputs, or the verdict on how it ended.
+// What comes of running a path: its outputs, or the verdict on what it did instead.
 struct Executed {
-  TensorBytes outputs;
-  std::optional<Verdict> verdict;
+  TensorBytes outputs = {};
+  std::optional<Verdict> verdict = {};
 };
 
-// What `run` returns in a copy of this process. Throws Error where it does.
-Executed execute_elsewhere(const std::function<TensorBytes(const OnStep&)>& run, const Subject& subject,
-                           const Case& which, const Options& options) {
+// Throws Error where the path is not to blame.
+Executed execute(const Subject& subject, const Case& which, const TensorBytes& inputs, const Options& options,
+                 const OnStep& step) {
+  const auto device = device_for(*subject.path, options);
+  Problem problem(*subject.op, *subject.path, which, *device);
+  problem.set_observer(step);
+  problem.set_inputs(inputs);  // throws if they do not suit the layout
+  const auto failed = [](std::string reason) {
+    return Executed{.verdict =
+                        Verdict{.kind = VerdictKind::kFail, .reason = std::move(reason), .outputs = {}}};
+  };
+  try {
+    if (auto wrong = prepare(problem, &inputs)) return failed(std::move(wrong->reason));
+    problem.begin("the run");
+    problem.run();
+  } catch (const StepIsImpossible&) {
+    throw;
+  } catch (const Trespass& error) {
+    return failed(error.what());
+  } catch (...) {
+    return {.verdict = verdict_on_thrown()};
+  }
+  return {.outputs = problem.outputs()};
+}
+
+// The same in a copy of this process, which the path may end or damage.
+Executed execute_elsewhere(const Subject& subject, const Case& which, const TensorBytes& inputs,
+                           const Options& options) {
   const auto run_there = [&](const OnStep& step) -> Message {
     try {
-      return {.fields = Json::object(), .tensors = run(step)};
+      Executed executed = execute(subject, which, inputs, options, step);
+      return {.fields = to_json(Said{.verdict = std::move(executed.verdict)}),
+              .tensors = std::move(executed.outputs)};
     } catch (const Error& error) {
       return {.fields = {{"error", error.what()}, {"kind", static_cast<int>(error.kind())}}, .tensors = {}};
-    } catch (...) {
-      return {.fields = to_json(Said{.verdict = verdict_on_thrown()}), .tensors = {}};
+    } catch (const std::exception& error) {
+      return {.fields = {{"error", error.what()}, {"kind", static_cast<int>(Error::Kind::kInternal)}},
+              .tensors = {}};
     }
   };
   std::optional<Error> error;
@@ -243,17 +271,8 @@ int run_draw(const Registry& registry, const Options& options) {
 int run_exec(const Registry& registry, const Options& options) {
   const auto [subject, which] = select_served(registry, options);
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), options.in, *subject.op, which);
-  const auto run_here = [&, &subject = subject, &which = which](const OnStep& step) {
-    const auto device = device_for(*subject.path, options);
-    Problem problem(*subject.op, *subject.path, which, *device);
-    problem.set_observer(step);
-    if (const auto wrong = prepare(problem, &inputs)) throw Error("{}", wrong->reason);
-    problem.begin("the run");
-    problem.run();
-    return problem.outputs();
-  };
-  const auto [outputs, verdict] = options.isolate ? execute_elsewhere(run_here, subject, which, options)
-                                                  : Executed{.outputs = run_here({}), .verdict = {}};
+  const auto [outputs, verdict] = options.isolate ? execute_elsewhere(subject, which, inputs, options)
+                                                  : execute(subject, which, inputs, options, {});
   if (verdict) {
     fmt::print(stderr, "assay: {}/{} {}: {}\n", which.op, which.path, name_of(verdict->kind),
                excerpt(verdict->reason, kReasonOnTerminal));

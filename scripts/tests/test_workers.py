@@ -267,6 +267,7 @@ class Workers(MurderousTest):
             "_exit": "crashed: the path ended its process with exit status 0 in the run",
             "segv": "crashed: the path's process died of SIGSEGV in the run",
             "throws_int": "crashed: the path threw an object of the type int",
+            "rounds_up": "fail: the path changed the rounding mode",
             "hang": "timeout: the path did not return within 0.3 s, in the run",
         }.items():
             with self.subTest(path):
