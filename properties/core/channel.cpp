@@ -17,9 +17,9 @@ namespace assay {
 namespace {
 
 constexpr int kPollMilliseconds = 50;
-constexpr std::chrono::microseconds kAwake{300};      // for which waiting for a request takes a CPU
-constexpr size_t kLongestMessage = size_t{16} << 20;  // [bytes] without tensors
-constexpr int64_t kMostKept = int64_t{16} << 20;      // [bytes] of shared memory between messages
+constexpr std::chrono::microseconds kAwake{300};     // for which waiting for a request takes a CPU
+constexpr size_t kLongestMessage = size_t{1} << 20;  // [bytes] without tensors
+constexpr int64_t kMostKept = int64_t{16} << 20;     // [bytes] of shared memory between messages
 
 void write_all(int socket, const char* from, size_t bytes) {
   while (bytes > 0) {

@@ -2,6 +2,10 @@
 // The limits that the system sets to a worker.
 #pragma once
 
+#include <optional>
+
+#include "kernels/core/device.h"
+
 namespace assay {
 
 // What a worker does at first: files may be as large as its user may make them, which is also a
@@ -22,5 +26,10 @@ class MemoryLimit {
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 };
+
+// One for what a path of such a device does. That of a GPU has memory of its own.
+inline std::optional<MemoryLimit> limit_on(DeviceKind device) {
+  return device == DeviceKind::kCpu ? std::optional<MemoryLimit>(std::in_place) : std::nullopt;
+}
 
 }  // namespace assay

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -31,9 +32,16 @@ std::vector<pid_t> children() {
   return {std::istream_iterator<pid_t>(file), {}};
 }
 
+// Of each thread: the first one may have ended.
 std::string text_of(pid_t process, std::string_view what) {
-  std::ifstream file(fmt::format("/proc/{}/{}", process, what));
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::error_code error;
+  std::filesystem::directory_iterator thread(fmt::format("/proc/{}/task", process), error);
+  for (; thread != std::filesystem::directory_iterator(); thread.increment(error)) {
+    std::ifstream file(thread->path() / what);
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return text;
 }
 
 // Whether a worker, or what its path has started, runs in this process: it has inherited the mark.

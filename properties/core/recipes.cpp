@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "properties/core/elsewhere.h"
+#include "properties/core/limits.h"
 #include "properties/core/said_json.h"
 
 namespace assay {
@@ -22,6 +23,7 @@ Dims dims_of(const Op& op, int64_t size) {
 SaidRecipes recipes_of(const Op& op, const Path& path) {
   constexpr int64_t kSmall = 1, kLarge = 128;
   const auto ask = [&](const OnStep& step) -> Message {
+    const auto limit = limit_on(path.device);
     auto said = nlohmann::ordered_json::array();
     for (DType dtype : path.dtypes) {
       for (int64_t size : {kSmall, kLarge})

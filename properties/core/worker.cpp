@@ -124,14 +124,23 @@ Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_u
   number_ = std::random_device()();  // which no path guesses
 }
 
-Worker::Worker(const std::function<Message(Channel&)>& answer) : gives_up_([] { return false; }) {
+Worker::Worker(const std::function<Message(Channel&)>& answer)
+    : gives_up_([] { return false; }), number_(std::random_device()()) {
   const auto answer_once = [&, program = getpid()] {
     const auto channel = become_worker(program);
     const pid_t copy = getpid();
     Message message = answer(*channel);
     if (getpid() != copy) _exit(0);  // a copy that the path made: nobody has asked it
+    std::fflush(stdout);             // what the path has printed
     message.fields[kNumber] = number_;
-    channel->send(message);
+    try {
+      channel->send(message);
+    } catch (const Disconnected&) {
+      end_disconnected(*channel);
+    } catch (const Error& error) {  // no memory for the tensors
+      const char* const why = has_lowered_limits() ? kLoweredLimits : kNoMemory;
+      channel->send({.fields = {{why, error.what()}, {kNumber, number_}}, .tensors = {}});
+    }
     for (;;) pause();
   };
   start([&](int socket, int memory) { return start_copy(answer_once, socket, memory); });

@@ -22,6 +22,8 @@ namespace assay {
 
 // What is said of an answer that no healthy worker gives.
 inline constexpr std::string_view kNonsense = "the path damaged its process, whose answer makes no sense";
+// Fields of the answer of a copy that cannot send what it should: why.
+inline constexpr const char *kNoMemory = "no_memory", *kLoweredLimits = "lowered_limits";
 // A field of requests. An answer has that of its request, so none is taken for another.
 inline constexpr const char* kNumber = "number";
 
@@ -61,7 +63,7 @@ class Worker {
   std::function<bool()> gives_up_;
   pid_t process_ = -1;
   std::unique_ptr<Channel> channel_;
-  int64_t number_ = 0;  // of the last request
+  int64_t number_ = 0;  // of the last request; of a copy, which path cannot guess
 };
 
 // Makes this process a worker of the process `parent`. Returns its end of the channel.

@@ -9,6 +9,7 @@
 #include "properties/core/history.h"
 #include "properties/core/isolation.h"
 #include "properties/core/judge.h"
+#include "properties/core/limits.h"
 #include "properties/core/said_json.h"
 #include "properties/core/thrown.h"
 #include "reports/program/capsule.h"
@@ -183,6 +184,7 @@ Executed execute(const Subject& subject, const Case& which, const TensorBytes& i
   try {
     if (auto wrong = prepare(problem, &inputs)) return failed(std::move(wrong->reason));
     problem.begin("the run");
+    const auto limit = limit_on(subject.path->device);
     problem.run();
   } catch (const StepIsImpossible&) {
     throw;
@@ -214,8 +216,10 @@ Executed execute_elsewhere(const Subject& subject, const Case& which, const Tens
   const auto take = [&](Message&& message) {
     executed = {.outputs = std::move(message.tensors), .verdict = said_from_json(message.fields).verdict};
     if (message.fields.contains("error")) {
-      const auto kind = static_cast<Error::Kind>(message.fields.at("kind").get<int>());
-      error = Error(kind, "{}", excerpt(message.fields["error"].get<std::string>(), kLongestReason));
+      const int kind = message.fields.at("kind").get<int>();
+      if (kind < 0 || kind > static_cast<int>(Error::Kind::kInternal)) throw Nonsense("an unknown error");
+      error = Error(static_cast<Error::Kind>(kind), "{}",
+                    excerpt(message.fields["error"].get<std::string>(), kLongestReason));
     } else if (!executed.verdict && !have_sizes_of(executed.outputs, subject.op->outputs, which)) {
       throw Nonsense("outputs of other sizes");
     }
@@ -276,7 +280,7 @@ int run_exec(const Registry& registry, const Options& options) {
   if (verdict) {
     fmt::print(stderr, "assay: {}/{} {}: {}\n", which.op, which.path, name_of(verdict->kind),
                excerpt(verdict->reason, kReasonOnTerminal));
-    return kExitNumericalFailure;
+    return is_failure(verdict->kind) ? kExitNumericalFailure : kExitNothingSelected;
   }
   write_safetensors(options.out, file_of(which, named(subject.op->outputs, which, outputs)));
   return kExitPassed;

@@ -268,6 +268,9 @@ class Workers(MurderousTest):
             "segv": "crashed: the path's process died of SIGSEGV in the run",
             "throws_int": "crashed: the path threw an object of the type int",
             "rounds_up": "fail: the path changed the rounding mode",
+            "all_memory": "crashed: the path threw: std::bad_alloc",
+            "closes_files": "crashed: the path closed its process's connection to this program",
+            "answers_twice": "crashed: the path damaged its process, whose answer makes no sense",
             "hang": "timeout: the path did not return within 0.3 s, in the run",
         }.items():
             with self.subTest(path):
