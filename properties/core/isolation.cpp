@@ -255,13 +255,11 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   const TensorBytes* inputs = request.tensors.empty() ? nullptr : &request.tensors;
   const auto step = [&](std::string_view name) { channel.set_step(name); };
   kept.reset();
-  std::optional<MemoryLimit> limit;
-  const auto set_limit = [&] {
-    if (device.host_can_access()) limit.emplace();
-  };
-  set_limit();
-  Said said = ask_path(*subject.path, which.dims, which.dtype, step);
-  limit.reset();
+  Said said;
+  {
+    const auto limit = limit_on(subject.path->device);
+    said = ask_path(*subject.path, which.dims, which.dtype, step);
+  }
   if (said.verdict || request.fields.contains("ask")) return {.fields = to_json(said), .tensors = {}};
   step("the preparation of the tensors");
   try {
@@ -271,7 +269,7 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
     return to_message(decided(VerdictKind::kSkipped, error.what()));
   }
   kept->set_observer(step);
-  set_limit();
+  auto limit = limit_on(subject.path->device);
   Message answer = to_message(run_path(subject, *kept, *std::move(said.recipe), inputs));
   limit.reset();
   channel.set_step("what follows a call");

@@ -30,8 +30,7 @@ Message take_samples(std::optional<Problem>& problem, const std::string& name, C
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
   if (!problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
   channel.set_step(fmt::format("the timing with {} caches", name));
-  std::optional<MemoryLimit> limit;
-  if (problem->device().host_can_access()) limit.emplace();
+  const auto limit = limit_on(problem->path().device);
   return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
 }
 
