@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/elsewhere.h"
 
-#include "kernels/core/printable.h"
 #include "properties/core/limits.h"
 #include "properties/core/said_json.h"
 #include "properties/core/worker.h"
@@ -9,8 +8,8 @@
 namespace assay {
 namespace {
 
-std::string text_in(const nlohmann::ordered_json& fields, const char* name) {
-  return excerpt(fields.at(name).get<std::string>(), kLongestReason);
+Verdict verdict(VerdictKind kind, std::string_view reason) {
+  return {.kind = kind, .reason = std::string(reason), .outputs = {}};
 }
 
 }  // namespace
@@ -21,25 +20,18 @@ std::optional<Verdict> elsewhere(const std::function<Message(const OnStep&)>& fu
   Worker copy(
       [&](Channel& channel) { return function([&](std::string_view name) { channel.set_step(name); }); });
   Worker::Answer answer = copy.receive(timeout, most_bytes);
-  if (answer.death) return Verdict{.kind = answer.death->kind, .reason = answer.death->reason, .outputs = {}};
+  if (answer.death) return verdict(answer.death->kind, answer.death->reason);
   try {
-    const auto& fields = answer.message.value().fields;
-    if (fields.contains(kNoMemory))
-      return Verdict{.kind = VerdictKind::kSkipped, .reason = text_in(fields, kNoMemory), .outputs = {}};
-    if (fields.contains(kLoweredLimits)) {
-      return Verdict{
-          .kind = VerdictKind::kCrashed,
-          .reason = fmt::format("the path lowered its process's limits: {}", text_in(fields, kLoweredLimits)),
-          .outputs = {}};
-    }
+    Said said = said_from_json(answer.message.value().fields);
+    if (said.verdict) return said.verdict;
     take(*std::move(answer.message));
   } catch (const std::exception&) {
-    return Verdict{.kind = VerdictKind::kCrashed, .reason = std::string(kNonsense), .outputs = {}};
+    return verdict(VerdictKind::kCrashed, kNonsense);
   }
   return std::nullopt;
 }
 
-Said precheck_elsewhere(const Subject& subject, const Case& which) {
+Said precheck_elsewhere(const Subject& subject, const Case& which, Seconds timeout) {
   Said said{.verdict = precheck_case(subject, which)};
   if (said.verdict) return said;
   const Path& path = *subject.path;
@@ -47,11 +39,9 @@ Said precheck_elsewhere(const Subject& subject, const Case& which) {
     const auto limit = limit_on(path.device);
     return {.fields = to_json(ask_path(path, which.dims, which.dtype, step)), .tensors = {}};
   };
-  auto died = elsewhere(ask, [&](Message&& message) {
-    said = said_from_json(message.fields);
-    if (!said.recipe && !said.verdict) throw Nonsense("an answer to another question");
-  });
-  return died ? Said{.verdict = std::move(died)} : said;
+  const auto take = [&](Message&& message) { said.recipe = recipe_from_json(message.fields.at("recipe")); };
+  said.verdict = elsewhere(ask, take, timeout);
+  return said;
 }
 
 }  // namespace assay

@@ -20,13 +20,6 @@ constexpr std::array kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16
 constexpr std::array kTensorsOfRuns{&Runs::got, &Runs::previous, &Runs::again, &Runs::untuned,
                                     &Runs::changed_inputs};
 
-template <class Values>
-typename Values::value_type value_of(const Values& values, const std::string& name) {
-  const auto found = std::ranges::find(values, name, [](auto value) { return name_of(value); });
-  if (found == values.end()) throw Nonsense("an answer with an unknown name");
-  return *found;
-}
-
 Message to_message(Runs&& runs) {
   Message message{.fields = to_json(Said{.recipe = runs.recipe, .verdict = runs.verdict}), .tensors = {}};
   message.fields["broken_law"] = runs.broken_law;

@@ -2,6 +2,7 @@
 #include "properties/core/limits.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -72,9 +73,13 @@ void set_limits() {
   limits_at_start();
 }
 
-bool has_lowered_limits() {
+Verdict no_memory(std::string_view reason) {
   const auto &before = limits_at_start(), now = limits();
-  return !std::ranges::equal(now, before, std::ranges::greater_equal());
+  if (std::ranges::equal(now, before, std::ranges::greater_equal()))
+    return {.kind = VerdictKind::kSkipped, .reason = std::string(reason), .outputs = {}};
+  return {.kind = VerdictKind::kCrashed,
+          .reason = fmt::format("the path lowered its process's limits: {}", reason),
+          .outputs = {}};
 }
 
 MemoryLimit::MemoryLimit() {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/core/device.h"
+#include "properties/core/verdict.h"
 
 namespace assay {
 
@@ -12,8 +13,9 @@ namespace assay {
 // limit on shared memory. What exceeds it fails from here on. Nothing leaves a core.
 void set_limits();
 
-// Whether the path has lowered the limits on memory or files of this process, which is a worker.
-bool has_lowered_limits();
+// The verdict on a case for which a worker, this process, has no memory: skipped, for this reason,
+// or crashed if the path has lowered the process's limits on memory or files.
+Verdict no_memory(std::string_view reason);
 
 // While it lives, this process gets no more private memory than was left on the machine, and a few
 // times what it has mapped already: tensors with large strides map more than they use. So a path

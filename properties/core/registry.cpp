@@ -24,21 +24,16 @@ void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std:
       throw Error("the oracle of '{}' has {} block_axes for {} outputs", op.name, blocks, op.outputs.size());
     ops_.push_back(&op);
   }
-  added_.push_back({.ops = ops_.size(), .specimens = std::move(specimens)});
+  std::ranges::move(specimens, std::back_inserter(added_));
 }
 
-const std::vector<Specimen>& Registry::specimens() const {
-  if (specimens_) return *specimens_;
+const std::vector<Specimen>& Registry::specimens(const Op& op) const {
+  if (const auto made = specimens_.find(op.name); made != specimens_.end()) return made->second;
   std::vector<Specimen> all;
-  size_t next = 0;
-  for (const Added& added : added_) {
-    std::ranges::copy(added.specimens, std::back_inserter(all));
-    for (; next < added.ops; ++next) {
-      const Op& op = *ops_[next];
-      std::ranges::move(recipe_specimens(op, oracle(op.name)), std::back_inserter(all));
-    }
-  }
-  return specimens_.emplace(std::move(all));
+  std::ranges::copy_if(added_, std::back_inserter(all),
+                       [&](const Specimen& specimen) { return specimen.op == op.name; });
+  std::ranges::move(recipe_specimens(op, oracle(op.name)), std::back_inserter(all));
+  return specimens_.emplace(op.name, std::move(all)).first->second;
 }
 
 const Op& Registry::op(std::string_view name) const {
@@ -78,10 +73,8 @@ const Specimen* Registry::find_specimen(const Op& op, std::string_view path) con
     });
     return found == specimens.end() ? nullptr : &*found;
   };
-  if (specimens_) return in(*specimens_);
-  for (const Added& added : added_) {
-    if (const Specimen* specimen = in(added.specimens)) return specimen;
-  }
+  if (const auto made = specimens_.find(op.name); made != specimens_.end()) return in(made->second);
+  if (const Specimen* specimen = in(added_)) return specimen;
   if (const Specimen* specimen = in(found_)) return specimen;
   auto specimen = recipe_specimen(op, oracle(op.name), path);
   return specimen ? &found_.emplace_back(*std::move(specimen)) : nullptr;

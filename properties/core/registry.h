@@ -5,7 +5,7 @@
 
 #include <deque>
 #include <functional>
-#include <optional>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -24,9 +24,9 @@ class Registry {
            std::vector<Law> laws);
 
   const std::vector<const Op*>& ops() const { return ops_; }
-  // Those of the ops, and those of each recipe (recipe_specimens.h). These are made when they are
-  // first asked for, since that calls the paths.
-  const std::vector<Specimen>& specimens() const;
+  // Those of the op itself, and those of each recipe (recipe_specimens.h). They are made when they
+  // are first asked for, since that calls the paths.
+  const std::vector<Specimen>& specimens(const Op& op) const;
   const std::vector<Law>& laws() const { return laws_; }
 
   const Op& op(std::string_view name) const;  // throws Error (usage)
@@ -36,16 +36,12 @@ class Registry {
 
  private:
   std::vector<const Op*> ops_;
-  std::deque<Oracle> oracles_;  // specimens point to them
-  struct Added {
-    size_t ops;  // so far
-    std::vector<Specimen> specimens;
-  };
-  std::vector<Added> added_;
+  std::deque<Oracle> oracles_;   // specimens point to them
+  std::vector<Specimen> added_;  // those of ops themselves
   const Specimen* find_specimen(const Op& op, std::string_view path) const;
 
-  mutable std::optional<std::vector<Specimen>> specimens_;
-  mutable std::deque<Specimen> found_;  // before specimens() made all
+  mutable std::map<std::string_view, std::vector<Specimen>> specimens_;  // by op
+  mutable std::deque<Specimen> found_;  // before specimens() made those of the op
   std::vector<Law> laws_;
 };
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/said_json.h"
 
-#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
 #include <string>
 
-#include "kernels/core/error.h"
 #include "kernels/core/printable.h"
 
 namespace assay {
@@ -87,10 +85,7 @@ Json to_json(const Said& said) {
 Said said_from_json(const Json& json) {
   Said said;
   if (json.contains("verdict")) {
-    const auto name = json["verdict"].get<std::string>();
-    const auto kind = std::ranges::find(kVerdicts, name, [](VerdictKind one) { return name_of(one); });
-    if (kind == kVerdicts.end()) throw Error("no worker gives the verdict {}", name);
-    said.verdict = Verdict{.kind = *kind,
+    said.verdict = Verdict{.kind = value_of(kVerdicts, json["verdict"].get<std::string>()),
                            .reason = excerpt(json.at("reason").get<std::string>(), kLongestReason),
                            .outputs = {}};
   }

@@ -2,11 +2,22 @@
 // What a path says, on its way from a worker to the program.
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
 
+#include "kernels/core/error.h"
 #include "properties/core/precheck.h"
 
 namespace assay {
+
+// The one of these values that has this name. Throws Error if there is none.
+template <class Values>
+typename Values::value_type value_of(const Values& values, const std::string& name) {
+  const auto found = std::ranges::find(values, name, [](auto value) { return name_of(value); });
+  if (found == values.end()) throw Error("{} is no name that a worker gives", name);
+  return *found;
+}
 
 nlohmann::ordered_json to_json(const Recipe& recipe);
 // {"recipe"} or {"verdict", "reason"}

@@ -25,6 +25,7 @@
 #include <thread>
 
 #include "properties/core/limits.h"
+#include "properties/core/said_json.h"
 
 namespace assay {
 namespace {
@@ -131,15 +132,10 @@ Worker::Worker(const std::function<Message(Channel&)>& answer)
     const pid_t copy = getpid();
     Message message = answer(*channel);
     if (getpid() != copy) _exit(0);  // a copy that the path made: nobody has asked it
-    std::fflush(stdout);             // what the path has printed
-    message.fields[kNumber] = number_;
     try {
-      channel->send(message);
+      send_answer(*channel, std::move(message), number_);
     } catch (const Disconnected&) {
       end_disconnected(*channel);
-    } catch (const Error& error) {  // no memory for the tensors
-      const char* const why = has_lowered_limits() ? kLoweredLimits : kNoMemory;
-      channel->send({.fields = {{why, error.what()}, {kNumber, number_}}, .tensors = {}});
     }
     for (;;) pause();
   };
@@ -230,9 +226,23 @@ std::unique_ptr<Channel> become_worker(pid_t parent) {
   end_group_with(program);
   close(program);
   std::signal(SIGPIPE, SIG_IGN);  // what a path prints may have no reader
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   set_limits();
   std::ofstream("/proc/self/oom_score_adj") << 1000;  // the first to end if memory is short
   return std::make_unique<Channel>(kWorkerSocket, kWorkerMemory);
+}
+
+void send_answer(Channel& channel, Message answer, const nlohmann::ordered_json& number) {
+  std::fflush(stdout);  // what the path has printed
+  answer.fields[kNumber] = number;
+  try {
+    channel.send(answer);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    answer = {.fields = to_json(Said{.verdict = no_memory(error.what())}), .tensors = {}};
+    answer.fields[kNumber] = number;
+    channel.send(answer);
+  }
 }
 
 void end_disconnected(Channel& channel) {

@@ -22,8 +22,6 @@ namespace assay {
 
 // What is said of an answer that no healthy worker gives.
 inline constexpr std::string_view kNonsense = "the path damaged its process, whose answer makes no sense";
-// Fields of the answer of a copy that cannot send what it should: why.
-inline constexpr const char *kNoMemory = "no_memory", *kLoweredLimits = "lowered_limits";
 // A field of requests. An answer has that of its request, so none is taken for another.
 inline constexpr const char* kNumber = "number";
 
@@ -66,8 +64,12 @@ class Worker {
   int64_t number_ = 0;  // of the last request; of a copy, which path cannot guess
 };
 
-// Makes this process a worker of the process `parent`. Returns its end of the channel.
+// Makes this process a worker of the process `parent`. Returns its end of the channel. What is
+// printed from here on leaves the process line by line.
 std::unique_ptr<Channel> become_worker(pid_t parent);
+
+// Answers the request with this number; the answer is no_memory() if there is none for its tensors.
+void send_answer(Channel& channel, Message answer, const nlohmann::ordered_json& number);
 
 // Ends a worker that has lost its connection, so that its parent can tell.
 [[noreturn]] void end_disconnected(Channel& channel);

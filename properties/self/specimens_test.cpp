@@ -19,7 +19,9 @@ class EverySpecimen : public testing::TestWithParam<const Specimen*> {};
 
 std::vector<const Specimen*> all_specimens() {
   std::vector<const Specimen*> all;
-  for (const Specimen& specimen : registry().specimens()) all.push_back(&specimen);
+  for (const Op* op : registry().ops()) {
+    for (const Specimen& specimen : registry().specimens(*op)) all.push_back(&specimen);
+  }
   return all;
 }
 

@@ -138,9 +138,8 @@ inline bool may_be_open(const Data& data) {
 
 inline const Specimen& specimen(std::string_view op, std::string_view fault) {
   const std::string name = "specimen." + std::string(fault);
-  const auto& all = registry().specimens();
-  const auto found =
-      std::ranges::find_if(all, [&](const Specimen& s) { return s.op == op && s.path.name == name; });
+  const auto& all = registry().specimens(registry().op(op));
+  const auto found = std::ranges::find_if(all, [&](const Specimen& s) { return s.path.name == name; });
   if (found == all.end()) throw Error("{} has no specimen '{}'", op, name);
   return *found;
 }

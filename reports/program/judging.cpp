@@ -9,6 +9,7 @@
 #include "kernels/core/printable.h"
 #include "properties/core/limits.h"
 #include "properties/core/precheck.h"
+#include "properties/core/said_json.h"
 #include "reports/program/interrupt.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -53,29 +54,12 @@ std::string reason_in(const Message& answer) {
              : std::string(kNonsense);
 }
 
+Message answer_of(Verdict verdict) {
+  return {.fields = to_json(Said{.verdict = std::move(verdict)}), .tensors = {}};
+}
+
 Message crashed(std::string_view reason) {
-  return {
-      .fields = {{"verdict", name_of(VerdictKind::kCrashed)}, {"reason", excerpt(reason, kLongestReason)}},
-      .tensors = {}};
-}
-
-// Why a case is skipped, unless the path itself has seen to that.
-Message skipped(std::string_view reason) {
-  if (has_lowered_limits()) return crashed(fmt::format("the path lowered its process's limits: {}", reason));
-  return {.fields = {{"verdict", name_of(VerdictKind::kSkipped)}, {"reason", reason}}, .tensors = {}};
-}
-
-// Says so instead if there is no memory to send the tensors of an answer in.
-void send(Channel& channel, Message message, const nlohmann::ordered_json& number) {
-  message.fields[kNumber] = number;
-  try {
-    channel.send(message);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    message = skipped(error.what());
-    message.fields[kNumber] = number;
-    channel.send(message);
-  }
+  return answer_of({.kind = VerdictKind::kCrashed, .reason = excerpt(reason, kLongestReason), .outputs = {}});
 }
 
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
@@ -84,7 +68,7 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
     if (request.fields.contains("time")) return take_samples(kept, request.fields["time"], channel);
     Message of_case = run_case(subject, device, request, channel, kept);
     const bool is_skipped = of_case.fields.value("verdict", "") == name_of(VerdictKind::kSkipped);
-    return is_skipped ? skipped(of_case.fields["reason"].get<std::string>()) : of_case;
+    return is_skipped ? answer_of(no_memory(of_case.fields["reason"].get<std::string>())) : of_case;
   } catch (const Error& error) {
     return crashed(error.what());
   } catch (const std::exception& error) {  // that of an exception's destructor
@@ -209,7 +193,7 @@ int run_worker(const Registry& registry, const char* const* argv) {
       const std::optional<Message> request = channel->receive();
       Message message = answer(*subject, *device, *request, *channel, kept);
       if (getpid() != worker) _exit(0);  // a copy that the path made: nobody has asked it
-      send(*channel, std::move(message), request->fields.at(kNumber));
+      send_answer(*channel, std::move(message), request->fields.at(kNumber));
     } catch (const Disconnected&) {
       end_disconnected(*channel);
     }

@@ -83,16 +83,21 @@ Selected select(const Registry& registry, const Case& given) {
   return {.subject = subject, .which = in_order(*subject.op, given)};
 }
 
-// The same for a command that needs a path that serves the case.
-Selected select_served(const Registry& registry, const Options& options) {
-  Selected selected = select(registry, parse_case(options.subject));
-  const auto& [subject, which] = selected;
-  if (const auto refused = precheck_elsewhere(subject, which).verdict) {
-    const bool is_failed = is_failure(refused->kind);
-    throw unsupported_error("{}/{} {}: {}", which.op, which.path,
-                            is_failed ? name_of(refused->kind) : "does not serve this case", refused->reason);
-  }
-  return selected;
+// What the path of a command that starts no worker says of the case.
+Said said_by_path(const Selected& selected, const Options& options) {
+  return precheck_elsewhere(selected.subject, selected.which, options.timeout.value_or(kTimeToSay));
+}
+
+int exit_code_of(VerdictKind kind) {
+  if (is_failure(kind)) return kExitNumericalFailure;
+  return kind == VerdictKind::kPass ? kExitPassed : kExitNothingSelected;
+}
+
+// For a command that writes tensors: why there are none. Returns the exit code.
+int conclude_without_tensors(const Case& which, const Verdict& verdict) {
+  fmt::print(stderr, "assay: {}/{} {}: {}\n", which.op, which.path, name_of(verdict.kind),
+             excerpt(verdict.reason, kReasonOnTerminal));
+  return exit_code_of(verdict.kind);
 }
 
 // Of commands that call no path.
@@ -128,8 +133,7 @@ int conclude(const Selected& selected, const Device& device, Verdict verdict, co
     session->add(device, {.which = which, .verdict = std::move(verdict), .shrunk_from = {}});
     return session->finish();
   }
-  if (is_failure(kind)) return kExitNumericalFailure;
-  return kind == VerdictKind::kPass ? kExitPassed : kExitNothingSelected;
+  return exit_code_of(kind);
 }
 
 // A case in the memory of this machine. Throws Error (usage) if it does not fit.
@@ -145,7 +149,7 @@ Problem problem_on(Device& cpu, const Selected& selected) {
 Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<TensorFile>& in,
                     const TensorFile& got, const Options& options) {
   const auto& [subject, which] = selected;
-  Said said = precheck_elsewhere(subject, which);
+  Said said = said_by_path(selected, options);
   if (said.verdict) return *std::move(said.verdict);
   TensorBytes outputs = outputs_from(got, options.got, *subject.op, which);
   std::optional<TensorBytes> inputs;
@@ -214,19 +218,19 @@ Executed execute_elsewhere(const Subject& subject, const Case& which, const Tens
   std::optional<Error> error;
   Executed executed;
   const auto take = [&](Message&& message) {
-    executed = {.outputs = std::move(message.tensors), .verdict = said_from_json(message.fields).verdict};
+    executed.outputs = std::move(message.tensors);
     if (message.fields.contains("error")) {
       const int kind = message.fields.at("kind").get<int>();
       if (kind < 0 || kind > static_cast<int>(Error::Kind::kInternal)) throw Nonsense("an unknown error");
       error = Error(static_cast<Error::Kind>(kind), "{}",
                     excerpt(message.fields["error"].get<std::string>(), kLongestReason));
-    } else if (!executed.verdict && !have_sizes_of(executed.outputs, subject.op->outputs, which)) {
+    } else if (!have_sizes_of(executed.outputs, subject.op->outputs, which)) {
       throw Nonsense("outputs of other sizes");
     }
   };
   const Seconds timeout = options.timeout.value_or(usual_timeout(*subject.op, which));
   const int64_t most_bytes = tensor_bytes(*subject.op, which.dims, which.dtype);
-  if (auto died = elsewhere(run_there, take, timeout, most_bytes)) executed.verdict = std::move(died);
+  executed.verdict = elsewhere(run_there, take, timeout, most_bytes);
   if (error) throw *error;
   return executed;
 }
@@ -262,9 +266,11 @@ int run_judge(const Registry& registry, const Options& options) {
 }
 
 int run_draw(const Registry& registry, const Options& options) {
-  const Selected selected = select_served(registry, options);
+  const Selected selected = select(registry, parse_case(options.subject));
   const auto& [subject, which] = selected;
   require_no_state(which.state);
+  if (const auto refused = said_by_path(selected, options).verdict)
+    return conclude_without_tensors(which, *refused);
   const auto cpu = open_cpu();
   Problem problem = problem_on(*cpu, selected);
   problem.draw_inputs(which.seed);
@@ -273,15 +279,14 @@ int run_draw(const Registry& registry, const Options& options) {
 }
 
 int run_exec(const Registry& registry, const Options& options) {
-  const auto [subject, which] = select_served(registry, options);
+  const Selected selected = select(registry, parse_case(options.subject));
+  const auto& [subject, which] = selected;
+  if (const auto refused = said_by_path(selected, options).verdict)
+    return conclude_without_tensors(which, *refused);
   const TensorBytes inputs = inputs_from(read_safetensors(options.in), options.in, *subject.op, which);
   const auto [outputs, verdict] = options.isolate ? execute_elsewhere(subject, which, inputs, options)
                                                   : execute(subject, which, inputs, options, {});
-  if (verdict) {
-    fmt::print(stderr, "assay: {}/{} {}: {}\n", which.op, which.path, name_of(verdict->kind),
-               excerpt(verdict->reason, kReasonOnTerminal));
-    return is_failure(verdict->kind) ? kExitNumericalFailure : kExitNothingSelected;
-  }
+  if (verdict) return conclude_without_tensors(which, *verdict);
   write_safetensors(options.out, file_of(which, named(subject.op->outputs, which, outputs)));
   return kExitPassed;
 }

@@ -177,11 +177,13 @@ int finish_without_paths(const std::vector<SelectedPath>& selected, const Option
 
 std::vector<SpecimenRecord> records_of(const Registry& registry, const std::vector<SelectedPath>& selected) {
   std::vector<SpecimenRecord> records;
-  for (const Specimen& specimen : registry.specimens()) {
-    const auto is_it = [&](const SelectedPath& one) { return one.subject.path == &specimen.path; };
-    if (std::ranges::any_of(selected, is_it))
-      records.push_back(
-          {std::string(specimen.op), std::string(specimen.path.name), std::string(specimen.fault)});
+  for (const SelectedPath& one : selected) {
+    const Op& op = *one.subject.op;
+    for (const Specimen& specimen : registry.specimens(op)) {
+      if (one.subject.path == &specimen.path)
+        records.push_back(
+            {std::string(op.name), std::string(specimen.path.name), std::string(specimen.fault)});
+    }
   }
   return records;
 }
@@ -295,7 +297,8 @@ int run_demo(const Registry& registry, const Options& given) {
     options.timeout = Seconds(3);
     options.typed["--timeout"] = "3s";
   }
-  if (registry.specimens().empty()) {
+  const auto has_none = [&](const Op* op) { return registry.specimens(*op).empty(); };
+  if (std::ranges::all_of(registry.ops(), has_none)) {
     fmt::print(stderr, "assay: this program has no specimens to show\n");
     return kExitNothingSelected;
   }

@@ -54,14 +54,16 @@ Device* device_of(const Path& path, const std::vector<std::unique_ptr<Device>>& 
 std::vector<SelectedPath> demo_paths(const Registry& registry,
                                      const std::vector<std::unique_ptr<Device>>& devices) {
   constexpr size_t kSpecimens = 6;
-  const std::string op(registry.specimens().front().op);
+  const auto has_specimens = [&](const Op* op) { return !registry.specimens(*op).empty(); };
+  const Op& op = **std::ranges::find_if(registry.ops(), has_specimens);
   std::vector<SelectedPath> selected;
-  for (const Path& path : registry.op(op).paths) {
+  for (const Path& path : op.paths) {
     if (path.device == DeviceKind::kCpu)
-      selected.push_back({.subject = registry.subject(op, path.name), .device = device_of(path, devices)});
+      selected.push_back(
+          {.subject = registry.subject(op.name, path.name), .device = device_of(path, devices)});
   }
   Options of_op;
-  of_op.filters = {op};
+  of_op.filters = {std::string(op.name)};
   std::vector<SelectedPath> specimens = select_specimens(registry, of_op, devices);
   // Those of the op itself, if it has some; those of its recipes differ little from each other.
   const auto of_recipe = [](const SelectedPath& one) {
@@ -89,6 +91,17 @@ std::vector<std::unique_ptr<Device>> open_devices(std::string_view wanted) {
   return devices;
 }
 
+// The ops that a pattern can name, without asking any path. All if there is none: only then does a
+// hint need the names of all specimens.
+std::vector<const Op*> ops_named_by(const std::vector<std::string>& globs, const Registry& registry) {
+  std::vector<std::string> of_ops;
+  for (const std::string& glob : globs) of_ops.push_back(glob.substr(0, glob.find('/')));
+  std::vector<const Op*> ops;
+  std::ranges::copy_if(registry.ops(), std::back_inserter(ops),
+                       [&](const Op* op) { return matches(of_ops, op->name, ""); });
+  return ops.empty() ? registry.ops() : ops;
+}
+
 bool matches(const std::vector<std::string>& globs, std::string_view op, std::string_view path) {
   const std::string whole = fmt::format("{}/{}", op, path);
   return globs.empty() || std::ranges::any_of(globs, [&](const std::string& glob) {
@@ -103,8 +116,10 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
   };
   std::vector<Name> names;
   if (options.specimens) {
-    for (const Specimen& specimen : registry.specimens())
-      names.push_back({std::string(specimen.op), std::string(specimen.path.name)});
+    for (const Op* op : ops_named_by(options.filters, registry)) {
+      for (const Specimen& specimen : registry.specimens(*op))
+        names.push_back({std::string(specimen.op), std::string(specimen.path.name)});
+    }
   } else {
     for (const Op* op : registry.ops()) {
       for (const Path& path : op->paths) names.push_back({std::string(op->name), std::string(path.name)});
@@ -133,10 +148,12 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
 std::vector<SelectedPath> select_specimens(const Registry& registry, const Options& options,
                                            const std::vector<std::unique_ptr<Device>>& devices) {
   std::vector<SelectedPath> selected;
-  for (const Specimen& specimen : registry.specimens()) {
-    Device* const device = device_of(specimen.path, devices);
-    if (!matches(options.filters, specimen.op, specimen.path.name)) continue;
-    selected.push_back({.subject = registry.subject(specimen.op, specimen.path.name), .device = device});
+  for (const Op* op : ops_named_by(options.filters, registry)) {
+    for (const Specimen& specimen : registry.specimens(*op)) {
+      if (!matches(options.filters, op->name, specimen.path.name)) continue;
+      selected.push_back({.subject = registry.subject(op->name, specimen.path.name),
+                          .device = device_of(specimen.path, devices)});
+    }
   }
   return selected;
 }

@@ -180,7 +180,7 @@ class Judge(ProgramTest):
         self.fails(2, message, "judge", case, "--in", self.inputs, "--got", self.outputs)
 
     def test_refuses_a_case_that_the_path_does_not_serve(self):
-        self.fails(2, "mhc_post/cpu does not serve this case: dtype=f64", "draw", CASE.replace("f32", "f64"), "--out", self.inputs)
+        self.fails(5, "mhc_post/cpu unsupported: dtype=f64", "draw", CASE.replace("f32", "f64"), "--out", self.inputs)
         self.assertFalse(self.inputs.exists())
         self.compute(CASE)
         result = self.judge(CASE.replace("f32", "f64"))

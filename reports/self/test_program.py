@@ -267,7 +267,7 @@ class BadInput(ProgramTest):
             ("layout=inflated", no_short_axis),
         ]:
             with self.subTest(case=case):
-                self.fails(2, message, "exec", case, "--in", capsule, "--out", self.dir / "out.safetensors")
+                self.fails(5, message, "exec", case, "--in", capsule, "--out", self.dir / "out.safetensors")
                 self.assertFalse((self.dir / "out.safetensors").exists())
 
     def test_nothing_selected(self):

@@ -46,6 +46,7 @@ FATES = {
     "throws_without_a_word": ("crashed", "the path threw: (its what() is null)"),
     "answers_twice": ("crashed", "damaged its process, whose answer makes no sense"),
     "trickles": ("timeout", "did not return within 0.3 s, in the first run"),
+    "promises_too_much": ("crashed", "damaged its process, whose answer makes no sense"),
     "returns_twice": ("pass", ""),  # from fork()
     "writes_to_closed_pipe": ("pass", ""),
     "refuses_odd_sizes": (None, ""),
@@ -67,6 +68,7 @@ FATES = {
     "interrupts_its_group": ("crashed", "died of SIGINT in the first run"),
     "kills_itself": ("crashed", "died of SIGKILL"),
     "prints": ("pass", ""),
+    "prints_and_ends": ("crashed", "ended its process with exit status 0 in the first run"),
     "dies_in_fortieth_call": (None, ""),
     "refuses_from_hundredth_call_on": (None, ""),
     "exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
@@ -76,6 +78,7 @@ FATES = {
     "throws_when_asked": ("crashed", "the path threw: \\xff it is, in unsupported()"),
     "refuses_by_throwing": ("crashed", "n is odd, in unsupported()"),
     "hangs_when_asked": ("timeout", "did not return within 0.3 s, in unsupported()"),
+    "answers_when_asked": ("crashed", "damaged its process, whose answer makes no sense"),
     "leaves_a_session_when_asked": ("pass", ""),
     "leaves_a_session_in_its_recipe": ("pass", ""),
     "throws_in_its_recipe": ("crashed", "the path threw an object of the type int, in recipe()"),
@@ -120,6 +123,8 @@ class Workers(MurderousTest):
         self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
         self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
         self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
+        for printed in '{"this": "is no record"}', "a line from where it ends\n":
+            self.assertGreaterEqual(result.stderr.count(printed), CASES, printed)
         self.assertEqual(self.processes(), {})
         suites = xml.etree.ElementTree.parse(out / "junit.xml").getroot()
         kinds = [(element.tag, element.attrib["type"]) for test in suites.iter("testcase") for element in test.iter() if "type" in element.attrib]
@@ -247,17 +252,18 @@ class Workers(MurderousTest):
             "_exits_when_asked": exits + "unsupported()",
             "dies_when_asked": "crashed: the path's process died of SIGSEGV in unsupported()",
             "throws_int_when_asked": "crashed: the path threw an object of the type int, in unsupported()",
-            "hangs_when_asked": "timeout: the path did not return within 5 s, in unsupported()",
+            "hangs_when_asked": "timeout: the path did not return within {} s, in unsupported()",
+            "answers_when_asked": "crashed: the path damaged its process, whose answer makes no sense",
             "exits_in_its_recipe": exits + "recipe()",
             "rounds_up_in_its_recipe": "fail: the path changed the rounding mode, in recipe()",
         }.items():
             with self.subTest(path):
                 case = f"echo/{path}/f32/n=3"
-                for code, *command in [(2, "draw", case, "--out", drawn), (1, "judge", case, "--got", got),
-                                       (2, "exec", case, "--in", drawn, "--out", self.work / "none.safetensors")]:
+                for seconds, *command in [(5, "draw", case, "--out", drawn), (5, "judge", case, "--got", got),
+                                          (0.3, "exec", case, "--in", drawn, "--out", self.work / "none.safetensors", *SHORT)]:
                     result = self.assay(*command)
-                    self.assertEqual(result.returncode, code, command)
-                    self.assertIn(said, " ".join((result.stdout + result.stderr).split()))
+                    self.assertEqual(result.returncode, 1, command)
+                    self.assertIn(said.format(seconds), " ".join((result.stdout + result.stderr).split()))
 
     def test_exec_says_what_became_of_the_path(self):
         drawn, got = self.work / "drawn.safetensors", self.work / "none.safetensors"
@@ -277,6 +283,10 @@ class Workers(MurderousTest):
                 result = self.assay("exec", f"echo/{path}/f32/n=3", "--in", drawn, "--out", got, *SHORT)
                 self.assertEqual((result.returncode, result.stderr), (1, f"assay: echo/{path} {said}\n"))
                 self.assertFalse(got.exists())
+        for path, code, said in ("prints", 0, '{"this": "is no record"}'), ("prints_and_ends", 1, "a line from where it ends\n"):
+            result = self.assay("exec", f"echo/{path}/f32/n=3", "--in", drawn, "--out", got)
+            self.assertEqual((result.returncode, result.stdout), (code, ""))
+            self.assertIn(said, result.stderr)
         result = self.assay("exec", "echo/exit/f32/n=3", "--in", drawn, "--out", got, "--no-isolate")
         self.assertEqual((result.returncode, result.stderr), (1, "assay: a path called exit()\n"))
 

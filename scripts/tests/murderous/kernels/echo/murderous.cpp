@@ -112,13 +112,20 @@ void limit(__rlimit_resource_t resource) {
   if (setrlimit(resource, &little) != 0) std::abort();
 }
 
-// With the number that the first request would have if requests were counted from 1.
-void answer_twice() {
-  using namespace std::string_view_literals;
-  constexpr std::string_view kAnswer =
-      "\x3c\0\0\0{\"verdict\":\"unsupported\",\"reason\":\"\",\"number\":1,\"padding\":0}"sv;
-  static_assert(kAnswer.size() == 4 + 0x3c);
-  if (write(kSocket, kAnswer.data(), kAnswer.size()) < 0) std::abort();
+// With a number that the request would have if requests were counted.
+void answer_twice(char number) {
+  std::string answer = R"(....{"verdict":"unsupported","reason":"","number":)";
+  answer += number;
+  answer += '}';
+  const auto length = static_cast<char>(answer.size() - 4);
+  answer.replace(0, 4, {length, '\0', '\0', '\0'});
+  if (write(kSocket, answer.data(), answer.size()) < 0) std::abort();
+}
+
+// A message that would be larger than any.
+void promise_too_much() {
+  if (write(kSocket, "\0\0\x20\0", 4) < 0) std::abort();
+  hang();
 }
 
 // A message that never ends, and never lets its reader wait long.
@@ -193,6 +200,7 @@ std::vector<Path> paths_that_do_not_answer() {
           asked("throws_when_asked", [] { throw std::runtime_error("\xff it is"); }),
           asked("refuses_by_throwing", [] { throw unsupported_error("n is {}", "odd"); }),
           asked("hangs_when_asked", [] { hang(); }),
+          asked("answers_when_asked", [] { answer_twice('0'); }),
           asked("leaves_a_session_when_asked", [] { leave_a_session(); }),
           with_recipe("leaves_a_session_in_its_recipe",
                       [](const Dims& dims, DType dtype) {
@@ -261,8 +269,9 @@ std::vector<Path> murderous_paths() {
       path("throws_at_length",
            [](const Call&) { throw std::runtime_error(std::string(20'000'000, '\x1b')); }),
       path("throws_without_a_word", [](const Call&) { throw SaysNothing(); }),
-      path("answers_twice", [](const Call&) { answer_twice(); }),
+      path("answers_twice", [](const Call&) { answer_twice('1'); }),
       path("trickles", [](const Call&) { trickle(); }),
+      path("promises_too_much", [](const Call&) { promise_too_much(); }),
       path("returns_twice",
            [](const Call&) {
              if (fork() < 0) std::abort();
@@ -325,10 +334,11 @@ std::vector<Path> murderous_paths() {
            }),
       path("interrupts_its_group", [](const Call&) { kill(0, SIGINT); }),
       path("kills_itself", [](const Call&) { raise(SIGKILL); }),
-      path("prints",
+      path("prints", [](const Call&) { std::printf("{\"this\": \"is no record\"}"); }),
+      path("prints_and_ends",
            [](const Call&) {
-             std::printf("{\"this\": \"is no record\"}\n");
-             std::fflush(stdout);
+             std::printf("a line from where it ends\n");
+             _exit(0);
            }),
       path("dies_in_fortieth_call", [](const Call&) { die_in_fortieth_call(); }),
       path("refuses_from_hundredth_call_on", [](const Call&) { refuse_from_hundredth_call_on(); }),
