@@ -60,10 +60,14 @@ void Channel::reserve(int64_t bytes) {
   if (fstat(memory_, &status) != 0) throw Disconnected(std::strerror(errno));
   // Not all that there is: a path may have made it larger than any memory.
   const auto length = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
-  if (status.st_size < length && ftruncate(memory_, length) != 0)
+  const auto fail = [&] {
+    // Else the descriptor is no longer that of the memory.
+    if (errno != ENOMEM && errno != ENOSPC && errno != EFBIG) throw Disconnected(std::strerror(errno));
     throw device_error("{} bytes of shared memory: {}", length, std::strerror(errno));
+  };
+  if (status.st_size < length && ftruncate(memory_, length) != 0) fail();
   void* map = mmap(nullptr, static_cast<size_t>(length), PROT_READ | PROT_WRITE, MAP_SHARED, memory_, 0);
-  if (map == MAP_FAILED) throw device_error("{} bytes of shared memory: {}", length, std::strerror(errno));
+  if (map == MAP_FAILED) fail();
   if (map_ != nullptr) munmap(map_, static_cast<size_t>(mapped_));
   map_ = static_cast<std::byte*>(map);
   mapped_ = length;

@@ -125,13 +125,10 @@ constexpr int64_t kLargeEvery = 64;  // so 200 cases have three large ones
 
 // Draws a case, up to three times until the path serves it. So a path that needs multiples of 16 is
 // judged about as often as others, and is still asked for other sizes.
-rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Path& path,
-                          const Refusing& refuses) {
+rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Refusing& refuses) {
   rc::Shrinkable<Case> drawn = generator(random, rc::kNominalSize);
-  for (int again = 0; again < 2; ++again) {
-    if (!path.unsupported || !refuses(drawn.value())) break;
+  for (int again = 0; again < 2 && refuses(drawn.value()); ++again)
     drawn = generator(random.split(), rc::kNominalSize);
-  }
   return drawn;
 }
 
@@ -145,7 +142,17 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
     const std::optional<Verdict> verdict = ask_path(path, which.dims, which.dtype).verdict;
     return verdict && verdict->kind == VerdictKind::kUnsupported;
   };
-  const Refusing& refuses = options.refuses ? options.refuses : refuses_here;
+  std::optional<Case> started;  // last
+  const auto starts = [&](const Case& which) {
+    if (options.starts && started != which) options.starts(which);
+    started = which;
+  };
+  const Refusing refuses = [&](const Case& which) {
+    if (!path.unsupported) return false;
+    const bool is_known = options.recall && options.recall(which);
+    if (!is_known) starts(which);  // the path may end its process, or hang
+    return options.refuses ? options.refuses(which) : refuses_here(which);
+  };
   if (options.dtype) path.dtypes = {*options.dtype};
   const rc::Gen<Case> usual = arbitrary_case(*subject.op, path, options.max_elements.value_or(kFuzzElements));
   const rc::Gen<Case> large = arbitrary_large_case(*subject.op, path);
@@ -154,15 +161,16 @@ void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& opt
   for (int64_t i = 0; (options.budget || i < options.cases) && !fuzzer.is_over_budget(); ++i) {
     const rc::Random of_case = random.split();
     if (i % options.shards != options.shard) continue;
+    started.reset();
     const bool is_large = !options.max_elements && i % kLargeEvery == kLargeEvery - 1;
-    const rc::Shrinkable<Case> drawn = draw(is_large ? large : usual, of_case, path, refuses);
+    const rc::Shrinkable<Case> drawn = draw(is_large ? large : usual, of_case, refuses);
     if (auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
       across_cases.judge(drawn.value(), known->verdict);
       if (is_failure(known->verdict.kind) && fuzzer.ends_with(*known)) return;
       continue;
     }
     if (fuzzer.has_timed_out()) return;
-    if (options.starts) options.starts(drawn.value());
+    starts(drawn.value());
     const int timeouts_before = fuzzer.timeouts();
     std::optional<Verdict> verdict = fuzzer.judge(drawn.value());
     if (!verdict) return;

@@ -89,7 +89,8 @@ class Problem {
   void lower_thresholds();
 
   // What happens from now on, for whoever has to say in what a process ended: "the first run".
-  void begin(std::string_view step) const;
+  void begin(std::string_view step);
+  const std::string& step() const { return step_; }
   void set_observer(std::function<void(std::string_view step)> observer) { observer_ = std::move(observer); }
 
   const std::shared_ptr<Context>& context() const { return context_; }
@@ -130,6 +131,7 @@ class Problem {
   std::shared_ptr<Context> context_of_graph_;
   std::function<void()> replay_;
   std::unique_ptr<LowThresholds> low_thresholds_;
+  std::string step_;
   std::function<void(std::string_view)> observer_;
 };
 

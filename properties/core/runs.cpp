@@ -183,7 +183,7 @@ Verdict verdict(VerdictKind kind, std::string reason) {
 }
 
 // Rule 11: a law of the op that is broken on this data.
-void find_broken_law(const Law& law, const Problem& problem, Runs& runs) {
+void find_broken_law(const Law& law, Problem& problem, Runs& runs) {
   problem.begin(fmt::format("the law {}", law.name));
   try {
     const auto violation = law.violation_by(problem);
@@ -217,7 +217,7 @@ std::optional<Verdict> verdict_on(const Subject& subject, Problem& problem, cons
   } catch (const Trespass& error) {
     return verdict(VerdictKind::kFail, error.what());
   } catch (...) {
-    return verdict_on_thrown();
+    return verdict_on_thrown(problem.step());
   }
 }
 

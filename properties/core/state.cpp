@@ -13,14 +13,23 @@ namespace {
 
 using enum StepKind;
 
-constexpr std::array kSteps{kSecondCall,      kWarm,
-                            kForced,          kRetuned,
-                            kCacheLoaded,     kAfter,
-                            kDirtyWorkspace,  kOtherStream,
-                            kWeightsUpdated,  kWeightUpdated,
-                            kWeightsReplaced, kWeightsMoved,
-                            kWeightMoved,     kWeightsReallocated,
-                            kGraphReplay,     kLowThresholds,
+constexpr std::array kSteps{kSecondCall,
+                            kWarm,
+                            kForced,
+                            kRetuned,
+                            kCacheLoaded,
+                            kAfter,
+                            kDirtyWorkspace,
+                            kOtherStream,
+                            kWeightsUpdated,
+                            kWeightUpdated,
+                            kWeightsUpdatedInTurn,
+                            kWeightsReplaced,
+                            kWeightsMoved,
+                            kWeightMoved,
+                            kWeightsReallocated,
+                            kGraphReplay,
+                            kLowThresholds,
                             kOtherSchedule};
 constexpr std::string_view kFirstCall = "first_call";
 
@@ -114,6 +123,8 @@ std::string_view name_of(StepKind kind) {
       return "weights_updated";
     case kWeightUpdated:
       return "weight_updated";
+    case kWeightsUpdatedInTurn:
+      return "weights_updated_in_turn";
     case kWeightsReplaced:
       return "weights_replaced";
     case kWeightsMoved:

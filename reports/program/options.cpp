@@ -282,8 +282,8 @@ class CommandLine {
         const auto found = journal.options.find(name);
         const std::string was = found == journal.options.end() ? "" : found->second;
         if (!text->empty() && *text != was && is_typed(name)) {
-          throw usage_error("{} {}: the unfinished run in {} has {}", name, *text, options_.resume,
-                            was.empty() ? "none" : was);
+          throw usage_error("{} {}: the unfinished run in {} has {}", name, excerpt(*text),
+                            excerpt(options_.resume), was.empty() ? "none" : excerpt(was));
         }
         *text = was;
       }

@@ -195,7 +195,7 @@ Executed execute(const Subject& subject, const Case& which, const TensorBytes& i
   } catch (const Trespass& error) {
     return failed(error.what());
   } catch (...) {
-    return {.verdict = verdict_on_thrown()};
+    return {.verdict = verdict_on_thrown(problem.step())};
   }
   return {.outputs = problem.outputs()};
 }

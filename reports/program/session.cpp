@@ -86,7 +86,7 @@ Session::~Session() {
   current = nullptr;
   clear_progress();
   if (is_ending_ || judged_ == 0 || options_.out.empty()) return;
-  fmt::print(stderr, "assay: {0} keeps what was judged; --resume {0} goes on\n", options_.out);
+  fmt::print(stderr, "assay: {0} keeps what was judged; --resume {0} goes on\n", printable(options_.out));
 }
 
 double Session::elapsed() const {
@@ -120,8 +120,8 @@ void Session::resume() {
   const Json begun = to_json(record_);
   for (const char* field : {"tool", "machine"}) {
     if (journal.begun[field] == begun[field]) continue;
-    throw usage_error("{}: the {} of the run there was {}, and is {}", options_.out, field,
-                      one_line(journal.begun[field]), one_line(begun[field]));
+    throw usage_error("{}: the {} of the run there was {}, and is {}", excerpt(options_.out), field,
+                      excerpt(one_line(journal.begun[field])), excerpt(one_line(begun[field])));
   }
   for (const CaseRecord& item : journal.record.cases) {
     const Judged judged{.which = item.which, .verdict = item.verdict, .shrunk_from = item.shrunk_from};
@@ -233,7 +233,7 @@ int Session::conclude(bool complete) {
   if (!complete && has_files && journal_->size() > kMostFolded) {
     fmt::print(stderr,
                "assay: interrupted after {} cases; {} keeps them: `report` renders it, --resume goes on\n",
-               format_count(judged_), options_.out);
+               format_count(judged_), printable(options_.out));
     return kExitInterrupted;
   }
   Record record = read_journal(journal_->content(), "the journal").record;
@@ -249,7 +249,8 @@ int Session::conclude(bool complete) {
   if (!complete && (options_.json || isatty(STDOUT_FILENO) == 0))
     fmt::print(stderr, "assay: {}\n", render_interruption(record));
   if (has_files && !unwritten && !options_.quiet) {
-    fmt::print(stderr, "reports: {}\n", (std::filesystem::path(options_.out) / "report.html").string());
+    fmt::print(stderr, "reports: {}\n",
+               printable((std::filesystem::path(options_.out) / "report.html").string()));
   }
   const std::string headline = render_headline(record);
   if (options_.json) {

@@ -42,6 +42,7 @@ std::vector<SpecimenSummary> summarize_specimens(const Record& record) {
     places.emplace(std::pair(specimen.op, specimen.path), specimens.size());
     specimens.push_back({.specimen = &specimen});
   }
+  std::optional<size_t> last;  // to be judged
   for (const CaseRecord& item : record.cases) {
     const auto place = places.find({item.which.op, item.which.path});
     if (place == places.end()) continue;
@@ -51,7 +52,10 @@ std::vector<SpecimenSummary> summarize_specimens(const Record& record) {
     specimen.seconds += item.seconds.value_or(0);
     const VerdictKind kind = item.verdict.kind;
     if (is_failure(kind) && kind != VerdictKind::kMistrusted) specimen.caught = &item;
+    last = place->second;
   }
+  // Nobody knows what the cases would have shown that an interrupted run has not judged.
+  if (!record.complete && last && specimens[*last].caught == nullptr) specimens[*last].cases = 0;
   return specimens;
 }
 

@@ -18,7 +18,7 @@ struct Tally {
 };
 Tally tally(const std::vector<CaseRecord>& cases);
 
-// Points into the record.
+// Points into the record. The specimen at which a run was interrupted counts as not judged.
 struct SpecimenSummary {
   const SpecimenRecord* specimen = nullptr;
   int64_t cases = 0;                   // judged, up to the one that caught it

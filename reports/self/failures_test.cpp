@@ -129,6 +129,9 @@ TEST(Specimens, ArePassedIfAllAreCaught) {
             "1 of 3 specimens caught, after 10 cases; dynamic_conv_grad/cpu survived.");
   record.complete = false;
   EXPECT_EQ(outcome_of(record).failed, 0);  // nobody knows yet
+  Record interrupted = record;
+  std::erase_if(interrupted.cases, [](const CaseRecord& item) { return item.which.path == "cuda"; });
+  EXPECT_EQ(summarize_specimens(interrupted)[0].cases, 0);
   record.complete = true;
   record.specimens.erase(record.specimens.begin());
   record.specimens.pop_back();

@@ -258,10 +258,16 @@ class BadInput(ProgramTest):
         self.assertIn("run.json", result.stderr)
         self.assertEqual(json.loads(result.stdout)["cases"][0]["verdict"], "pass")
 
+    def test_what_a_user_or_a_journal_says_is_printable(self):
+        for folder, said in ("a\nb\x1b[31m", r"a\x0ab\x1b[31m holds no unfinished run"), (3000 * "x", "holds no unfinished run"):
+            result = self.fails(2, said, "verify", "--resume", folder)
+            self.assertLess(len(result.stderr), 1000)
+            self.assertNotIn("\x1b", result.stderr)
+
     def test_exec_refuses_what_the_path_does_not_serve(self):
         self.assertEqual(assay("replay", WRONG, "--out", self.dir).returncode, 1)
         (capsule,) = (self.dir / "capsules").iterdir()
-        no_short_axis = "dynamic_conv/cpu/f32/b=5/t=5/d=5/w=5/layout=inflated"
+        no_short_axis = "dynamic_conv/cpu/f32/b=65/t=65/d=65/w=1/layout=inflated"
         for message, case in [
             ("dtype=f64", CASE.replace("f32", "f64")),
             ("layout=inflated", no_short_axis),

@@ -28,18 +28,19 @@ FATES = {
     "double_free": ("crashed", "died of SIGABRT in the first run"),
     "heap_damage": ("crashed", "died of SIG"),
     "stack_overflow": ("crashed", "died of SIGSEGV in the first run"),
-    "throws_int": ("crashed", "threw an object of the type int"),
+    "throws_int": ("crashed", "threw an object of the type int, in the first run"),
     "throws_in_a_thread": ("crashed", "died of SIGABRT in the first run"),
     "hang": ("timeout", "did not return within 0.3 s, in the first run"),
     "hang_deaf": ("timeout", "did not return within 0.3 s, in the first run"),
     "stops": ("timeout", "did not return within 0.3 s, in the first run"),
-    "all_memory": ("crashed", "threw: std::bad_alloc"),
+    "all_memory": ("crashed", "threw: std::bad_alloc, in the first run"),
     "closes_files": ("crashed", "closed its process's connection to this program"),
     "closes_files_and_hangs": ("timeout", "closed its process's connection to this program, and did not end within 1 s, in the first run"),
     "says_nonsense": ("crashed", "damaged its process, whose answer makes no sense"),
     "sends_false_sizes": ("crashed", "damaged its process, whose answer makes no sense"),
     "grows_shared_memory": ("pass", ""),  # harms nobody
     "seals_shared_memory": ("pass", ""),
+    "loses_shared_memory": ("crashed", "closed its process's connection to this program"),
     "limits_memory": ("crashed", "the path lowered its process's limits: "),
     "limits_files": ("crashed", "the path lowered its process's limits: "),
     "throws_at_length": ("crashed", "the path threw: \\x1b"),
@@ -50,7 +51,7 @@ FATES = {
     "returns_twice": ("pass", ""),  # from fork()
     "writes_to_closed_pipe": ("pass", ""),
     "refuses_odd_sizes": (None, ""),
-    "refuses_with_a_result": ("fail", "the path refuses a problem that it says it serves: it is wrong"),
+    "refuses_with_a_result": ("fail", "the path refuses a problem that it says it serves: it is wrong, in the first run"),
     "outlives_its_program": ("timeout", "did not return within 0.3 s, in the first run"),
     "is_slow": (None, ""),
     "leaves_a_session": ("pass", ""),
@@ -143,7 +144,7 @@ class Workers(MurderousTest):
 
     def test_what_is_wrong_only_with_history_is_said(self):
         result = self.assay("verify", "echo/refuses_from_hundredth_call_on", "--cases", "60", "--device", "cpu")
-        self.assertRegex(result.stdout, r"fail: echo/refuses_from_hundredth_call_on on cpu: \d+ of \d+ judged cases\n.* it is enough; it needs what ran before\n")
+        self.assertRegex(result.stdout, r"fail: echo/refuses_from_hundredth_call_on on cpu: \d+ of \d+ judged cases\n.* it is enough, in [a-z ]+; it needs what ran before\n")
 
     def test_limits_of_the_shell_are_named(self):
         def replay(limit, case):
@@ -272,9 +273,10 @@ class Workers(MurderousTest):
             "exit": "crashed: the path ended its process with exit status 0 in the run",
             "_exit": "crashed: the path ended its process with exit status 0 in the run",
             "segv": "crashed: the path's process died of SIGSEGV in the run",
-            "throws_int": "crashed: the path threw an object of the type int",
+            "throws_int": "crashed: the path threw an object of the type int, in the run",
             "rounds_up": "fail: the path changed the rounding mode",
-            "all_memory": "crashed: the path threw: std::bad_alloc",
+            "all_memory": "crashed: the path threw: std::bad_alloc, in the run",
+            "loses_shared_memory": "crashed: the path closed its process's connection to this program",
             "closes_files": "crashed: the path closed its process's connection to this program",
             "answers_twice": "crashed: the path damaged its process, whose answer makes no sense",
             "hang": "timeout: the path did not return within 0.3 s, in the run",
@@ -311,6 +313,14 @@ class Workers(MurderousTest):
         result = self.assay("replay", "echo/specimen.segv/f32/n=3", "--device", "cpu")
         self.assertIn("died of SIGSEGV", result.stdout)
         self.assertLess(time.time() - start, 4)  # hangs_in_its_recipe has five seconds
+
+    def test_a_case_is_named_before_its_path_is_asked(self):
+        out = self.work / "asked"
+        program = self.start("verify", "echo/hangs_when_asked", "--out", out, "--device", "cpu")
+        self.wait_for(lambda: (out / "journal.jsonl").exists() and "running" in (out / "journal.jsonl").read_text())
+        program.kill()
+        program.communicate()
+        self.assertIn("interrupted after 0 of 200 cases, in echo/hangs_when_asked/f32/", self.assay("report", out).stderr)
 
     def test_a_list_goes_on_after_a_path_that_does_not_say_its_recipe(self):
         result = self.assay("list", "echo/exits_in_its_recipe", "echo/rounds_up_in_its_recipe", "echo/hangs_in_its_recipe", "echo/healthy", "--recipes", "--device", "cpu")

@@ -264,6 +264,10 @@ std::vector<Path> murderous_paths() {
              if (ftruncate(kMemory, off_t{1} << 47) != 0) std::abort();
            }),
       path("seals_shared_memory", [](const Call&) { fcntl(kMemory, F_ADD_SEALS, F_SEAL_GROW); }),
+      path("loses_shared_memory",
+           [](const Call&) {
+             if (dup2(open("/dev/zero", O_RDWR), kMemory) != kMemory) std::abort();
+           }),
       path("limits_memory", [](const Call&) { limit(RLIMIT_AS); }),
       path("limits_files", [](const Call&) { limit(RLIMIT_FSIZE); }),
       path("throws_at_length",
