@@ -35,8 +35,8 @@ class Convolution {
       weights[terms++] = weight(k, c);
     }
     const bool is_stored = std::is_same_v<decltype(value(l)), double>;
-    return a.dot({values.data(), is_stored ? nullptr : radii.data(), terms}, {weights.data(), nullptr, terms},
-                 sum);
+    return a.dot({values.data(), is_stored ? nullptr : radii.data(), terms, is_stored},
+                 {weights.data(), nullptr, terms, true}, sum);
   }
 
   Balls conv(int64_t n) const;  // of a whole example

@@ -66,14 +66,6 @@ Sums add_up_few(const Row& a, const Row& b) {
   return sums;
 }
 
-// Their sum alone.
-ASSAY_VECTORS double sum_of_many(const Row& a, const Row& b) {
-  Lanes sums{};
-  for (size_t i = 0; i < a.size; i += kLanes)
-    sums += lanes_of(a.mid + i, a.size - i) * lanes_of(b.mid + i, a.size - i);
-  return total(sums);
-}
-
 // The sum of products of which some are infinite, NaN or open.
 Ball add_up_special(const Row& a, const Row& b) {
   Ball sum;
@@ -90,7 +82,7 @@ Ball add_up_special(const Row& a, const Row& b) {
 
 // Whether the sum of these products, all of them 0, is +0 in any order.
 bool is_positive_zero(const Row& a, const Row& b) {
-  if (a.radius != nullptr || b.radius != nullptr) return false;  // factors may have no sign
+  if (!a.is_signed || !b.is_signed) return false;
   for (size_t i = 0; i < a.size; ++i) {
     if (!std::signbit(a.mid[i] * b.mid[i])) return true;
   }
@@ -174,17 +166,14 @@ Ball Arithmetic::multiply_add(Ball a, Ball b, Ball c) const {
   if (mode_ == Mode::kSampled) return add(seed_ % 2 == 0 ? p : f32(p), c);
   Ball sum = p + c;
   const bool is_exact = sum.radius == 0 && is_f32(p.mid) && is_f32(sum.mid);
-  if (!is_exact) sum.radius += unit() * (std::abs(p.mid) + p.radius) + underflow();
+  if (!is_exact && sum.is_finite()) sum.radius += unit() * (std::abs(p.mid) + p.radius) + underflow();
   return f32(sum, std::abs(p.mid) + std::abs(c.mid));
 }
 
 Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const {
   if (mode_ == Mode::kSampled) return sampled_dot(a, b, sum, roundings);
-  if (mode_ == Mode::kExact) {
-    const double value = a.size < kLanes ? add_up_few(a, b).value : sum_of_many(a, b);
-    return std::isfinite(value) ? Ball{value, 0} : add_up_special(a, b);
-  }
   const Sums sums = a.size < kLanes ? add_up_few(a, b) : add_up_many(a, b);
+  if (mode_ == Mode::kExact) return std::isfinite(sums.value) ? Ball{sums.value, 0} : add_up_special(a, b);
   const FloatFormat* const parts = is_split(sum.factors) ? float_format(sum.factors) : nullptr;
   if (!std::isfinite(sums.magnitude) || !std::isfinite(sums.inherited)) {
     const Ball special = add_up_special(a, b);
@@ -213,7 +202,7 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
   double ordering = gamma(n, sum.unit()) * magnitude;
   if (sum.order == Sum::Order::kContiguous && a.size >= kLanes) {
     const double partial = sums.most - sums.least + sums.step + sums.inherited;
-    ordering = std::min(ordering, gamma(n, sum.unit()) * partial);
+    ordering = std::min(ordering, gamma(n, sum.unit()) * partial + sum.unit() * magnitude);
   }
   const double left_out = parts == nullptr ? 0 : left_out_of(a, b, magnitude, *parts);
   const double own = static_cast<double>(a.size) * 0x1p-53 * sums.magnitude;

@@ -54,6 +54,7 @@ struct Row {
   const double* mid;
   const double* radius;
   size_t size;
+  bool is_signed;  // all are certain, the signs of zeros too
 
   Ball operator[](size_t i) const { return {mid[i], radius == nullptr ? 0 : radius[i]}; }
 };
@@ -62,8 +63,7 @@ struct Row {
 class Balls {
  public:
   Balls() = default;
-  explicit Balls(std::vector<double> certain)
-      : mid_(std::move(certain)), radius_(mid_.size()), is_certain_(true) {}
+  explicit Balls(std::vector<double> certain) : mid_(std::move(certain)), radius_(mid_.size()) {}
   explicit Balls(size_t size) : mid_(size), radius_(size) {}
 
   size_t size() const { return mid_.size(); }
@@ -72,25 +72,26 @@ class Balls {
     mid_[i] = ball.mid;
     radius_[i] = ball.radius;
     is_certain_ &= ball.radius == 0;
+    is_signed_ &= ball.radius == 0 && (ball.mid != 0 || ball.is_signed);
   }
   void push_back(Ball ball) {
-    mid_.push_back(ball.mid);
-    radius_.push_back(ball.radius);
-    is_certain_ &= ball.radius == 0;
+    mid_.emplace_back();
+    radius_.emplace_back();
+    set(size() - 1, ball);
   }
   void clear() {
     mid_.clear();
     radius_.clear();
-    is_certain_ = true;
+    is_certain_ = is_signed_ = true;
   }
   Row row() const { return row(0, size()); }
   Row row(size_t first, size_t count) const {
-    return {mid_.data() + first, is_certain_ ? nullptr : radius_.data() + first, count};
+    return {mid_.data() + first, is_certain_ ? nullptr : radius_.data() + first, count, is_signed_};
   }
 
  private:
   std::vector<double> mid_, radius_;
-  bool is_certain_ = true;
+  bool is_certain_ = true, is_signed_ = true;
 };
 
 // The format of tensor cores with 11 bits of significand and the range of f32.

@@ -13,8 +13,8 @@ namespace assay {
 class Products {
  public:
   void add(double a, double b) {
-    a_.push_back({a});
-    b_.push_back({b});
+    a_.push_back({.mid = a, .is_signed = true});
+    b_.push_back({.mid = b, .is_signed = true});
   }
   // Leaves none.
   Ball sum(const Arithmetic& arithmetic, const Sum& sum) {

@@ -51,8 +51,9 @@ Ball Arithmetic::performed(const Rounding& rounding, Ball value, double lost) co
     if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
       format.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
   }
-  Ball result = counted(rounded(format, from, mode));
-  if (mode_ == Mode::kSampled || !result.is_finite()) return result;
+  Ball result = rounded(format, from, mode);
+  if (mode_ == Mode::kSampled) return result;
+  if (!result.is_finite()) return counted(rounding.is_optional && value.is_finite() ? Ball::open() : result);
   if (rounding.is_scaled && lost > 0) {
     // What is at least 2^(p-1) smallest numbers is normal for each scale.
     const bool is_normal =
@@ -62,7 +63,7 @@ Ball Arithmetic::performed(const Rounding& rounding, Ball value, double lost) co
   }
   if (rounding.is_optional)
     result.radius = std::max(result.radius, std::abs(result.mid - value.mid) + value.radius);
-  return result;
+  return counted(result);
 }
 
 }  // namespace assay

@@ -147,6 +147,8 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
   const int64_t block = size_of(judged.shape, judged.oracle.block_axes[static_cast<size_t>(judged.output)]);
   const int64_t part = size_of(judged.shape, judged.oracle.doubt_axes);
   const int64_t doubts = doubts_inside(judged, elements);
+  if (doubts > 0 && judged.oracle.doubt_axes == 0)
+    throw Error("the oracle of {} leaves values in doubt, and has no doubt_axes", judged.oracle.op);
   double largest = 0, largest_block = 0, largest_distance = 0, allowed = 0;
   const std::vector<double> of_path = energies_of(got, part);
   std::vector<double> of_samples(of_path.size());  // the largest of each part

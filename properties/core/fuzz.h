@@ -43,7 +43,8 @@ struct FuzzOptions {
   // What an earlier run of the same options said of a drawn case, if it came so far. The case is
   // then neither judged nor reported.
   std::function<std::optional<Judged>(const Case& drawn)> recall = {};
-  std::function<void(const Case& drawn)> starts = {};  // called before a path is asked about a case, or judged on it
+  std::function<void(const Case& drawn)> starts =
+      {};  // called before a path is asked about a case, or judged on it
   // Asks the path elsewhere than in this process whether it refuses a case. What keeps it from
   // answering shows when the case is judged.
   Refusing refuses = {};

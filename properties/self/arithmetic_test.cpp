@@ -78,7 +78,10 @@ TEST(Dot, OfNeighboursIsOffByTheRangeOfPrefixSums) {
   for (size_t i = 0; i < terms.size(); ++i) terms[i] = i % 2 == 0 ? 1.1 : -1.1;
   std::vector<double> many, factors(6400, 1 / 3.0);
   for (int i = 0; i < 100; ++i) many.insert(many.end(), terms.begin(), terms.end());
-  EXPECT_LT(dot(many, factors, contiguous).radius, 0.01 * dot(many, factors).radius);
+  const double radius = dot(many, factors, contiguous).radius;
+  EXPECT_LT(radius, 0.01 * dot(many, factors).radius);
+  // Additions, of the range of prefix sums and a step of 32 products, and the products themselves.
+  EXPECT_GE(radius, 0x1p-24 * (6400 * 33 + 6400) * 1.1 / 3);
 }
 
 TEST(Dot, CarriesTheDoubtOfItsFactors) {
@@ -124,6 +127,9 @@ TEST(Rounding, DoesWhatTheRecipeSays) {
   const Rounding optional{.format = Format::kBF16, .is_optional = true};
   EXPECT_EQ(balls.round(optional, {1.001}).mid, 1);
   EXPECT_EQ(balls.round(optional, {1.001}).radius, 1.001 - 1);
+  const Rounding to_f16{.format = Format::kF16, .is_optional = true};
+  EXPECT_TRUE(balls.round(to_f16, {70000}).is_open());  // or an infinity
+  EXPECT_EQ(balls.round(to_f16, {HUGE_VAL}).mid, HUGE_VAL);
   std::set<double> taken;
   for (uint64_t seed = 0; seed < 20; ++seed)
     taken.insert(Arithmetic(Arithmetic::Mode::kSampled, seed).round(optional, {1.001}).mid);
@@ -240,6 +246,21 @@ TEST(MultiplyAdd, IsOffByTheRoundingsOfTheProductAndOfTheSum) {
   // Fused, it does not overflow.
   EXPECT_TRUE(kBall.multiply_add({3e38}, {2}, {-3e38}).is_open());
   EXPECT_EQ(kBall.multiply_add({3e38}, {2}, {HUGE_VAL}).mid, HUGE_VAL);
+  for (const Ball nan :
+       {kBall.multiply_add({1}, {kNan}, {0}), kBall.multiply_add({1}, {HUGE_VAL}, {-HUGE_VAL})}) {
+    EXPECT_TRUE(std::isnan(nan.mid));
+    EXPECT_EQ(nan.radius, 0);
+  }
+}
+
+// A path that has added -0 to +0 has the other sign.
+TEST(Dot, KnowsNoSignOfAZeroWhoseFactorsHaveNone) {
+  const Ball zero = kBall.multiply({-0.0}, {1});
+  EXPECT_FALSE(zero.is_signed);
+  Balls unsure;
+  unsure.push_back(zero);
+  EXPECT_FALSE(kBall.dot(unsure.row(), Balls(std::vector{-1.0}).row(), {}).is_signed);
+  EXPECT_TRUE(kBall.dot(Balls(std::vector{-0.0}).row(), Balls(std::vector{-1.0}).row(), {}).is_signed);
 }
 
 // Each of 32 lanes adds up 128 squares. In the first, 1 takes nothing of what is half its last

@@ -33,8 +33,8 @@ int64_t most_bytes(const fs::path& file) {
 
 Error in_use(const fs::path& folder) {
   const Writer writer = unfinished_run(folder).writer;
-  return usage_error("{}: process {} has been writing a run there since {}", excerpt(folder.string()), writer.pid,
-                     excerpt(writer.started));
+  return usage_error("{}: process {} has been writing a run there since {}", excerpt(folder.string()),
+                     writer.pid, excerpt(writer.started));
 }
 
 }  // namespace
@@ -52,7 +52,8 @@ fs::path record_file(const fs::path& path) {
 
 Journal unfinished_run(const fs::path& folder) {
   const fs::path file = folder / kJournal;
-  if (!has_journal(folder)) throw usage_error("{} holds no unfinished run: no {}", excerpt(folder.string()), kJournal);
+  if (!has_journal(folder))
+    throw usage_error("{} holds no unfinished run: no {}", excerpt(folder.string()), kJournal);
   return read_journal(read_file(file, most_bytes(file)), file.string());
 }
 
