@@ -216,8 +216,9 @@ Ball Arithmetic::in_f32(Ball z, const Image& image) const {
   if (z.is_open()) return z;
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {image.value, 0};
   if (mode_ == Mode::kSampled) {
-    const double off = std::max(image.fault, (image.granted - std::abs(image.value)) * kUnit);
-    return {static_cast<float>(image.value + chance(z.mid) * off), 0};
+    const double off = std::max(image.fault, (image.granted - std::abs(image.value) + image.lost) * kUnit);
+    const double result = image.value + chance(z.mid) * off;
+    return {std::signbit(result) == std::signbit(image.value) ? static_cast<float>(result) : 0, 0};
   }
   return {image.value, (image.reach + image.granted * unit()) * kMargin + image.lost * unit()};
 }
