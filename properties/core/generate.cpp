@@ -198,7 +198,8 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
   return step;
 }
 
-// The dimensions of a case. In an eighth of them two are equal. If it is large, one of them grows unless a product edge is met.
+// The dimensions of a case. In an eighth of the cases two are equal. If it is large, one of them
+// grows unless a product edge is met.
 Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& size) {
   const bool is_large = size.flops == kLargeFlops;
   std::vector<std::string_view> keys, long_axes;
@@ -256,8 +257,8 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   mix_in_some(result.data);
   const std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
   // A quarter of the cases has low thresholds from the first call on, unless it is large anyway; a
-  // quarter is on other schedules, unless it is large and has another step. Inflated tensors have no
-  // large dimensions, so most of them have low thresholds.
+  // quarter is on other schedules, unless it is large and has another step. Inflated tensors have
+  // no large dimensions, so most of them have low thresholds.
   enum : int { kLow = 1, kOther = 2 };
   const int more = result.layout == Layout::kInflated
                        ? *one_of<int>({0, kLow, kLow, kLow | kOther})

@@ -75,8 +75,8 @@ int exit_code(const Error& error) {
   return kExitInternalError;
 }
 
-// exec --no-isolate calls a path in this process. One that calls exit() must not end it as if all was well. So
-// does a run with --no-isolate, which says so itself, before this (session.cpp).
+// exec --no-isolate calls a path in this process. One that calls exit() must not end it as if all
+// was well. So does a run with --no-isolate, which says so itself, before this (session.cpp).
 class ExitGuard {
  public:
   ExitGuard() {
