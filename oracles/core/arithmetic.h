@@ -93,12 +93,12 @@ class Arithmetic {
   // by gamma_n * S, gamma_n = n * unit / (1 - n * unit) [Higham 2002, 3.1]. In contiguous order
   // each partial sum is the difference of two prefix sums, give or take one step of products. Let P
   // be the range of the prefix sums: additions are off by n * unit * (P + the largest step), and
-  // products by unit * S. Each product may lose 2^-150 to underflow. The sum is exact, in any order,
-  // where the factors are certain, 2^k divides all products and S <= 2^(k + 24). A sum that is
-  // exactly 0 is +0 in any order, unless all its terms are -0: then it is -0, or +0 in a path that
-  // starts from +0. What is not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b).
-  // Infinities and NaNs follow IEEE 754. The ball is open where some orders overflow and others do
-  // not, or where any does but scaled factors may keep the sum in range.
+  // products by unit * S. Each product may lose 2^-150 to underflow. The sum is exact, in any
+  // order, where the factors are certain, 2^k divides all products and S <= 2^(k + 24). A sum that
+  // is exactly 0 is +0 in any order, unless all its terms are -0: then it is -0, or +0 in a path
+  // that starts from +0. What is not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a)
+  // r(b). Infinities and NaNs follow IEEE 754. The ball is open where some orders overflow and
+  // others do not, or where any does but scaled factors may keep the sum in range.
   //
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
   // rest that underflows loses at most the format's smallest number. A group adds at most `group`

@@ -253,16 +253,6 @@ TEST(MultiplyAdd, IsOffByTheRoundingsOfTheProductAndOfTheSum) {
   }
 }
 
-// A path that has added -0 to +0 has the other sign.
-TEST(Dot, KnowsNoSignOfAZeroWhoseFactorsHaveNone) {
-  const Ball zero = kBall.multiply({-0.0}, {1});
-  EXPECT_FALSE(zero.is_signed);
-  Balls unsure;
-  unsure.push_back(zero);
-  EXPECT_FALSE(kBall.dot(unsure.row(), Balls(std::vector{-1.0}).row(), {}).is_signed);
-  EXPECT_TRUE(kBall.dot(Balls(std::vector{-0.0}).row(), Balls(std::vector{-1.0}).row(), {}).is_signed);
-}
-
 // Each of 32 lanes adds up 128 squares. In the first, 1 takes nothing of what is half its last
 // place.
 TEST(MeanSquare, IsOffByTheRoundingsOfALane) {

@@ -187,5 +187,16 @@ INSTANTIATE_TEST_SUITE_P(All, Primitives, testing::ValuesIn(primitives()), [](co
   return name;
 });
 
+// A path that has added -0 to +0 has the other sign.
+TEST(Dot, KnowsNoSignOfAZeroWhoseFactorsHaveNone) {
+  const Arithmetic arithmetic(Arithmetic::Mode::kBall);
+  const Ball zero = arithmetic.multiply({-0.0}, {1});
+  EXPECT_FALSE(zero.is_signed);
+  Balls unsure;
+  unsure.push_back(zero);
+  EXPECT_FALSE(arithmetic.dot(unsure.row(), Balls(std::vector{-1.0}).row(), {}).is_signed);
+  EXPECT_TRUE(arithmetic.dot(Balls(std::vector{-0.0}).row(), Balls(std::vector{-1.0}).row(), {}).is_signed);
+}
+
 }  // namespace
 }  // namespace assay
