@@ -64,7 +64,6 @@ std::optional<std::string> inapplicable(const Step& step, const Path& path) {
     case StepKind::kDirtyWorkspace:
     case StepKind::kWeightsUpdated:
     case StepKind::kWeightUpdated:
-    case StepKind::kWeightsUpdatedInTurn:
     case StepKind::kWeightsReplaced:
     case StepKind::kWeightsMoved:
     case StepKind::kWeightMoved:
@@ -156,8 +155,6 @@ class History {
         set_inputs();
         problem_.draw_input(other_seed(), input_of(step, problem_.op()));
         return call(problem_);
-      case StepKind::kWeightsUpdatedInTurn:
-        return update_in_turn();
       case StepKind::kWeightsReplaced:
         return call_on_other_tensors(std::nullopt, [&] { draw_other_data(); });
       case StepKind::kWeightsMoved:
@@ -215,16 +212,6 @@ class History {
     return wrong;
   }
 
-  std::optional<WrongStep> update_in_turn() {
-    set_inputs();
-    auto wrong = call(problem_);
-    for (size_t input = 1; input < problem_.op().inputs.size() && !wrong; ++input) {
-      problem_.draw_input(other_seed(), input);
-      wrong = call(problem_);
-    }
-    return wrong;
-  }
-
   std::optional<WrongStep> call_on_other_data() {
     draw_other_data();
     return call(problem_);
@@ -264,11 +251,10 @@ class History {
     return compare(problem);
   }
 
-  // Compares with an untuned call in a new context. The first call of the first step is not
-  // compared: it is such a call itself, apart from tuning.
+  // Compares with an untuned call in a new context. The call of the first step is not compared: it
+  // is such a call itself, apart from tuning.
   std::optional<WrongStep> compare(Problem& problem) {
-    const bool is_first = !std::exchange(has_called_, true) && number_ == 1;
-    if (!problem.path().deterministic || is_first) return std::nullopt;
+    if (!problem.path().deterministic || number_ == 1) return std::nullopt;
     TensorBytes got = problem.outputs();
     TensorBytes untuned = outputs_of_untuned_call(problem);
     for (size_t i = 0; i < got.size(); ++i) {
@@ -292,8 +278,7 @@ class History {
 
   Problem& problem_;
   const TensorBytes* given_;
-  uint64_t number_ = 0;  // steps begun so far
-  bool has_called_ = false;
+  uint64_t number_ = 0;       // steps begun so far
   std::vector<Step> forced_;  // so far
 };
 

@@ -36,7 +36,7 @@ inline constexpr int64_t kMostOfLaw = 4096;
 std::vector<const Law*> laws_on(const Subject& subject, const Case& which, bool is_given = false);
 // Those of them that rule 11 tries: all for tensors of up to kMostOfAllLaws elements together, else
 // the one that the case's seed chooses.
-inline constexpr int64_t kMostOfAllLaws = 2048;
+inline constexpr int64_t kMostOfAllLaws = 512;
 std::vector<const Law*> tried_laws(const Subject& subject, const Case& which, bool is_given = false);
 
 }  // namespace assay

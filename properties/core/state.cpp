@@ -13,23 +13,14 @@ namespace {
 
 using enum StepKind;
 
-constexpr std::array kSteps{kSecondCall,
-                            kWarm,
-                            kForced,
-                            kRetuned,
-                            kCacheLoaded,
-                            kAfter,
-                            kDirtyWorkspace,
-                            kOtherStream,
-                            kWeightsUpdated,
-                            kWeightUpdated,
-                            kWeightsUpdatedInTurn,
-                            kWeightsReplaced,
-                            kWeightsMoved,
-                            kWeightMoved,
-                            kWeightsReallocated,
-                            kGraphReplay,
-                            kLowThresholds,
+constexpr std::array kSteps{kSecondCall,      kWarm,
+                            kForced,          kRetuned,
+                            kCacheLoaded,     kAfter,
+                            kDirtyWorkspace,  kOtherStream,
+                            kWeightsUpdated,  kWeightUpdated,
+                            kWeightsReplaced, kWeightsMoved,
+                            kWeightMoved,     kWeightsReallocated,
+                            kGraphReplay,     kLowThresholds,
                             kOtherSchedule};
 constexpr std::string_view kFirstCall = "first_call";
 
@@ -123,8 +114,6 @@ std::string_view name_of(StepKind kind) {
       return "weights_updated";
     case kWeightUpdated:
       return "weight_updated";
-    case kWeightsUpdatedInTurn:
-      return "weights_updated_in_turn";
     case kWeightsReplaced:
       return "weights_replaced";
     case kWeightsMoved:

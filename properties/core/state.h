@@ -35,13 +35,10 @@ enum class StepKind : uint8_t {
   kOtherStream,     // the same call on other data on another stream
   // What may happen to weights that a path keeps something of. Their versions (Call::versions)
   // follow their values: earlier values that come back have their earlier version. The last four
-  // of these seven are direct calls, never replays.
+  // of these six are direct calls, never replays.
   // The same call, with other values in all inputs after the first, at the same addresses.
   kWeightsUpdated,
-  kWeightUpdated,  // The same call, with other values in one input, at the same address.
-  // The same call, and after it one for each input after the first. Each differs from the call
-  // before in the values of one input alone.
-  kWeightsUpdatedInTurn,
+  kWeightUpdated,    // The same call, with other values in one input, at the same address.
   kWeightsReplaced,  // a call on other tensors with other values, which are then freed
   kWeightsMoved,     // a call on other tensors with equal values and versions, which are then freed
   kWeightMoved,      // the same with one other tensor; the other inputs keep their addresses
