@@ -13,8 +13,8 @@ using enum Ingredient;
 
 constexpr std::array kRegimes{kNormal, kUniform, kPositive,  kIntegers, kOffset, kHeavyTail,
                               kTiny,   kHuge,    kSubnormal, kConstant, kSpike,  kNonfinite};
-constexpr std::array kIngredients{kScales, kLargeInput, kSubnormalWeights, kMask,
-                                  kZeros,  kOnes,       kInfinities,       kNans};
+constexpr std::array kIngredients{kEqual, kScales,     kLargeInput, kSubnormalWeights, kMask, kZeros,
+                                  kOnes,  kInfinities, kNans};
 
 }  // namespace
 
@@ -57,6 +57,8 @@ std::string_view name_of(Regime regime) {
 
 std::string_view name_of(Ingredient ingredient) {
   switch (ingredient) {
+    case kEqual:
+      return "equal";
     case kScales:
       return "scales";
     case kLargeInput:
@@ -92,7 +94,7 @@ bool Data::is_ordinary() const {
   const bool is_about_one =
       regime_ == kNormal || regime_ == kUniform || regime_ == kPositive || regime_ == kIntegers;
   return is_about_one && std::ranges::all_of(ingredients_, [](Ingredient ingredient) {
-           return ingredient == kMask || ingredient == kZeros || ingredient == kOnes;
+           return ingredient == kEqual || ingredient == kMask || ingredient == kZeros || ingredient == kOnes;
          });
 }
 

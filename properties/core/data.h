@@ -21,7 +21,7 @@ enum class Regime : uint8_t {
   kUniform,    // [-1, 1)
   kPositive,   // [0.5, 1.5): nothing cancels
   kIntegers,   // non-zero integers, |x| <= 8: products and short sums are exact
-  kOffset,     // mean/std from 10 to 1e5, as far as the common precision resolves std
+  kOffset,     // mean/std from 10 to 1e6, as far as the common precision resolves std
   kHeavyTail,  // a quotient of uniforms: rare values up to 2^12 times the typical one
   kTiny,       // products of Op::least_degree values lie near the common range's smallest number
   // Products of as many values as the op multiplies (Op::degree) are as large as the common range
@@ -30,23 +30,30 @@ enum class Regime : uint8_t {
   kSubnormal,  // one input lies around the common range's smallest normal number, half of it below
   kConstant,   // one value per tensor
   kSpike,      // one input is all zeros except one element
-  kNonfinite,  // one input has a few infinities and NaNs, at its first and last element, too
+  // One input has a few infinities and NaNs, at its first and last element, too; an eighth of the
+  // others is 0.
+  kNonfinite,
 };
 
 // What may be mixed into a regime. Except where it says otherwise, an ingredient is in about half
 // of the inputs, at least in one, and each has its own choice. Where several reach an element, the
 // last in this order stays.
 enum class Ingredient : uint8_t {
-  // Each index along one axis has its own power of two: each channel, or each row. Products of as
-  // many values as the op multiplies stay within the square root of the common range.
+  kEqual,  // all elements are one number from 0.5 to 1.5
+  // Each index along one axis has its own power of two: each channel, or each row; or one index has
+  // a large one. Products of as many values as the op multiplies stay within the square root of the
+  // common range.
   kScales,
-  kLargeInput,        // one input is normal times a power of two near the end of its dtype's range
+  // One input, or what has one index along an axis of it, is normal times a power of two near the
+  // end of its dtype's range.
+  kLargeInput,
   kSubnormalWeights,  // inputs after the first lie below the smallest normal number of their dtype
   kMask,              // all elements are 0 or 1
   kZeros,             // a quarter of the elements is 0, half of these -0
   kOnes,              // a quarter of the elements is 1
   kInfinities,        // of either sign: one element, and by the seed 1 in 64
-  kNans,              // the same, of either sign and any payload, quiet or signalling
+  // The same, of either sign and any payload, quiet or signalling: often only the last bit, or all.
+  kNans,
 };
 
 std::span<const Regime> all_regimes();

@@ -57,14 +57,20 @@ rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
                                           {is_summed(op, dim) ? 125 : 0, one_of(std::move(multiples))}});
 }
 
+const DimInfo& dim_of(const Op& op, std::string_view key) {
+  return *std::ranges::find(op.dims, key, &DimInfo::key);
+}
+
 // Sets the sizes that the layout asks for: the outermost of every tensor, or one that can be
 // inflated. is_legal() tells whether that was enough.
 void make_legal(Layout layout, std::string_view inflated, const Op& op, Dims& dims) {
   if (layout == Layout::kInflated) {
-    const auto dim = std::ranges::find(op.dims, inflated, &DimInfo::key);
-    const std::string_view axis =
-        is_axis(op, inflated) && dim->max >= 4 ? inflated : axes_of(op.inputs.front()).front();
-    dims.set(std::string(axis), 2 + dims.at(axis) % 3);
+    const std::string_view axis = is_axis(op, inflated) && dim_of(op, inflated).max >= 4
+                                      ? inflated
+                                      : axes_of(op.inputs.front()).front();
+    // Any more than a low threshold.
+    const int64_t few = 2 + dims.at(axis) % 3, many = 33 + dims.at(axis) % 32;
+    dims.set(std::string(axis), dims.at(axis) % 2 == 0 && many <= dim_of(op, axis).max ? many : few);
   }
   if (layout != Layout::kBroadcast) return;
   for (const auto* tensors : {&op.inputs, &op.outputs}) {
@@ -105,9 +111,11 @@ std::vector<StepKind> legal_steps(const Path& path) {
       case StepKind::kSecondCall:
       case StepKind::kWarm:
       case StepKind::kAfter:
+      case StepKind::kOthersInTurn:
       case StepKind::kDirtyWorkspace:
       case StepKind::kWeightsUpdated:
       case StepKind::kWeightUpdated:
+      case StepKind::kWeightsUpdatedInTurn:
       case StepKind::kWeightsReplaced:
       case StepKind::kWeightsMoved:
       case StepKind::kWeightMoved:
@@ -141,8 +149,9 @@ std::vector<int64_t> ways_to_differ(const Op& op) {
 rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path, int most) {
   std::vector<StepKind> kinds = legal_steps(path);
   kinds.insert(kinds.end(), 5, StepKind::kAfter);
-  // Of several weights, one at a time.
-  kinds.insert(kinds.end(), {StepKind::kWeightUpdated, StepKind::kWeightMoved});
+  // Of several things or weights, one at a time.
+  kinds.insert(kinds.end(), {StepKind::kOthersInTurn, StepKind::kOthersInTurn,
+                             StepKind::kWeightsUpdatedInTurn, StepKind::kWeightMoved});
   const auto weights = static_cast<int64_t>(op.inputs.size()) - 1;
   const auto step = rc::gen::resize(
       rc::kNominalSize,
@@ -191,7 +200,8 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
   return step;
 }
 
-// The dimensions of a case. If it is large, one of them grows unless a product edge is met.
+// The dimensions of a case. In an eighth of the cases two are equal. If it is large, one of them
+// grows unless a product edge is met.
 Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& size) {
   const bool is_large = size.flops == kLargeFlops;
   std::vector<std::string_view> keys, long_axes;
@@ -206,8 +216,13 @@ Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& si
   const Meeting meeting = *one_of(std::move(drawn_from));
   const int64_t times = *one_of<int64_t>({1, 1, 1, 2, 3});
   const int64_t more = *one_of<int64_t>({0, 1, -1, 0, 1, -1, 2, 3, 5, 9, 16});
+  const bool are_equal = *one_of<int>({0, 0, 0, 0, 0, 0, 0, 1}) == 1;
   Dims dims;
   for (const DimInfo& dim : op.dims) dims.set(dim.key, *arbitrary_size(op, dim));
+  if (are_equal) {
+    const DimInfo& dim = dim_of(op, kept[0]);
+    dims.set(std::string(kept[0]), std::clamp(dims.at(kept[1]), dim.min, dim.max));
+  }
   make_legal(which.layout, kept.front(), op, dims);
   const bool is_met = meeting.edge != nullptr && meet(meeting, times, more, op, which.dtype, size, dims);
   if (!is_met) limit(op, kept, size, which.dtype, dims);
@@ -235,17 +250,21 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   result.path = path.name;
   // The sizes come last. rapidcheck never shrinks a draw again once it has shrunk a later one, and
   // the layout and the data decide what sizes may shrink to.
-  const auto layouts = all_layouts();
-  result.layout = *one_of(std::vector(layouts.begin(), layouts.end()));
+  std::vector<Layout> layouts(all_layouts().begin(), all_layouts().end());
+  layouts.push_back(Layout::kMixed);  // twice: paths ask much of several tensors at once
+  result.layout = *one_of(layouts);
   std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
   regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
   result.data = *one_of(regimes);
   mix_in_some(result.data);
-  const std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
+  std::vector<DrawnStep> steps = *arbitrary_steps(op, path, most_steps);
   // A quarter of the cases has low thresholds from the first call on, unless it is large anyway; a
-  // quarter is on other schedules, unless it is large and has another step.
+  // quarter is on other schedules, unless it is large and has another step. Inflated tensors have
+  // no large dimensions, so most of them have low thresholds.
   enum : int { kLow = 1, kOther = 2 };
-  const int more = *one_of<int>({0, 0, 0, 0, 0, 0, 0, kLow, kLow, kOther, kOther, kLow | kOther});
+  const int more = result.layout == Layout::kInflated
+                       ? *one_of<int>({0, kLow, kLow, kLow | kOther})
+                       : *one_of<int>({0, 0, 0, 0, 0, 0, 0, kLow, kLow, kOther, kOther, kLow | kOther});
   const bool is_large = size.flops == kLargeFlops;
   const bool are_low = (more & kLow) != 0 && !is_large;
   const bool is_other_schedule = (more & kOther) != 0 && (!is_large || steps.empty());
@@ -259,7 +278,8 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   if (are_low) result.state.steps.push_back({.kind = StepKind::kLowThresholds});
   if (is_other_schedule) result.state.steps.push_back({.kind = StepKind::kOtherSchedule});
   const Size of_steps{.elements = std::min(size.elements, kFuzzElements)};
-  for (const DrawnStep& step : steps) {
+  for (DrawnStep& step : steps) {
+    if (is_large && step.kind == StepKind::kOthersInTurn) step.kind = StepKind::kAfter;  // one call, not many
     result.state.steps.push_back(make_step(step, op, path, result, other_sizes, of_steps));
   }
   return result;

@@ -89,7 +89,7 @@ T stored(double value) {
 }  // namespace
 
 std::vector<int> inflatable_axes(const Extents& shape) {
-  constexpr int64_t kMost = 4;
+  constexpr int64_t kMost = 64;
   std::vector<int> axes;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] >= 2 && shape[axis] <= kMost) axes.push_back(axis);

@@ -7,12 +7,14 @@
 #include <functional>
 
 #include "kernels/core/printable.h"
+#include "properties/core/random.h"
 
 namespace assay {
 namespace {
 
 constexpr uint64_t kPreviousCall = 0x5EED;  // how the seed of a previous call's data differs
-constexpr unsigned char kNanByte = 0xFF;    // a NaN in every dtype; -1 in every integer
+constexpr uint64_t kSizeStream = 3004;
+constexpr unsigned char kNanByte = 0xFF;  // a NaN in every dtype; -1 in every integer
 
 template <class Range, class Name>
 std::string names_in(const Range& range, Name name) {
@@ -61,9 +63,11 @@ std::optional<std::string> inapplicable(const Step& step, const Path& path) {
     case StepKind::kSecondCall:
     case StepKind::kWarm:
     case StepKind::kForced:
+    case StepKind::kOthersInTurn:
     case StepKind::kDirtyWorkspace:
     case StepKind::kWeightsUpdated:
     case StepKind::kWeightUpdated:
+    case StepKind::kWeightsUpdatedInTurn:
     case StepKind::kWeightsReplaced:
     case StepKind::kWeightsMoved:
     case StepKind::kWeightMoved:
@@ -136,6 +140,8 @@ class History {
       }
       case StepKind::kAfter:
         return call_other_problem(step);
+      case StepKind::kOthersInTurn:
+        return call_others_in_turn();
       case StepKind::kDirtyWorkspace: {
         auto wrong = call_on_other_data();
         Device& device = problem_.device();
@@ -155,6 +161,8 @@ class History {
         set_inputs();
         problem_.draw_input(other_seed(), input_of(step, problem_.op()));
         return call(problem_);
+      case StepKind::kWeightsUpdatedInTurn:
+        return update_in_turn();
       case StepKind::kWeightsReplaced:
         return call_on_other_tensors(std::nullopt, [&] { draw_other_data(); });
       case StepKind::kWeightsMoved:
@@ -212,6 +220,16 @@ class History {
     return wrong;
   }
 
+  std::optional<WrongStep> update_in_turn() {
+    set_inputs();
+    auto wrong = call(problem_);
+    for (size_t input = 1; input < problem_.op().inputs.size() && !wrong; ++input) {
+      problem_.draw_input(other_seed(), input);
+      wrong = call(problem_);
+    }
+    return wrong;
+  }
+
   std::optional<WrongStep> call_on_other_data() {
     draw_other_data();
     return call(problem_);
@@ -239,6 +257,39 @@ class History {
     return compare(*before);
   }
 
+  std::optional<WrongStep> call_others_in_turn() {
+    const Case& which = problem_.which();
+    const Step same{
+        .kind = StepKind::kAfter, .dtype = which.dtype, .dims = which.dims, .layout = which.layout};
+    std::vector<Step> others;
+    for (const DimInfo& dim : problem_.op().dims) {
+      others.push_back(same);
+      others.back().dims.set(std::string(dim.key), other_size(dim));
+    }
+    for (DType dtype : problem_.path().dtypes) {
+      others.push_back(same);
+      others.back().dtype = dtype;
+    }
+    for (const Step& other : others) {
+      if (other == same) continue;
+      if (auto wrong = call_other_problem(other)) {
+        wrong->reason += fmt::format("; the call is {}", other.to_string());
+        return wrong;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // A legal size near that of the case, by its seed; the same if there is no other.
+  int64_t other_size(const DimInfo& dim) const {
+    const int64_t size = problem_.which().dims.at(dim.key);
+    std::vector<int64_t> sizes{size - 1, size + 1, size / 2, size * 2};
+    std::erase_if(sizes, [&](int64_t other) { return other < dim.min || other > dim.max || other == size; });
+    if (sizes.empty()) return size;
+    const uint64_t bits = CounterRandom(other_seed(), kSizeStream).bits(static_cast<uint64_t>(size));
+    return sizes[bits % sizes.size()];
+  }
+
   std::optional<WrongStep> call_directly(void* stream) {
     problem_.poison_outputs(Poison::kNan);
     problem_.run_directly(stream);
@@ -251,10 +302,11 @@ class History {
     return compare(problem);
   }
 
-  // Compares with an untuned call in a new context. The call of the first step is not compared: it
-  // is such a call itself, apart from tuning.
+  // Compares with an untuned call in a new context. The first call of the first step is not
+  // compared: it is such a call itself, apart from tuning.
   std::optional<WrongStep> compare(Problem& problem) {
-    if (!problem.path().deterministic || number_ == 1) return std::nullopt;
+    const bool is_first = !std::exchange(has_called_, true) && number_ == 1;
+    if (!problem.path().deterministic || is_first) return std::nullopt;
     TensorBytes got = problem.outputs();
     TensorBytes untuned = outputs_of_untuned_call(problem);
     for (size_t i = 0; i < got.size(); ++i) {
@@ -278,7 +330,8 @@ class History {
 
   Problem& problem_;
   const TensorBytes* given_;
-  uint64_t number_ = 0;       // steps begun so far
+  uint64_t number_ = 0;  // steps begun so far
+  bool has_called_ = false;
   std::vector<Step> forced_;  // so far
 };
 

@@ -27,7 +27,7 @@ std::optional<Verdict> call(std::string_view name, const OnStep& step, const Fun
   try {
     verdict = take(function());
   } catch (...) {
-    verdict = refusal(VerdictKind::kCrashed, verdict_on_thrown(name).reason);
+    verdict = refusal(VerdictKind::kCrashed, in_step(verdict_on_thrown(), name).reason);
   }
   if (const auto what = environment.change())
     return refusal(VerdictKind::kFail, fmt::format("the path changed {}, in {}", *what, name));

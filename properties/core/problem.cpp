@@ -8,6 +8,7 @@
 #include "properties/core/precheck.h"
 #include "properties/core/random.h"
 #include "properties/core/regime.h"
+#include "properties/core/thrown.h"
 
 namespace assay {
 namespace {
@@ -19,13 +20,16 @@ Flush flush_of(const Case& which) {
   return CounterRandom(which.seed, kFlushStream).bits(0) % 2 == 0 ? Flush::kEnd : Flush::kStart;
 }
 
-// The layout of tensor number `index`, counting inputs and then outputs. Mixed is a choice among
-// others, and a tensor without an axis to inflate is dense.
-Layout layout_of(const Case& which, const Extents& shape, size_t index) {
+// The layout of tensor number `index` of so many, counting inputs and then outputs. Mixed is a
+// choice among others, and a tensor without an axis to inflate is dense.
+Layout layout_of(const Case& which, const Extents& shape, size_t index, size_t tensors) {
   if (which.layout == Layout::kInflated && inflatable_axes(shape).empty()) return Layout::kDense;
   if (which.layout != Layout::kMixed) return which.layout;
   constexpr std::array kChoices{Layout::kDense, Layout::kStrided, Layout::kMisaligned, Layout::kTransposed};
-  return kChoices[CounterRandom(which.seed, kLayoutStream).bits(index) % kChoices.size()];
+  const CounterRandom random(which.seed, kLayoutStream);
+  const bool is_one_alone = random.bits(0, 1) % 3 != 0;
+  if (is_one_alone && random.bits(1, 1) % tensors != index) return Layout::kDense;
+  return kChoices[is_one_alone + random.bits(index) % (kChoices.size() - is_one_alone)];
 }
 
 Inflation inflation_of(const Case& which, const Extents& shape, DType dtype, size_t index) {
@@ -39,15 +43,16 @@ Inflation inflation_of(const Case& which, const Extents& shape, DType dtype, siz
           .stride = strides[random.bits(2 * index + 1) % strides.size()]};
 }
 
-// Tensor number `index` of a case.
-GuardedTensor make_tensor(Device& device, const Case& which, const TensorInfo& info, size_t index,
-                          bool is_input) {
+// Tensor number `index` of a case, counting inputs and then outputs.
+GuardedTensor make_tensor(Device& device, const Op& op, const Case& which, size_t index) {
+  const bool is_input = index < op.inputs.size();
+  const TensorInfo& info = is_input ? op.inputs[index] : op.outputs[index - op.inputs.size()];
   const Extents shape = shape_of(info, which.dims);
   const DType dtype = info.dtype.value_or(which.dtype);
   return {device,
           shape,
           dtype,
-          layout_of(which, shape, index),
+          layout_of(which, shape, index, op.inputs.size() + op.outputs.size()),
           is_input,
           flush_of(which),
           inflation_of(which, shape, dtype, index)};
@@ -82,7 +87,7 @@ Problem::Problem(const Op& op, const Path& path, const Case& which, Device& devi
   inputs_ = make_inputs();
   outputs_.reserve(op.outputs.size());
   for (size_t i = 0; i < op.outputs.size(); ++i)
-    outputs_.push_back(make_tensor(device, which, op.outputs[i], op.inputs.size() + i, false));
+    outputs_.push_back(make_tensor(device, op, which, op.inputs.size() + i));
   const CounterRandom random(which.seed, kVersionStream);
   const uint64_t kind = random.bits(0) % 4;
   if (kind != 0) versions_.resize(inputs_.size());
@@ -93,8 +98,7 @@ Problem::Problem(const Op& op, const Path& path, const Case& which, Device& devi
 std::vector<GuardedTensor> Problem::make_inputs() const {
   std::vector<GuardedTensor> tensors;
   tensors.reserve(op_->inputs.size());
-  for (const TensorInfo& info : op_->inputs)
-    tensors.push_back(make_tensor(*device_, case_, info, tensors.size(), true));
+  for (size_t i = 0; i < op_->inputs.size(); ++i) tensors.push_back(make_tensor(*device_, *op_, case_, i));
   return tensors;
 }
 
@@ -197,7 +201,14 @@ Call Problem::call() const {
 
 void Problem::call_path(const Call& call) const {
   const FloatEnvironment environment;
-  path_->run(call);
+  try {
+    path_->run(call);
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kUnsupported) throw;
+    throw PathThrew(verdict_on_thrown());
+  } catch (...) {
+    throw PathThrew(verdict_on_thrown());
+  }
   if (const auto what = environment.change()) throw Trespass(fmt::format("changed {}", *what));
 }
 

@@ -19,6 +19,7 @@
 #include "oracles/core/oracle.h"
 #include "properties/core/case.h"
 #include "properties/core/guarded_tensor.h"
+#include "properties/core/verdict.h"
 
 namespace assay {
 
@@ -41,6 +42,13 @@ using TensorBytes = std::vector<std::vector<std::byte>>;
 class Trespass : public Error {
  public:
   explicit Trespass(std::string_view what) : Error("the path {}", what) {}
+};
+
+// A call threw, and did not refuse: the verdict on that.
+class PathThrew : public Error {
+ public:
+  explicit PathThrew(Verdict verdict_) : Error("{}", verdict_.reason), verdict(std::move(verdict_)) {}
+  Verdict verdict;
 };
 
 class Problem {
@@ -67,8 +75,8 @@ class Problem {
   void swap_memory_of_inputs();
   void poison_outputs(Poison poison);
   Call call() const;  // on device memory
-  // Calls the path in the default floating-point environment. Throws what the path throws, and
-  // Trespass if it changed that.
+  // Calls the path in the default floating-point environment. Throws Error (unsupported) if it
+  // refuses, PathThrew if it throws anything else, and Trespass if it changed the environment.
   void call_path(const Call& call) const;
   // Enqueues one call, or a replay of its graph, without waiting for it.
   void enqueue();

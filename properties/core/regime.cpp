@@ -14,13 +14,13 @@ constexpr uint64_t kChoiceStream = 1000;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A power of ten from 10 up to 1e5. A number of that size still resolves an eighth of the standard
+// A power of ten from 10 up to 1e6. A number of that size still resolves an eighth of the standard
 // deviation, and a product of `degree` of them is finite.
 double offset_ratio(uint64_t bits, const FloatFormat& common, int degree) {
   const double largest =
       std::min(std::ldexp(1.0, common.precision) / 8, std::ldexp(1.0, common.max_exponent / degree));
   double ratio = 10;
-  for (uint64_t steps = bits % 5; steps > 0 && ratio * 10 <= largest; --steps) ratio *= 10;
+  for (uint64_t steps = bits % 6; steps > 0 && ratio * 10 <= largest; --steps) ratio *= 10;
   return ratio;
 }
 
@@ -44,11 +44,30 @@ uint64_t lane_of(Ingredient ingredient) {
   return 16 + static_cast<uint64_t>(ingredient);
 }
 
+constexpr uint64_t kPayloads = 16, kPlaces = 32;  // lanes beyond those of the ingredients
+
 // Whether an ingredient that about half of the inputs have is in this one.
 bool has(Ingredient ingredient, const CounterRandom& choice, int tensor, int tensors) {
   const uint64_t bits = choice.bits(2, lane_of(ingredient));
   const bool is_drawn = (choice.bits(3 + static_cast<uint64_t>(tensor), lane_of(ingredient)) & 1) != 0;
   return is_drawn || bits % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
+}
+
+// By the seed each index of an axis, or in two of five cases one: the first, the last or another.
+Along along_axis_of(const Extents& shape, const CounterRandom& random, Ingredient ingredient) {
+  Along along;
+  if (shape.rank() == 0) return along;
+  const auto bits = [&](uint64_t lane) { return random.bits(0, lane_of(ingredient) + lane); };
+  const auto axis = static_cast<int>(bits(0) % static_cast<uint64_t>(shape.rank()));
+  along.size = std::max<int64_t>(shape[axis], 1);
+  for (int inner = axis + 1; inner < shape.rank(); ++inner)
+    along.stride *= std::max<int64_t>(shape[inner], 1);
+  const uint64_t place = bits(kPlaces) % 10;
+  if (place == 0) along.only = 0;
+  if (place == 1) along.only = along.size - 1;
+  if (place == 2 || place == 3)
+    along.only = static_cast<int64_t>(bits(kPlaces + 16) % static_cast<uint64_t>(along.size));
+  return along;
 }
 
 }  // namespace
@@ -82,12 +101,10 @@ Drawing::Drawing(const Data& data, uint64_t seed, const Drawn& input)
   lowest_of_own_ = std::ldexp(1.0, own.min_exponent);
   // From 2^-3 of the largest number, which normal values do not exceed, down to 2^-10 of it.
   large_ = std::ldexp(1.0, own.max_exponent - 3 - static_cast<int>(choice.bits(1, 1) % 8));
-  if (!is_in(Ingredient::kScales) || input.shape.rank() == 0) return;
-  const auto axis = static_cast<int>(random_.bits(0, lane_of(Ingredient::kScales)) %
-                                     static_cast<uint64_t>(input.shape.rank()));
-  size_ = std::max<int64_t>(input.shape[axis], 1);
-  for (int inner = axis + 1; inner < input.shape.rank(); ++inner)
-    stride_ *= std::max<int64_t>(input.shape[inner], 1);
+  large_along_ = along_axis_of(input.shape, random_, Ingredient::kLargeInput);
+  equal_ = 0.5 + random_.uniform(0, lane_of(Ingredient::kEqual));
+  if (!is_in(Ingredient::kScales)) return;
+  scaled_along_ = along_axis_of(input.shape, random_, Ingredient::kScales);
   largest_scale_ = common.max_exponent / (2 * input.degree);
 }
 
@@ -95,7 +112,13 @@ double Drawing::operator()(int64_t element) const {
   const auto i = static_cast<uint64_t>(element);
   if (is_special(Ingredient::kNans, element)) {
     constexpr uint64_t kExponent = uint64_t{0x7FF} << 52, kNoInfinity = 1;
-    return std::bit_cast<double>(random_.bits(i, lane_of(Ingredient::kNans)) | kExponent | kNoInfinity);
+    uint64_t bits = random_.bits(i, lane_of(Ingredient::kNans));
+    // Code that rounds the bits of a NaN as if they were a number's makes an infinity of the last
+    // bit alone, and carries all bits into the sign.
+    const uint64_t payload = random_.bits(i, lane_of(Ingredient::kNans) + kPayloads) % 3;
+    if (payload == 0) bits &= uint64_t{1} << 63;
+    if (payload == 1) bits |= ~(uint64_t{1} << 63);
+    return std::bit_cast<double>(bits | kExponent | kNoInfinity);
   }
   if (is_special(Ingredient::kInfinities, element))
     return (random_.bits(i, lane_of(Ingredient::kInfinities)) >> 63) != 0 ? -kInfinity : kInfinity;
@@ -119,10 +142,11 @@ double Drawing::ordinary(int64_t element) const {
   if (is_in(Ingredient::kMask)) return bits(Ingredient::kMask) % 2 == 0 ? 0 : 1;
   if (is_in(Ingredient::kSubnormalWeights))
     return (2 * random_.uniform(i, lane_of(Ingredient::kSubnormalWeights)) - 1) * lowest_of_own_;
-  if (is_in(Ingredient::kLargeInput)) return large_ * random_.normal(i);
-  const double value = of_regime(element);
-  if (largest_scale_ == 0) return value;
-  const uint64_t along = static_cast<uint64_t>(element / stride_ % size_);
+  if (is_in(Ingredient::kLargeInput) && large_along_.has(element)) return large_ * random_.normal(i);
+  const double value = is_in(Ingredient::kEqual) ? equal_ : of_regime(element);
+  if (largest_scale_ == 0 || !scaled_along_.has(element)) return value;
+  if (scaled_along_.only >= 0) return std::ldexp(value, largest_scale_);
+  const auto along = static_cast<uint64_t>(scaled_along_.index_of(element));
   const uint64_t steps =
       random_.bits(along, lane_of(Ingredient::kScales)) % (2 * static_cast<uint64_t>(largest_scale_) + 1);
   return std::ldexp(value, static_cast<int>(steps) - largest_scale_);
@@ -162,8 +186,9 @@ double Drawing::of_regime(int64_t element) const {
       if (!chosen_) return random_.normal(i);
       return element == special_ ? 1.5 : 0;
     case Regime::kNonfinite: {
-      if (!chosen_) return random_.normal(i);
       const uint64_t bits = random_.bits(i, 4);
+      if (!chosen_ && bits % 8 == 0) return bits >> 63 != 0 ? -0.0 : 0.0;
+      if (!chosen_) return random_.normal(i);
       // Padding and tails lie at the ends.
       const bool at_an_end = element == 0 || element == elements_ - 1;
       if (!at_an_end && element != special_ && bits % 64 != 0) return random_.normal(i);

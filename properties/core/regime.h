@@ -26,6 +26,15 @@ struct Drawn {
   int degree = 2, least_degree = 2;
 };
 
+// An axis, and one index along it or each.
+struct Along {
+  int64_t stride = 1, size = 1;
+  int64_t only = -1;
+
+  int64_t index_of(int64_t element) const { return element / stride % size; }
+  bool has(int64_t element) const { return only < 0 || index_of(element) == only; }
+};
+
 // Draws the values of an input, by row-major position. They are doubles that may need rounding to
 // the tensor's dtype, which keeps them finite if Data::is_finite().
 class Drawing {
@@ -50,10 +59,10 @@ class Drawing {
   int64_t elements_ = 0;  // of the input
   int64_t special_ = -1;  // position of the spike, or of one non-finite element
   // Ingredients.
+  double equal_ = 1;
   double large_ = 1;          // the power of two near the end of the range
   double lowest_of_own_ = 0;  // smallest normal number of the input's dtype
-  int64_t stride_ = 1;        // of the axis with scales, and its size
-  int64_t size_ = 1;
+  Along scaled_along_, large_along_;
   int largest_scale_ = 0;  // exponent
 };
 

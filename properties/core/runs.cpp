@@ -2,6 +2,7 @@
 #include "properties/core/runs.h"
 
 #include <algorithm>
+#include <new>
 
 #include "kernels/core/printable.h"
 #include "properties/core/history.h"
@@ -212,16 +213,33 @@ std::optional<Verdict> verdict_on(const Subject& subject, Problem& problem, cons
       if (runs.broken_law.empty()) find_broken_law(*law, problem, runs);
     }
     return std::nullopt;
-  } catch (const StepIsImpossible& error) {
-    return verdict(VerdictKind::kSkipped, error.what());
-  } catch (const Trespass& error) {
-    return verdict(VerdictKind::kFail, error.what());
   } catch (...) {
-    return verdict_on_thrown(problem.step());
+    return verdict_on_stop(problem);
   }
 }
 
 }  // namespace
+
+Verdict verdict_on_stop(const Problem& problem) {
+  try {
+    throw;
+  } catch (const PathThrew& threw) {
+    return in_step(threw.verdict, problem.step());
+  } catch (const Trespass& error) {
+    return verdict(VerdictKind::kFail, error.what());
+  } catch (const StepIsImpossible& error) {
+    return verdict(VerdictKind::kSkipped, error.what());
+  } catch (const std::bad_alloc&) {
+    return verdict(VerdictKind::kSkipped, "there is no memory to judge it");
+  } catch (const Error& error) {
+    // A GPU also fails like this once a call has damaged its context.
+    const bool lacks_memory = error.kind() == Error::Kind::kDevice && problem.device().host_can_access();
+    return lacks_memory ? verdict(VerdictKind::kSkipped, error.what())
+                        : in_step(verdict_on_thrown(), problem.step());
+  } catch (...) {
+    return in_step(verdict_on_thrown(), problem.step());
+  }
+}
 
 std::vector<const Law*> laws_on(const Subject& subject, const Case& which, bool is_given) {
   if (!subject.path->deterministic) return {};

@@ -29,6 +29,10 @@ struct Runs {
 // recipe is what the path has said (precheck.h).
 Runs run_path(const Subject& subject, Problem& problem, Recipe recipe, const TensorBytes* inputs = nullptr);
 
+// The verdict on the exception that ended runs of a problem, which is being handled: what the path
+// threw or touched. Without memory for them the case is skipped.
+Verdict verdict_on_stop(const Problem& problem);
+
 // The laws that hold on the data of a case; of given inputs nothing is known. None for a path that
 // is not deterministic, for empty tensors, and for tensors of more than kMostOfLaw elements
 // together.
@@ -36,7 +40,7 @@ inline constexpr int64_t kMostOfLaw = 4096;
 std::vector<const Law*> laws_on(const Subject& subject, const Case& which, bool is_given = false);
 // Those of them that rule 11 tries: all for tensors of up to kMostOfAllLaws elements together, else
 // the one that the case's seed chooses.
-inline constexpr int64_t kMostOfAllLaws = 512;
+inline constexpr int64_t kMostOfAllLaws = 2048;
 std::vector<const Law*> tried_laws(const Subject& subject, const Case& which, bool is_given = false);
 
 }  // namespace assay

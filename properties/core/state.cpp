@@ -13,15 +13,11 @@ namespace {
 
 using enum StepKind;
 
-constexpr std::array kSteps{kSecondCall,      kWarm,
-                            kForced,          kRetuned,
-                            kCacheLoaded,     kAfter,
-                            kDirtyWorkspace,  kOtherStream,
-                            kWeightsUpdated,  kWeightUpdated,
-                            kWeightsReplaced, kWeightsMoved,
-                            kWeightMoved,     kWeightsReallocated,
-                            kGraphReplay,     kLowThresholds,
-                            kOtherSchedule};
+constexpr std::array kSteps{kSecondCall,      kWarm,           kForced,        kRetuned,
+                            kCacheLoaded,     kAfter,          kOthersInTurn,  kDirtyWorkspace,
+                            kOtherStream,     kWeightsUpdated, kWeightUpdated, kWeightsUpdatedInTurn,
+                            kWeightsReplaced, kWeightsMoved,   kWeightMoved,   kWeightsReallocated,
+                            kGraphReplay,     kLowThresholds,  kOtherSchedule};
 constexpr std::string_view kFirstCall = "first_call";
 
 // forced:<tunable>:<config>
@@ -106,6 +102,8 @@ std::string_view name_of(StepKind kind) {
       return "cache_loaded";
     case kAfter:
       return "after";
+    case kOthersInTurn:
+      return "others_in_turn";
     case kDirtyWorkspace:
       return "dirty_workspace";
     case kOtherStream:
@@ -114,6 +112,8 @@ std::string_view name_of(StepKind kind) {
       return "weights_updated";
     case kWeightUpdated:
       return "weight_updated";
+    case kWeightsUpdatedInTurn:
+      return "weights_updated_in_turn";
     case kWeightsReplaced:
       return "weights_replaced";
     case kWeightsMoved:

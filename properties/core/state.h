@@ -26,19 +26,25 @@ namespace assay {
 enum class StepKind : uint8_t {
   // The same call on other data. If it is the last step, the outputs still hold its results.
   kSecondCall,
-  kWarm,            // the same call on the same data, with the same versions
-  kForced,          // a tunable is set to one of its configurations from now on
-  kRetuned,         // the same call on other data, then the tuner forgets all choices
-  kCacheLoaded,     // the same, then a new context loads the choices, as from a file
-  kAfter,           // a call with other dimensions, dtype or layout, which the path may refuse
+  kWarm,         // the same call on the same data, with the same versions
+  kForced,       // a tunable is set to one of its configurations from now on
+  kRetuned,      // the same call on other data, then the tuner forgets all choices
+  kCacheLoaded,  // the same, then a new context loads the choices, as from a file
+  kAfter,        // a call with other dimensions, dtype or layout, which the path may refuse
+  // Calls that differ from the judged one in one thing: each dimension in turn has another size
+  // (one more or less, half or twice), then each other dtype is served.
+  kOthersInTurn,
   kDirtyWorkspace,  // the same call on other data, then NaNs fill all working memory
   kOtherStream,     // the same call on other data on another stream
   // What may happen to weights that a path keeps something of. Their versions (Call::versions)
   // follow their values: earlier values that come back have their earlier version. The last four
-  // of these six are direct calls, never replays.
+  // of these seven are direct calls, never replays.
   // The same call, with other values in all inputs after the first, at the same addresses.
   kWeightsUpdated,
-  kWeightUpdated,    // The same call, with other values in one input, at the same address.
+  kWeightUpdated,  // The same call, with other values in one input, at the same address.
+  // The same call, and after it one for each input after the first. Each differs from the call
+  // before in the values of one input alone.
+  kWeightsUpdatedInTurn,
   kWeightsReplaced,  // a call on other tensors with other values, which are then freed
   kWeightsMoved,     // a call on other tensors with equal values and versions, which are then freed
   kWeightMoved,      // the same with one other tensor; the other inputs keep their addresses

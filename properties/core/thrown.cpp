@@ -45,22 +45,22 @@ std::string type_of_exception() {
 
 }  // namespace
 
-Verdict verdict_on_thrown(std::string_view step) {
-  const auto thrown = []() -> Verdict {
-    try {
-      throw;
-    } catch (const Error& error) {
-      return verdict_of(error);
-    } catch (const std::exception& error) {
-      return verdict(VerdictKind::kCrashed, fmt::format("the path threw: {}", message_of(error)));
-    } catch (const abi::__forced_unwind&) {  // ends the thread
-      throw;
-    } catch (...) {
-      return verdict(VerdictKind::kCrashed,
-                     fmt::format("the path threw an object of the type {}", type_of_exception()));
-    }
-  };
-  Verdict verdict = thrown();
+Verdict verdict_on_thrown() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return verdict_of(error);
+  } catch (const std::exception& error) {
+    return verdict(VerdictKind::kCrashed, fmt::format("the path threw: {}", message_of(error)));
+  } catch (const abi::__forced_unwind&) {  // ends the thread
+    throw;
+  } catch (...) {
+    return verdict(VerdictKind::kCrashed,
+                   fmt::format("the path threw an object of the type {}", type_of_exception()));
+  }
+}
+
+Verdict in_step(Verdict verdict, std::string_view step) {
   verdict.reason += fmt::format(", in {}", step);
   return verdict;
 }

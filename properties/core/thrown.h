@@ -9,7 +9,10 @@
 namespace assay {
 
 // The verdict on the exception that is being handled, of a path that had not refused the case when
-// it was asked, and that threw in this step: "the first run". What ends the thread is thrown again.
-Verdict verdict_on_thrown(std::string_view step);
+// it was asked. What ends the thread is thrown again.
+Verdict verdict_on_thrown();
+
+// The same verdict, and in which step it threw: "the first run".
+Verdict in_step(Verdict verdict, std::string_view step);
 
 }  // namespace assay

@@ -242,7 +242,7 @@ TEST(GuardedTensor, AnyAxisCanBeInflated) {
   constexpr int64_t k31 = int64_t{1} << 31, k32 = int64_t{1} << 32;
   const Extents shape{2, 3, 4};
   EXPECT_EQ(inflatable_axes(shape), (std::vector<int>{0, 1, 2}));
-  EXPECT_EQ(inflatable_axes({1, 5, 0}), std::vector<int>());
+  EXPECT_EQ(inflatable_axes({1, 65, 0}), std::vector<int>());
   for (int axis = 0; axis < 3; ++axis) {
     for (int64_t stride : {k31, k32, k31 / 4, k32 / 4}) {
       for (Flush flush : {Flush::kEnd, Flush::kStart}) {

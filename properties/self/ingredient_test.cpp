@@ -178,7 +178,8 @@ TEST(Ingredient, ALargeInputIsNearTheEndOfItsRangeAndOthersAreNormal) {
         const double most = largest_of(draw(normal_with({Ingredient::kLargeInput}), seed, tensor, 3, dtype));
         if (most < 6) continue;
         ++large;
-        EXPECT_GT(most, max_finite(dtype) * 0x1p-11);
+        // The least of the powers of two, and the largest of a few numbers if one index has them.
+        EXPECT_GT(most, max_finite(dtype) * 0x1p-13);
         EXPECT_LE(most, max_finite(dtype));
       }
       EXPECT_EQ(large, 1);
@@ -234,7 +235,7 @@ TEST(Ingredient, GoldenValues) {
     for (int64_t i = 0; i < 200; ++i)
       hash = test::hash_of(fmt::format("{:x}", std::bit_cast<uint64_t>(drawing(i))), hash);
   }
-  EXPECT_EQ(hash, 6481488726936395120u);
+  EXPECT_EQ(hash, 17783372333636845723u);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // Rules 6 and 7 of the judge: what happened before a call, and what launches declare. Each is shown
 // red on a path with exactly that fault.
 #include <cmath>
+#include <cstring>
 
 #include "properties/self/spoiled.h"
 
@@ -55,12 +56,26 @@ std::vector<Buffer> updated_output(const Call& call) {
 
 TEST(JudgeHistory, RightPathsPassInEveryState) {
   const Path path = tuned(updated_output, [](const Config&, float* out) { *out *= 1; });
-  for (std::string_view state :
-       {"first_call", "second_call", "warm", "retuned", "cache_loaded", "dirty_workspace", "weights_updated",
-        "weight_updated:k", "weight_updated:x", "weights_replaced", "weights_moved", "weight_moved:k",
-        "weights_reallocated", "after:f32,b=2,t=9,d=5,w=8,layout=strided", "after:bf16,b=1,t=3,d=2,w=1",
-        "forced:test_halves:skip=0", "forced:test_halves:skip=1",
-        "warm+retuned+after:f32,b=2,t=9,d=5,w=7+cache_loaded+second_call"}) {
+  for (std::string_view state : {"first_call",
+                                 "second_call",
+                                 "warm",
+                                 "retuned",
+                                 "cache_loaded",
+                                 "dirty_workspace",
+                                 "weights_updated",
+                                 "weight_updated:k",
+                                 "weight_updated:x",
+                                 "weights_replaced",
+                                 "weights_moved",
+                                 "weight_moved:k",
+                                 "weights_reallocated",
+                                 "weights_updated_in_turn",
+                                 "others_in_turn",
+                                 "after:f32,b=2,t=9,d=5,w=8,layout=strided",
+                                 "after:bf16,b=1,t=3,d=2,w=1",
+                                 "forced:test_halves:skip=0",
+                                 "forced:test_halves:skip=1",
+                                 "warm+retuned+after:f32,b=2,t=9,d=5,w=7+cache_loaded+second_call"}) {
     expect(judge_path(path, in_state(state)), VerdictKind::kPass, HasSubstr("90"));
   }
 }
@@ -157,6 +172,25 @@ TEST(JudgeHistory, WhatTheWorkspaceHeldMustNotShow) {
   });
   expect(judge_path(path, in_state("second_call")), VerdictKind::kPass, testing::_);
   expect(judge_path(path, in_state("dirty_workspace")), VerdictKind::kFail, HasSubstr("in a new context"));
+}
+
+// A plan is kept under a key that lacks one thing.
+TEST(JudgeHistory, KeysThatLackOneThingFailInTurn) {
+  for (const DimInfo& lacking : registry().op("dynamic_conv").dims) {
+    const Path path = spoiled([&](const Call& call) {
+      std::string key = "plan";
+      for (const auto& [dim, size] : call.dims.values()) {
+        if (dim != lacking.key) key += fmt::format(" {}={}", dim, size);
+      }
+      const int64_t size = call.dims.at(lacking.key);
+      const auto kept = call.context->derived().get(key, 8, {{1, nullptr}}, call.stream,
+                                                    [&](void* data) { std::memcpy(data, &size, 8); });
+      if (std::memcmp(kept.data(), &size, 8) != 0) *output(call) += 1;
+    });
+    expect(judge_path(path, in_state("warm")), VerdictKind::kPass, testing::_);
+    expect(judge_path(path, in_state("warm+others_in_turn")), VerdictKind::kFail,
+           AllOf(HasSubstr("step 2"), HasSubstr("the call is after:")));
+  }
 }
 
 TEST(JudgeHistory, StaleDerivedTensorsFail) {

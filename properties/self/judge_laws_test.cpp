@@ -156,7 +156,7 @@ TEST(JudgeLaws, AreAllTriedOnSmallTensorsAndElseChosenByTheSeed) {
   EXPECT_EQ(tried_laws(subject, parse_case("mhc_post/cpu/f32/n=2/hc=3/h=4")), subject.laws);
   std::map<const Law*, int> chosen;
   for (uint64_t seed = 0; seed < 2000; ++seed) {
-    Case which = parse_case("mhc_post/cpu/f32/n=2/hc=3/h=100");
+    Case which = parse_case("mhc_post/cpu/f32/n=2/hc=3/h=200");
     which.seed = seed;
     const std::vector<const Law*> tried = tried_laws(subject, which);
     ASSERT_EQ(tried.size(), 1U);

@@ -34,17 +34,12 @@ TEST(KeptWeights, AreUsedAgain) {
     });
     if (*static_cast<float*>(kept.data()) != *input(call, kK)) *output(call) += 1;
   });
-  const std::map<std::string_view, int> expected{{"first_call", 1},
-                                                 {"warm", 1},
-                                                 {"warm+warm", 1},
-                                                 {"weight_updated:x", 1},
-                                                 {"weights_moved", 1},
-                                                 {"weight_updated:k", 2},
-                                                 {"weights_updated", 2},
-                                                 {"weights_replaced", 2},
-                                                 {"weights_reallocated", 2},
-                                                 {"second_call", 2},
-                                                 {"warm+weights_updated+warm", 3}};
+  const std::map<std::string_view, int> expected{{"first_call", 1},       {"warm", 1},
+                                                 {"warm+warm", 1},        {"weight_updated:x", 1},
+                                                 {"weights_moved", 1},    {"weight_updated:k", 2},
+                                                 {"weights_updated", 2},  {"weights_updated_in_turn", 3},
+                                                 {"weights_replaced", 2}, {"weights_reallocated", 2},
+                                                 {"second_call", 2},      {"warm+weights_updated+warm", 3}};
   for (const auto& [state, times] : expected) {
     Case which = small_case();
     which.state = parse_state(state);
@@ -122,6 +117,7 @@ TEST(KeptWeights, EachStateShowsItsFault) {
   expect_shown("weights_by_place", "weights_reallocated");
   expect_hidden("weights_by_place", "weights_moved");
   expect_shown("weights_by_one_version", "weight_updated:w2");
+  expect_shown("weights_by_one_version", "weights_updated_in_turn");
   expect_hidden("weights_by_one_version", "weights_updated");
   expect_shown("weights_by_pointer", "weights_moved");
   expect_hidden("weights_by_pointer", "weights_updated");

@@ -10,6 +10,7 @@
 #include "properties/core/limits.h"
 #include "properties/core/precheck.h"
 #include "properties/core/said_json.h"
+#include "properties/core/thrown.h"
 #include "reports/program/interrupt.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
@@ -27,11 +28,23 @@ std::optional<Perf>& perf_of(CaseRecord& record, Cache cache) {
   return cache == Cache::kCold ? record.perf : record.perf_warm;
 }
 
+Message answer_of(Verdict verdict) {
+  return {.fields = to_json(Said{.verdict = std::move(verdict)}), .tensors = {}};
+}
+
 Message take_samples(std::optional<Problem>& problem, const std::string& name, Channel& channel) {
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
   if (!problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
   channel.set_step(fmt::format("the timing with {} caches", name));
   const auto limit = limit_on(problem->path().device);
+  if (*cache == Cache::kCold) {
+    try {
+      problem->device().flush_cache();
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kDevice) throw;
+      return answer_of(no_memory(error.what()));
+    }
+  }
   return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
 }
 
@@ -54,10 +67,6 @@ std::string reason_in(const Message& answer) {
              : std::string(kNonsense);
 }
 
-Message answer_of(Verdict verdict) {
-  return {.fields = to_json(Said{.verdict = std::move(verdict)}), .tensors = {}};
-}
-
 Message crashed(std::string_view reason) {
   return answer_of({.kind = VerdictKind::kCrashed, .reason = excerpt(reason, kLongestReason), .outputs = {}});
 }
@@ -69,6 +78,8 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
     Message of_case = run_case(subject, device, request, channel, kept);
     const bool is_skipped = of_case.fields.value("verdict", "") == name_of(VerdictKind::kSkipped);
     return is_skipped ? answer_of(no_memory(of_case.fields["reason"].get<std::string>())) : of_case;
+  } catch (const PathThrew& threw) {
+    return answer_of(in_step(threw.verdict, channel.step()));
   } catch (const Error& error) {
     return crashed(error.what());
   } catch (const std::exception& error) {  // that of an exception's destructor
@@ -134,6 +145,9 @@ void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& cei
   if (record.verdict.kind != VerdictKind::kPass) return;
   try {
     for (Cache cache : kCaches) perf_of(record, cache) = measure(*problem, *said.recipe, cache, ceilings);
+  } catch (const PathThrew& threw) {
+    record.verdict = in_step(threw.verdict, "the timing");
+    record.perf = record.perf_warm = std::nullopt;
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     record.no_perf = error.what();  // no memory to flush the caches with
@@ -160,11 +174,14 @@ bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>&
     if (!answer.message && !answer.death) return false;
     if (answer.death) {
       crash(answer.death->kind, std::move(answer.death->reason));
-    } else if (std::vector<double> samples = samples_in(*answer.message); samples.empty()) {
-      crash(VerdictKind::kCrashed, reason_in(*answer.message));
-    } else {
+    } else if (std::vector<double> samples = samples_in(*answer.message); !samples.empty()) {
       perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, isolation_->recipe().value(),
                                               record.which, device_.info(), cache, ceilings);
+    } else if (answer.message->fields.value("verdict", "") == name_of(VerdictKind::kSkipped)) {
+      record.no_perf = reason_in(*answer.message);  // no memory to flush the caches with
+      break;
+    } else {
+      crash(VerdictKind::kCrashed, reason_in(*answer.message));
     }
   }
   return true;

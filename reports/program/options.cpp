@@ -221,6 +221,8 @@ class CommandLine {
   }
 
   std::string origin(const std::string& option) const {
+    if (!options_.resume.empty() && !is_typed(option))
+      return fmt::format("the unfinished run in {}: {}", excerpt(options_.resume), option);
     return is_typed(option) ? option : variable_of(option);
   }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // replay, judge, draw and exec: one case.
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -10,12 +12,13 @@
 #include "properties/core/isolation.h"
 #include "properties/core/judge.h"
 #include "properties/core/limits.h"
+#include "properties/core/runs.h"
 #include "properties/core/said_json.h"
-#include "properties/core/thrown.h"
 #include "reports/program/capsule.h"
 #include "reports/program/commands.h"
 #include "reports/program/judging.h"
 #include "reports/program/program.h"
+#include "reports/program/run_folder.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
 #include "reports/program/terminal.h"
@@ -109,6 +112,7 @@ void require_no_state(const State& state) {
 
 // The session in which a verdict is recorded, if one is asked for.
 std::unique_ptr<Session> session_for(const Options& options) {
+  if (!options.out.empty()) require_no_run(options.out);
   return options.json || !options.out.empty() ? std::make_unique<Session>(options) : nullptr;
 }
 
@@ -136,13 +140,16 @@ int conclude(const Selected& selected, const Device& device, Verdict verdict, co
   return exit_code_of(kind);
 }
 
-// A case in the memory of this machine. Throws Error (usage) if it does not fit.
-Problem problem_on(Device& cpu, const Selected& selected) {
+// Does something in the memory of this machine. Returns a verdict if there is not enough of it.
+std::optional<Verdict> unless_no_memory(const std::function<void()>& act) {
   try {
-    return Problem(*selected.subject.op, *selected.subject.path, selected.which, cpu);
+    act();
+    return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    return no_memory("there is no memory for its tensors");
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
-    throw usage_error("{}: {}", excerpt(selected.which.to_string()), error.what());
+    return no_memory(error.what());
   }
 }
 
@@ -151,19 +158,20 @@ Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<T
   const auto& [subject, which] = selected;
   Said said = said_by_path(selected, options);
   if (said.verdict) return *std::move(said.verdict);
-  TensorBytes outputs = outputs_from(got, options.got, *subject.op, which);
-  std::optional<TensorBytes> inputs;
-  if (in) {
-    require_inputs_of(which, *in, options.in);
-    inputs = inputs_from(*in, options.in, *subject.op, which);
-  }
-  Problem problem = problem_on(cpu, selected);
-  if (inputs) {
-    problem.set_inputs(*inputs);
-  } else {
-    problem.draw_inputs(which.seed);
-  }
-  return judge_outputs(subject, problem, *std::move(said.recipe), std::move(outputs), options.shares);
+  Verdict verdict;
+  const auto judge_them = [&] {
+    TensorBytes outputs = outputs_from(got, options.got, *subject.op, which);
+    if (in) require_inputs_of(which, *in, options.in);
+    Problem problem(*subject.op, *subject.path, which, cpu);
+    if (in) {
+      problem.set_inputs(inputs_from(*in, options.in, *subject.op, which));
+    } else {
+      problem.draw_inputs(which.seed);
+    }
+    verdict = judge_outputs(subject, problem, *std::move(said.recipe), std::move(outputs), options.shares);
+  };
+  auto skipped = unless_no_memory(judge_them);
+  return skipped ? *std::move(skipped) : std::move(verdict);
 }
 
 using Json = nlohmann::ordered_json;
@@ -174,30 +182,31 @@ struct Executed {
   std::optional<Verdict> verdict = {};
 };
 
-// Throws Error where the path is not to blame.
+// Throws Error where neither the path nor a lack of memory is to blame.
 Executed execute(const Subject& subject, const Case& which, const TensorBytes& inputs, const Options& options,
                  const OnStep& step) {
   const auto device = device_for(*subject.path, options);
-  Problem problem(*subject.op, *subject.path, which, *device);
-  problem.set_observer(step);
-  problem.set_inputs(inputs);  // throws if they do not suit the layout
-  const auto failed = [](std::string reason) {
-    return Executed{.verdict =
-                        Verdict{.kind = VerdictKind::kFail, .reason = std::move(reason), .outputs = {}}};
+  std::optional<Problem> made;
+  const auto make = [&] {
+    made.emplace(*subject.op, *subject.path, which, *device);
+    made->set_observer(step);
+    made->set_inputs(inputs);  // throws if they do not suit the layout
   };
+  if (auto skipped = unless_no_memory(make)) return {.verdict = std::move(skipped)};
+  Problem& problem = *made;
   try {
-    if (auto wrong = prepare(problem, &inputs)) return failed(std::move(wrong->reason));
+    if (auto wrong = prepare(problem, &inputs))
+      return {.verdict =
+                  Verdict{.kind = VerdictKind::kFail, .reason = std::move(wrong->reason), .outputs = {}}};
     problem.begin("the run");
     const auto limit = limit_on(subject.path->device);
     problem.run();
-  } catch (const StepIsImpossible&) {
-    throw;
-  } catch (const Trespass& error) {
-    return failed(error.what());
+    return {.outputs = problem.outputs()};
   } catch (...) {
-    return {.verdict = verdict_on_thrown(problem.step())};
+    Verdict verdict = verdict_on_stop(problem);
+    if (verdict.kind == VerdictKind::kSkipped) verdict = no_memory(verdict.reason);
+    return {.verdict = std::move(verdict)};
   }
-  return {.outputs = problem.outputs()};
 }
 
 // The same in a copy of this process, which the path may end or damage.
@@ -271,11 +280,14 @@ int run_draw(const Registry& registry, const Options& options) {
   require_no_state(which.state);
   if (const auto refused = said_by_path(selected, options).verdict)
     return conclude_without_tensors(which, *refused);
-  const auto cpu = open_cpu();
-  Problem problem = problem_on(*cpu, selected);
-  problem.draw_inputs(which.seed);
-  write_safetensors(options.out, file_of(which, named(subject.op->inputs, which, problem.inputs())));
-  return kExitPassed;
+  const auto write = [&] {
+    const auto cpu = open_cpu();
+    Problem problem(*subject.op, *subject.path, which, *cpu);
+    problem.draw_inputs(which.seed);
+    write_safetensors(options.out, file_of(which, named(subject.op->inputs, which, problem.inputs())));
+  };
+  const auto skipped = unless_no_memory(write);
+  return skipped ? conclude_without_tensors(which, *skipped) : kExitPassed;
 }
 
 int run_exec(const Registry& registry, const Options& options) {
@@ -283,12 +295,16 @@ int run_exec(const Registry& registry, const Options& options) {
   const auto& [subject, which] = selected;
   if (const auto refused = said_by_path(selected, options).verdict)
     return conclude_without_tensors(which, *refused);
-  const TensorBytes inputs = inputs_from(read_safetensors(options.in), options.in, *subject.op, which);
-  const auto [outputs, verdict] = options.isolate ? execute_elsewhere(subject, which, inputs, options)
-                                                  : execute(subject, which, inputs, options, {});
-  if (verdict) return conclude_without_tensors(which, *verdict);
-  write_safetensors(options.out, file_of(which, named(subject.op->outputs, which, outputs)));
-  return kExitPassed;
+  try {
+    const TensorBytes inputs = inputs_from(read_safetensors(options.in), options.in, *subject.op, which);
+    const auto [outputs, verdict] = options.isolate ? execute_elsewhere(subject, which, inputs, options)
+                                                    : execute(subject, which, inputs, options, {});
+    if (verdict) return conclude_without_tensors(which, *verdict);
+    write_safetensors(options.out, file_of(which, named(subject.op->outputs, which, outputs)));
+    return kExitPassed;
+  } catch (const std::bad_alloc&) {
+    return conclude_without_tensors(which, no_memory("there is no memory for its tensors"));
+  }
 }
 
 }  // namespace assay

@@ -199,6 +199,12 @@ class Resume(JournalTest):
         # The same, typed again.
         self.assertEqual(assay(*VERIFY, "--resume", self.out, "-q").returncode, 0)
 
+    def test_an_option_in_the_journal_that_makes_no_sense_is_named_as_such(self):
+        self.killed_run()
+        head, *rest = self.journal.read_text().splitlines(keepends=True)
+        self.journal.write_text(head.replace('"--cases":"60"', '"--cases":"sixty"') + "".join(rest))
+        self.fails(2, f"the unfinished run in {self.out}: --cases sixty is not an integer", "verify", "--resume", self.out)
+
     def test_a_run_of_specimens_goes_on(self):
         # None of them races.
         specimens = ("verify", "--specimens", "dynamic_conv", "--device", "cpu")
@@ -235,6 +241,7 @@ class TwoRuns(JournalTest):
         started = json.loads(self.journal.read_text().splitlines()[0])["writer"]["started"]
         message = f"process {first.pid} has been writing a run there since {started}"
         self.fails(2, message, "verify", "mhc_post/cpu", "--cases", "1", "--out", self.out)
+        self.assertEqual(self.fails(2, message, "replay", CASE, "--out", self.out).stdout, "")
         self.fails(2, message, "verify", "--resume", self.out)
         self.fails(2, message, "report", self.out)
         self.fails(2, message, "report", self.out, "--out", self.dir / "copy")

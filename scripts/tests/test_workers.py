@@ -159,6 +159,33 @@ class Workers(MurderousTest):
         self.assertEqual(few.returncode, 70)
         self.assertIn("a worker needs more than 10 files; the limit (ulimit -n) is 8\n", few.stderr)
 
+    def test_without_memory_a_healthy_path_is_skipped(self):
+        case, inputs, outputs = "echo/healthy/f32/n=30000000", self.work / "inputs.st", self.work / "outputs.st"
+        for command in (["draw", case, "--out", inputs], ["exec", case, "--in", inputs, "--out", outputs]):
+            self.assertEqual(self.assay(*command).returncode, 0)
+        commands = {
+            "replay": [case],
+            "draw": [case, "--out", self.work / "again.st"],
+            "exec": [case, "--in", inputs, "--out", self.work / "again.st"],
+            "judge": [case, "--got", outputs],
+        }
+        seen = set()
+        for name, arguments in commands.items():
+            for kibibytes in range(200_000, 700_000, 50_000):
+                command = f"ulimit -v {kibibytes}; exec '{self.program}' {name} {' '.join(map(str, arguments))}"
+                result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
+                self.assertIn(result.returncode, (0, 5), f"{command}: {result.stdout}{result.stderr}")
+                seen.add((name, result.returncode))
+        self.assertEqual(len(seen), 2 * len(commands), seen)
+
+    def test_without_memory_to_flush_the_caches_there_is_no_time(self):
+        command = f"ulimit -v 400000; exec '{self.program}' bench echo/healthy --device cpu --json"
+        result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        (case,) = json.loads(result.stdout)["cases"]
+        self.assertEqual((case["verdict"], case["perf"]), ("pass", None))
+        self.assertIn("cannot map", case["no_perf"])
+
     def test_a_case_is_replayed_and_timed_in_workers(self):
         case = "echo/exit/f32/n=5"
         result = self.assay("replay", case)
