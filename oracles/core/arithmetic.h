@@ -104,8 +104,6 @@ class Arithmetic {
   // rest that underflows loses at most the format's smallest number. A group adds at most `group`
   // products in f32. The f64 additions of up to 2^29 groups add one u together.
   Ball dot(const Row& a, const Row& b, const Sum& sum) const { return dot(a, b, sum, a.size); }
-  // dot(a, b[i]) for each i.
-  void dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const;
 
   // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
   // for the argument of the exponential. An approximate quotient is 0 where the denominator exceeds

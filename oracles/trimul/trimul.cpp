@@ -24,9 +24,6 @@ enum Stage : int { kNormIn, kProject, kGate, kContract, kStoreHidden, kNormOut, 
 const std::vector<std::string_view> kStages{"norm_in",        "projections", "gates",    "contraction",
                                             "hidden_storage", "norm_out",    "out_gate", "out_projection"};
 
-// Second nodes whose sides are computed together, so that they are written side by side.
-constexpr size_t kTogether = 8;
-
 // The largest of the finite values, and the norm of their vector.
 struct Size {
   explicit Size(std::span<const double> values) {
@@ -158,27 +155,19 @@ class Formula {
     const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
     const double lost = std::ldexp(largest_side_[which], -38);
     Balls values(hidden_ * nodes_);
-    for (size_t k = 0; k < nodes_; k += kTogether) {
-      const size_t count = std::min(kTogether, nodes_ - k);
-      std::vector<Balls> xn(count);
-      std::vector<Row> rows;
-      std::vector<Ball> masks, p(count), g(count);
-      for (size_t j = 0; j < count; ++j) {
-        const auto second = static_cast<int64_t>(k + j);
-        const Extents edge = is_transposed ? Extents{b, second, i} : Extents{b, i, second};
-        xn[j] = normalised(edge);
-        rows.push_back(xn[j].row());
-        masks.push_back(mask(edge));
-      }
+    for (size_t k = 0; k < nodes_; ++k) {
+      const auto second = static_cast<int64_t>(k);
+      const Extents edge = is_transposed ? Extents{b, second, i} : Extents{b, i, second};
+      const Balls xn = normalised(edge);
+      const Ball masking = mask(edge);
       for (size_t h = 0; h < hidden_; ++h) {
-        project.dots(projection.row(h), rows, projecting_, p);
-        project.dots(gate.row(fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h), rows, projecting_, g);
-        for (size_t j = 0; j < count; ++j) {
-          Ball value = gating.multiply(masks[j], gating.multiply(p[j], gating.sigmoid(g[j])));
-          const bool overflows = std::isinf(value.mid) && p[j].is_finite() && masks[j].is_finite();
-          if (to_sides_.is_scaled && overflows) value = Ball::open();
-          values.set(h * nodes_ + k + j, a_.at(kContract).round(to_sides_, value, lost));
-        }
+        const size_t gate_of = fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h;
+        const Ball p = project.dot(projection.row(h), xn.row(), projecting_);
+        const Ball g = project.dot(gate.row(gate_of), xn.row(), projecting_);
+        Ball value = gating.multiply(masking, gating.multiply(p, gating.sigmoid(g)));
+        const bool overflows = std::isinf(value.mid) && p.is_finite() && masking.is_finite();
+        if (to_sides_.is_scaled && overflows) value = Ball::open();
+        values.set(h * nodes_ + k, a_.at(kContract).round(to_sides_, value, lost));
       }
     }
     return values;

@@ -183,31 +183,6 @@ TEST(Rsqrt, IsOffByItsRoundings) {
   EXPECT_GT(most, 0.5);
 }
 
-// Eight right paths in lanes are the same as one after the other.
-TEST(Dot, OfSeveralRowsIsThatOfEach) {
-  const CounterRandom random(3, 0);
-  const auto numbers = [&](uint64_t stream) {
-    std::vector<double> values;
-    for (uint64_t i = 0; i < 100; ++i) values.push_back(static_cast<float>(random.normal(1000 * stream + i)));
-    return Balls(values);
-  };
-  const Balls a = numbers(0);
-  std::vector<Balls> others;
-  std::vector<Row> rows;
-  for (uint64_t i = 1; i <= 8; ++i) others.push_back(numbers(i));
-  for (const Balls& other : others) rows.push_back(other.row());
-  for (const Sum& sum :
-       {Sum{}, Sum{.order = Sum::Order::kContiguous, .truncates = true}, Sum{.group = 8},
-        Sum{.factors = Format::kTF32x3}, Sum{.factors = Format::kBF16x3, .truncates = true}}) {
-    for (uint64_t seed = 0; seed < 100; ++seed) {
-      const Arithmetic path(Arithmetic::Mode::kSampled, seed);
-      std::vector<Ball> got(rows.size());
-      path.dots(a.row(), rows, sum, got);
-      for (size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(got[i].mid, path.dot(a.row(), rows[i], sum).mid);
-    }
-  }
-}
-
 TEST(Dot, FollowsIeeeWhereItIsCertain) {
   EXPECT_EQ(dot({HUGE_VAL, 1}, {2, 3}).mid, HUGE_VAL);
   EXPECT_TRUE(std::isnan(dot({HUGE_VAL, HUGE_VAL}, {2, -3}).mid));
