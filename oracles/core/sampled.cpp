@@ -138,9 +138,8 @@ float add_up(const Habit& habit, size_t count, const Visit& visit) {
 }  // namespace
 
 double Arithmetic::planted(double epsilon) const {
-  return has(Plant::Kind::kEpsilonTimes10)  ? epsilon * 10
-         : has(Plant::Kind::kEpsilonOver10) ? epsilon / 10
-                                            : epsilon;
+  if (has(Plant::Kind::kEpsilonTimes10)) return epsilon * 10;
+  return has(Plant::Kind::kEpsilonOver10) ? epsilon / 10 : epsilon;
 }
 
 double Arithmetic::chance(double value) const {

@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "oracles/trimul/trimul.h"
+// Oracle of trimul: the formula of the contract (kernels/trimul/trimul.h) over an Arithmetic.
+//
+// What a recipe does at its sites (site::) stands in the contract. left and right are rounded as
+// mask * (p * sigmoid(g)), the gate as the sigmoid alone, z as y * gate. Underflow of scaled
+// f16 costs at most A * 2^-38, for hidden A * 2^-37; A is defined in the contract.
+#include "kernels/trimul/trimul.h"
 
 #include <algorithm>
 #include <memory>
 
-#include "kernels/trimul/trimul.h"
-#include "oracles/core/each.h"
-#include "oracles/core/lazy.h"
-#include "oracles/core/read.h"
+#include "oracles/core/formula.h"
 
 namespace assay::trimul {
 namespace {
 
-enum Fault : int {
-  kMaskIgnored = 1,
-  kRightTransposed,
-  kProjectionsAndGatesSwapped,
-  kGateOfAnother,
-  kOneEdgeLarger
-};
+enum Fault : int { kMaskIgnored = 1, kRightTransposed, kGatesSwapped, kGateOfAnother, kOneEdgeLarger };
 
 enum Stage : int { kNormIn, kProject, kGate, kContract, kStoreHidden, kNormOut, kGateOut, kProjectOut };
 const std::vector<std::string_view> kStages{"norm_in",        "projections", "gates",    "contraction",
@@ -91,7 +87,7 @@ class Formula {
         to_out_(matrix(kToOut, kProjectOut)),
         left_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(0, edge); }),
         right_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(1, edge); }) {
-    if (fault == kProjectionsAndGatesSwapped) std::swap(projections_, gates_);
+    if (fault == kGatesSwapped) std::swap(projections_, gates_);
     const double largest_mask = q.dims[kM] == 0 ? 1 : Size(Reader(q.inputs[kMask]).all()).largest;
     for (int side = 0; side < 2; ++side)
       largest_side_[side] = projections_[side].largest_norm * norm_.norm * largest_mask;
@@ -134,7 +130,7 @@ class Formula {
 
   Ball mask(const Extents& edge) const {
     if (q_.dims[kM] == 0 || fault_ == kMaskIgnored) return {1};
-    return {Reader(q_.inputs[kMask])({edge[0], edge[1], edge[2], 0})};
+    return Reader(q_.inputs[kMask])({edge[0], edge[1], edge[2], 0});
   }
 
   // xn[b,i,k,:] as factors
