@@ -271,7 +271,8 @@ Ball Arithmetic::in_f32(Ball z, const Image& image) const {
   if (z.is_open()) return z;
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {image.value, 0};
   if (mode_ == Mode::kSampled) {
-    const double off = std::max(image.fault, (image.granted - std::abs(image.value) + image.lost) * kUnit);
+    const double rounding = std::max(std::abs(image.value), 0x1p-126);  // of the result; times u
+    const double off = std::max(image.fault, (image.granted + image.lost - rounding) * kUnit);
     const double result = image.value + chance(z.mid) * off;
     return {std::signbit(result) == std::signbit(image.value) ? static_cast<float>(result) : 0, 0};
   }
