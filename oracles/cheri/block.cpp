@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "oracles/cheri/convolution.h"
-#include "oracles/core/each.h"
+#include "oracles/cheri/cheri.h"
 
 namespace assay::cheri::oracle {
 namespace {
@@ -13,9 +12,7 @@ enum OwnFault : int { kNoGelu = kOwnFaults, kScaleTwice, kNoScale };
 struct Block {
   Block(const Question& question, const Arithmetic& a, int fault)
       : of(question, kX, kW, a, fault, kEpsilon / 4),
-        scale(a.constant(std::pow(kScale, fault == kNoScale      ? 0
-                                          : fault == kScaleTwice ? 2
-                                                                 : 1))) {
+        scale(a.constant(fault == kNoScale ? 1 : std::pow(kScale, fault == kScaleTwice ? 2 : 1))) {
     const Rounding to_w1 = question.recipe.rounding(site::kW1), to_w2 = question.recipe.rounding(site::kW2);
     is_folded = to_w2.format != Format::kStored;
     for (double w : Reader(question.inputs[kW1]).all()) w1.push_back(a.round(to_w1, {w}));
@@ -43,8 +40,9 @@ Evaluate block(const Question& question, int, const Arithmetic& a, int fault) {
        to_update = rounding(site::kUpdate), expansion = question.recipe.sum(site::kExpansion),
        contraction = question.recipe.sum(site::kContraction)](const Extents& row) {
         Balls y, g;
+        Products products;
         for (int64_t c = 0; c < block->of.channels; ++c)
-          y.push_back(a.round(to_y, block->of.y(row[0], row[1], c)));
+          y.push_back(a.round(to_y, block->of.y(row[0], row[1], c, products)));
         for (size_t h = 0; h < hidden; ++h) {
           const Ball z = a.round(to_z, a.dot(y.row(), block->w1.row(h * y.size(), y.size()), expansion));
           const bool passes = fault == kNoGelu && z.mid < 0;
@@ -53,7 +51,7 @@ Evaluate block(const Question& question, int, const Arithmetic& a, int fault) {
         return [=, &a](size_t c) {
           const Ball sum = a.round(to_update, a.dot(g.row(), block->w2.row(c * hidden, hidden), contraction));
           const Ball update = block->is_folded ? sum : a.multiply(sum, block->scale);
-          return a.add({x({row[0], row[1], static_cast<int64_t>(c)})}, update);
+          return a.add(x({row[0], row[1], static_cast<int64_t>(c)}), update);
         };
       });
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "oracles/cheri/convolution.h"
-#include "oracles/core/each.h"
+#include "oracles/cheri/cheri.h"
 
 namespace assay::cheri::oracle {
 namespace {
@@ -24,9 +23,9 @@ class Gradient {
   const Convolution& of() const { return of_; }
 
   // dx[n,l,c] = sum_k dconv[n,l+(1-k)*d,c] * w[k,c]
-  Ball dx(int64_t n, int64_t l, int64_t c) const {
+  Ball dx(int64_t n, int64_t l, int64_t c, Products& products) const {
     const auto at = [&](int64_t row) { return dconvs_[n][static_cast<size_t>(row * of_.channels + c)]; };
-    return of_.taps(at, l, -of_.dilation, c, to_dx_);
+    return of_.taps(at, l, -of_.dilation, c, to_dx_, products);
   }
 
   // dw[k,c] = sum_nl dconv[n,l,c] * x[n,l+(k-1)*d,c], for all k and c
@@ -52,7 +51,7 @@ class Gradient {
     const Ball mean = keeps_mean_ ? Ball{} : a.moments(dy.row(), kEpsilon).mean;
     const Ball product = a.mean_of_products(dy.row(), values.row());
     for (size_t i = 0; i < dy.size(); ++i) {
-      const Ball across = a.subtract(a.deviation(dy[i], mean), a.multiply(values[i], product));
+      const Ball across = a.add(a.deviation(dy[i], mean), -a.multiply(values[i], product));
       const Ball gradient = a.multiply(across, moments.rstd);
       // A path may multiply by rstd later.
       values.set(i, std::isinf(gradient.mid) ? Ball::open() : gradient);
@@ -101,7 +100,9 @@ Evaluate conv_norm_grad(const Question& question, int output, const Arithmetic& 
   if (gradient->of().is_unchanged()) return {};
   if (static_cast<size_t>(output) == grad::kDx) {
     return each(question, a, question.inputs[grad::kX].shape,
-                [gradient](const Extents& at, Products&) { return gradient->dx(at[0], at[1], at[2]); });
+                [gradient](const Extents& at, Products& products) {
+                  return gradient->dx(at[0], at[1], at[2], products);
+                });
   }
   return each(question, a, question.inputs[grad::kW].shape,
               [dw = gradient->dw(), channels = question.dims[kC]](const Extents& at, Products&) {

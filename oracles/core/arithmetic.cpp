@@ -4,11 +4,19 @@
 #include <algorithm>
 #include <array>
 
-#include "oracles/core/bound.h"
 #include "oracles/core/lanes.h"
 
 namespace assay {
 namespace {
+
+// A number of f32 that is no tie is at least 2^-24 of itself away from the nearest one. So these
+// shifts move ties and nothing else: kTieShift in a sampled path, and kTieDoubt, which is wider, in
+// the balls that hold it. Both survive the arithmetic in double, which loses 2^-53.
+constexpr double kTieShift = 0x1p-50, kTieDoubt = 0x1p-40;
+
+// The exponents of a scaled format. Products of six numbers of f32 lie between 2^-900 and 2^900, so
+// nothing overflows or underflows. The last digits of the format's numbers are normal in double.
+constexpr int kScaledExponents = 900;
 
 const double kOverflow = overflow_threshold(format_of(DType::kF32));
 
@@ -91,7 +99,7 @@ bool is_positive_zero(const Row& a, const Row& b) {
 
 // Whether f32 adds up these products without rounding, in any order.
 bool is_exact(const Row& a, const Row& b, double magnitude) {
-  if (!is_f32(magnitude)) return false;  // nearly all sums end here
+  if (!is_f32(magnitude)) return false;  // nearly all sums end here, and those that overflow
   int grain = 1 << 20;
   for (size_t i = 0; i < a.size; ++i) {
     if (a.mid[i] * b.mid[i] == 0) continue;
@@ -139,11 +147,58 @@ double reach(const Function& f, Ball z, double place, double extreme) {
 
 }  // namespace
 
-Arithmetic Arithmetic::of_stage(Mode mode, int only, uint64_t seed) {
-  Arithmetic arithmetic(mode, seed);
+Arithmetic Arithmetic::of_stage(Mode mode, int only) {
+  Arithmetic arithmetic(mode);
   arithmetic.only_ = only;
   arithmetic.others_ = std::make_shared<Arithmetic>(mode == Mode::kBall ? Mode::kCarried : Mode::kExact);
   return arithmetic;
+}
+
+Ball Arithmetic::counted(Ball result) const {
+  if (doubts_ != nullptr && result.radius > 0) ++*doubts_;
+  return result;
+}
+
+Ball Arithmetic::round(DType storage, Ball value) const {
+  if (!performs()) return value;
+  const bool is_planted = has(Plant::Kind::kTruncated, Plant::kOutputs);
+  Ball result = counted(rounded(format_of(storage), value,
+                                is_planted ? Rounding::Mode::kTowardZero : Rounding::Mode::kNearestEven));
+  result.is_signed = value.is_signed || (value.radius == 0 && value.mid != 0 && result.mid == 0);
+  return result;
+}
+
+Ball Arithmetic::performed(const Rounding& rounding, Ball value, double lost) const {
+  if (has(Plant::Kind::kNotRounded, rounding.site)) return value;
+  const Rounding::Mode mode =
+      has(Plant::Kind::kTruncated, rounding.site) ? Rounding::Mode::kTowardZero : rounding.mode;
+  if (rounding.is_optional && mode_ == Mode::kSampled && chance(rounding.site.place) > 0) return value;
+  Ball from = value;
+  if (mode == Rounding::Mode::kNearest && value.is_finite()) {  // ties either way
+    if (mode_ == Mode::kSampled)
+      from.mid *= 1 + static_cast<double>(seed_ % 2) * kTieShift;
+    else
+      from.radius += kTieDoubt * std::abs(value.mid);
+  }
+  FloatFormat format = *float_format(rounding.format);
+  if (rounding.is_scaled && value.is_finite()) {
+    format.min_exponent = -kScaledExponents, format.max_exponent = kScaledExponents;
+    if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
+      format.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
+  }
+  Ball result = rounded(format, from, mode);
+  if (mode_ == Mode::kSampled) return result;
+  if (!result.is_finite()) return counted(rounding.is_optional && value.is_finite() ? Ball::open() : result);
+  if (rounding.is_scaled && lost > 0) {
+    // What is at least 2^(p-1) smallest numbers is normal for each scale.
+    const bool is_normal =
+        std::abs(value.mid) - value.radius >= lost * static_cast<double>(1 << format.precision);
+    const double underflow = mode == Rounding::Mode::kTowardZero ? 2 * lost : lost;
+    if (!is_normal && (value.mid != 0 || value.radius > 0)) result.radius += underflow;
+  }
+  if (rounding.is_optional)
+    result.radius = std::max(result.radius, std::abs(result.mid - value.mid) + value.radius);
+  return counted(result);
 }
 
 Ball Arithmetic::f32(Ball exact, double magnitude) const {
@@ -189,12 +244,12 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
   if (sums.magnitude == 0 && sums.inherited == 0)
     return {.mid = 0, .is_signed = is_ieee && is_positive_zero(a, b)};
   if (sums.inherited == 0 && parts == nullptr && is_exact(a, b, sums.magnitude)) {
-    if (sums.value == 0 && sums.magnitude < kOverflow) return {.mid = 0, .is_signed = is_ieee};
+    if (sums.value == 0) return {.mid = 0, .is_signed = is_ieee};
     return held(sums.value, 0, sums.magnitude);
   }
   const bool is_rounded_once = a.size == 1 && is_ieee;
   if (sums.inherited == 0 && is_rounded_once) return held(static_cast<float>(sums.value), 0, sums.magnitude);
-  const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : roundings);
+  const double additions = static_cast<double>(sum.group > 0 ? sum.group + 1 : std::min(roundings, a.size));
   const double n = additions * (parts == nullptr ? 1 : 3);
   // The products of parts add up to a little more than those of the factors.
   const double excess = parts == nullptr ? 1 : 1 + std::ldexp(4, -parts->precision);
@@ -216,7 +271,8 @@ Ball Arithmetic::in_f32(Ball z, const Image& image) const {
   if (z.is_open()) return z;
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {image.value, 0};
   if (mode_ == Mode::kSampled) {
-    const double off = std::max(image.fault, (image.granted - std::abs(image.value) + image.lost) * kUnit);
+    const double rounding = std::max(std::abs(image.value), 0x1p-126);  // of the result; times u
+    const double off = std::max(image.fault, (image.granted + image.lost - rounding) * kUnit);
     const double result = image.value + chance(z.mid) * off;
     return {std::signbit(result) == std::signbit(image.value) ? static_cast<float>(result) : 0, 0};
   }
@@ -224,13 +280,11 @@ Ball Arithmetic::in_f32(Ball z, const Image& image) const {
 }
 
 Ball Arithmetic::sigmoid(Ball z) const {
-  const double power = std::exp(-z.mid), value = 1 / (1 + power), r = z.radius;
-  // The ball reaches from `low` to `high`: 1 + r <= e^r <= 1 + r + r^2 for r <= 1.
-  const double low = r < 1 ? 1 / (1 + power * (1 + r + r * r)) : 1 / (1 + std::exp(r - z.mid));
-  const double high = r < 1 ? 1 / (1 + power * (1 - r)) : 1 / (1 + std::exp(-z.mid - r));
+  const auto f = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const double value = f(z.mid), low = f(z.mid - z.radius), high = f(z.mid + z.radius);
   return in_f32(z, {.value = value,
                     .reach = std::max(high - value, value - low),
-                    .granted = (4 + (8 + 2 * (std::abs(z.mid) + r)) * (1 - low)) * high,
+                    .granted = (4 + (8 + 2 * (std::abs(z.mid) + z.radius)) * (1 - low)) * high,
                     .lost = 0x1p-102,
                     .fault = has(Plant::Kind::kSigmoidOff) ? 5e-4 : 0});
 }

@@ -62,7 +62,7 @@ class Arithmetic {
   // In kSampled, with a fault.
   Arithmetic(const Plant& plant, uint64_t seed) : mode_(Mode::kSampled), seed_(seed), plant_(plant) {}
   // Rounds in stage number `only` alone.
-  static Arithmetic of_stage(Mode mode, int only, uint64_t seed = 0);
+  static Arithmetic of_stage(Mode mode, int only);
 
   Mode mode() const { return mode_; }
   // What a stage of the formula is evaluated in.
@@ -81,7 +81,6 @@ class Arithmetic {
   // One operation in f32: u of the result, and 2^-150 where it underflows. A fused path leaves some
   // of these roundings out, so none is performed in kBall.
   Ball add(Ball a, Ball b) const { return f32(a + b); }
-  Ball subtract(Ball a, Ball b) const { return add(a, -b); }
   // A certain 0 is +0 if the product is. Of a product of -0 nothing is known, since a path may add
   // it to +0.
   Ball multiply(Ball a, Ball b) const;
@@ -103,9 +102,9 @@ class Arithmetic {
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
   // rest that underflows loses at most the format's smallest number. A group adds at most `group`
   // products in f32. The f64 additions of up to 2^29 groups add one u together.
-  Ball dot(const Row& a, const Row& b, const Sum& sum) const { return dot(a, b, sum, a.size); }
-  // dot(a, b[i]) for each i.
-  void dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const;
+  //
+  // Paths that add up evenly have `roundings` in place of n, if these are fewer.
+  Ball dot(const Row& a, const Row& b, const Sum& sum, size_t roundings = SIZE_MAX) const;
 
   // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
   // for the argument of the exponential. An approximate quotient is 0 where the denominator exceeds
@@ -177,8 +176,6 @@ class Arithmetic {
   Ball f32(Ball exact) const { return f32(exact, std::abs(exact.mid)); }
   // A number in [-1, 1] that depends on the seed and `value` alone. An end of it for two seeds.
   double chance(double value) const;
-  // Each product goes through at most so many roundings.
-  Ball dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const;
   Ball sampled_dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const;
   void sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon, bool rounds_mean,
                           Balls& to) const;

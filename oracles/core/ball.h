@@ -1,18 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Balls: what a right path may hold in place of a value, and formats to round them to.
+// Balls: what a right path may hold in place of a value, small pieces of their radii, and formats
+// to round them to.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/op.h"
-#include "oracles/core/bound.h"
 
 namespace assay {
+
+inline constexpr double kUnit = 0x1p-24;        // a rounding to f32, relative to the value
+inline constexpr double kUnderflow = 0x1p-150;  // a rounding where f32 underflows
+inline constexpr double kMargin = 1 + 0x1p-20;  // a factor of radii: see arithmetic.h
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// n*unit / (1 - n*unit), for n roundings [Higham 2002, 3.1]; infinite if there are too many to say
+// anything.
+inline double gamma(double n, double unit) {
+  return n * unit < 1 ? n * unit / (1 - n * unit) : HUGE_VAL;
+}
+
+inline bool is_f32(double value) {
+  return static_cast<double>(static_cast<float>(value)) == value;
+}
+
+// The exponent of the largest power of two that divides a finite, non-zero value.
+inline int lowest_exponent(double value) {
+  int exponent = 0;
+  const double fraction = std::frexp(std::abs(value), &exponent);
+  return exponent - 53 + std::countr_zero(static_cast<uint64_t>(std::ldexp(fraction, 53)));
+}
 
 // A right path holds some number within `radius` of `mid`, or `mid` itself if that is an infinity
 // or a NaN. A radius that is not finite says nothing: the ball is open, right paths hold anything.
@@ -56,7 +80,7 @@ struct Row {
   size_t size;
   bool is_signed;  // all are certain, the signs of zeros too
 
-  Ball operator[](size_t i) const { return {mid[i], radius == nullptr ? 0 : radius[i]}; }
+  Ball operator[](size_t i) const { return {mid[i], radius == nullptr ? 0 : radius[i], is_signed}; }
 };
 
 // A row that owns its numbers.
@@ -67,7 +91,7 @@ class Balls {
   explicit Balls(size_t size) : mid_(size), radius_(size) {}
 
   size_t size() const { return mid_.size(); }
-  Ball operator[](size_t i) const { return {mid_[i], radius_[i]}; }
+  Ball operator[](size_t i) const { return {mid_[i], radius_[i], is_signed_}; }
   void set(size_t i, Ball ball) {
     mid_[i] = ball.mid;
     radius_[i] = ball.radius;

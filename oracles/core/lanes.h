@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 
 // Marks a function. It is compiled for several instruction sets, and the best one that the machine
@@ -20,8 +19,6 @@ namespace assay {
 
 inline constexpr size_t kLanes = 8;
 using Lanes [[gnu::vector_size(kLanes * sizeof(double))]] = double;
-using FloatLanes [[gnu::vector_size(kLanes * sizeof(float))]] = float;
-using LongLanes [[gnu::vector_size(kLanes * sizeof(int64_t))]] = int64_t;
 
 // As many of these numbers as there are lanes; what is missing is 0.
 [[gnu::always_inline]] inline Lanes lanes_of(const double* from, size_t count) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "oracles/core/arithmetic.h"
-#include "oracles/core/bound.h"
 
 namespace assay {
 namespace {
@@ -104,8 +103,7 @@ Ball Arithmetic::normalise(Ball value, const Moments& moments) const {
 }
 
 Ball Arithmetic::mean_square(const Row& v, const Sum& sum) const {
-  const size_t roundings = std::min(v.size, kMostOfRow + v.size / 32);
-  return multiply(dot(v, v, sum, roundings), constant(1 / static_cast<double>(v.size)));
+  return multiply(dot(v, v, sum, kMostOfRow + v.size / 32), constant(1 / static_cast<double>(v.size)));
 }
 
 // n numbers v of radius r, range R with the radii, a = min((n + 1) / 2, 18 + n / 64) additions on

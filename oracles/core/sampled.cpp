@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "oracles/core/arithmetic.h"
-#include "oracles/core/lanes.h"
 
 namespace assay {
 namespace {
@@ -19,32 +18,15 @@ uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-double widened(float value) {
-  return value;
-}
-float narrowed(double value) {
-  return static_cast<float>(value);
-}
-[[gnu::always_inline]] inline Lanes widened(FloatLanes value) {
-  return __builtin_convertvector(value, Lanes);
-}
-[[gnu::always_inline]] inline FloatLanes narrowed(Lanes value) {
-  return __builtin_convertvector(value, FloatLanes);
-}
-
 // The nearest number of f32 that is not farther from 0; where f32 underflows, the nearest.
-constexpr int64_t kKeptBits = -(int64_t{1} << 29);
 float truncated(double value) {
-  return narrowed(std::bit_cast<double>(std::bit_cast<int64_t>(value) & kKeptBits));
-}
-[[gnu::always_inline]] inline FloatLanes truncated(Lanes value) {
-  return narrowed(std::bit_cast<Lanes>(std::bit_cast<LongLanes>(value) & kKeptBits));
+  constexpr int64_t kKeptBits = -(int64_t{1} << 29);
+  return static_cast<float>(std::bit_cast<double>(std::bit_cast<int64_t>(value) & kKeptBits));
 }
 
 // The nearest number of so many bits, some tie either way [Veltkamp 1968]. Nothing underflows.
-template <class Wide>
-[[gnu::always_inline]] inline Wide high_part(Wide value, int precision) {
-  const Wide shifted = value * (static_cast<double>(int64_t{1} << (53 - precision)) + 1);
+double high_part(double value, int precision) {
+  const double shifted = value * (static_cast<double>(int64_t{1} << (53 - precision)) + 1);
   return shifted - (shifted - value);
 }
 
@@ -78,9 +60,10 @@ struct Habit {
     is_pairwise = true;
   }
 
-  // A sum as the path keeps it. Faults are not planted in lanes.
-  float kept(float sum) const { return kept_in == nullptr ? sum : narrowed(rounded(*kept_in, sum)); }
-  FloatLanes kept(FloatLanes sums) const { return sums; }
+  // A sum as the path keeps it.
+  float kept(float sum) const {
+    return kept_in == nullptr ? sum : static_cast<float>(rounded(*kept_in, sum));
+  }
 
   size_t parts = 1;  // that are summed apart
   bool is_strided = false, is_descending = false, is_fused = false, is_pairwise = false;
@@ -88,50 +71,55 @@ struct Habit {
   const FloatFormat* kept_in = nullptr;  // a fault: the format of the sum, if not f32
 };
 
-// Adds up in f32: one sum, or one in each lane.
-template <class Float>
+// Adds up in f32.
 class Adder {
-  using Wide = decltype(widened(Float{}));
-
  public:
   explicit Adder(const Habit& habit) : habit_(habit) {}
 
-  [[gnu::always_inline]] void add(double a, Wide b) {
+  void add(double a, double b) {
     if (habit_.block > 0) {
       pending_ += a * b;
       if (++count_ == habit_.block) flush();
     } else {
-      sum_ = habit_.is_fused ? narrowed(a * b + widened(sum_)) : narrowed(a * b) + sum_;
+      sum_ = habit_.is_fused ? static_cast<float>(a * b + sum_) : static_cast<float>(a * b) + sum_;
     }
     sum_ = habit_.kept(sum_);
   }
-  [[gnu::always_inline]] Float total() {
+  // Adds a * b, or its three products if each factor is in two parts of so many bits.
+  void add_parts(double a, double b, int precision, bool lacks_one) {
+    if (precision == 0) return add(a, b);
+    const double a_high = high_part(a, precision), b_high = high_part(b, precision);
+    if (!lacks_one) add(high_part(a - a_high, precision), b_high);
+    add(a_high, high_part(b - b_high, precision));
+    add(a_high, b_high);
+  }
+  float total() {
     if (count_ > 0) flush();
     return habit_.kept(sum_);
   }
 
  private:
-  [[gnu::always_inline]] void flush() {
-    sum_ = truncated(widened(sum_) + pending_);
-    pending_ = Wide{};
+  void flush() {
+    sum_ = truncated(sum_ + pending_);
+    pending_ = 0;
     count_ = 0;
   }
 
   const Habit& habit_;
-  Float sum_{};
-  Wide pending_{};
+  float sum_ = 0;
+  double pending_ = 0;
   size_t count_ = 0;
 };
 
 // visit(adder, i) adds the terms of number i.
-template <class Float, class Visit>
-[[gnu::always_inline]] inline Float add_up(const Habit& habit, size_t count, const Visit& visit) {
+template <class Visit>
+float add_up(const Habit& habit, size_t count, const Visit& visit) {
   const size_t parts = std::max<size_t>(1, std::min(habit.parts, count));
   const size_t length = (count + parts - 1) / parts;
-  std::array<Float, 64> sums;  // of parts, or of pairs of pairs
+  std::array<float, 64> sums;  // of parts, or of pairs of pairs
   size_t open = 0;
   for (size_t part = 0; part < parts; ++part) {
-    Adder<Float> adder(habit);
+    Adder adder(habit);
     for (size_t k = 0; k < length; ++k) {
       const size_t at = habit.is_strided ? k * parts + part : part * length + k;
       if (at < count) visit(adder, habit.is_descending ? count - 1 - at : at);
@@ -147,37 +135,11 @@ template <class Float, class Visit>
   return sums[0];
 }
 
-// Adds a * b, or its three products if each factor is in two parts of so many bits.
-template <class Float, class Wide>
-[[gnu::always_inline]] inline void add_product(Adder<Float>& adder, double a, Wide b, int precision,
-                                               bool lacks_one) {
-  if (precision == 0) return adder.add(a, b);
-  const double a_high = high_part(a, precision);
-  const Wide b_high = high_part(b, precision);
-  if (!lacks_one) adder.add(high_part(a - a_high, precision), b_high);
-  adder.add(a_high, high_part(b - b_high, precision));
-  adder.add(a_high, b_high);
-}
-
-// In each lane, the sum of a_i * b_i. Those of b lie one after the other.
-ASSAY_VECTORS void add_up_lanes(const Habit& habit, const Row& a, const double* b, int precision, float* to) {
-  const FloatLanes sums = add_up<FloatLanes>(habit, a.size, [&](Adder<FloatLanes>& adder, size_t i) {
-    add_product(adder, a.mid[i], lanes_of(b + i * kLanes, kLanes), precision, false);
-  });
-  std::memcpy(to, &sums, sizeof sums);
-}
-
-// Of the two parts of a factor; 0 if it is not split.
-int precision_of(const Sum& sum) {
-  return is_split(sum.factors) ? float_format(sum.factors)->precision : 0;
-}
-
 }  // namespace
 
 double Arithmetic::planted(double epsilon) const {
-  return has(Plant::Kind::kEpsilonTimes10)  ? epsilon * 10
-         : has(Plant::Kind::kEpsilonOver10) ? epsilon / 10
-                                            : epsilon;
+  if (has(Plant::Kind::kEpsilonTimes10)) return epsilon * 10;
+  return has(Plant::Kind::kEpsilonOver10) ? epsilon / 10 : epsilon;
 }
 
 double Arithmetic::chance(double value) const {
@@ -193,35 +155,20 @@ Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum, size_t 
   if (has(Plant::Kind::kSumInF16, sum.site)) habit.kept_in = float_format(Format::kF16);
   size_t size = a.size;
   if (has(Plant::Kind::kLastTermDropped, sum.site) && size > 0 && chance(a.mid[0]) > 0.75) --size;
-  const int precision = precision_of(sum);
+  const int precision = is_split(sum.factors) ? float_format(sum.factors)->precision : 0;
   const bool lacks_one = has(Plant::Kind::kCrossProductMissing, sum.site);
   const size_t length = sum.group > 0 ? 1 + seed_ % sum.group : size;
   double total = -0.0;  // of groups; it takes the sign of a zero
   size_t begin = 0;
   do {
-    total += add_up<float>(habit, std::min(length, size - begin), [&](Adder<float>& adder, size_t i) {
+    total += add_up(habit, std::min(length, size - begin), [&](Adder& adder, size_t i) {
       const double x = a.mid[begin + i], y = b.mid[begin + i];
       const bool is_finite = std::isfinite(x) && std::isfinite(y);
-      add_product(adder, x, y, is_finite ? precision : 0, lacks_one);
+      adder.add_parts(x, y, is_finite ? precision : 0, lacks_one);
     });
     begin += length;
   } while (begin < size);
   return {total, 0};
-}
-
-void Arithmetic::dots(const Row& a, std::span<const Row> b, const Sum& sum, std::span<Ball> to) const {
-  std::array<float, kLanes> sums{};
-  const bool is_together =
-      mode_ == Mode::kSampled && has(Plant::Kind::kNone) && sum.group == 0 && b.size() == kLanes;
-  if (is_together) {
-    std::vector<double> lanes(a.size * kLanes);
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      for (size_t i = 0; i < a.size; ++i) lanes[i * kLanes + lane] = b[lane].mid[i];
-    }
-    add_up_lanes(Habit(seed_, sum), a, lanes.data(), precision_of(sum), sums.data());
-  }
-  for (size_t i = 0; i < b.size(); ++i)
-    to[i] = is_together && std::isfinite(sums[i]) ? Ball{sums[i], 0} : dot(a, b[i], sum);
 }
 
 void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& bias, double epsilon,
@@ -236,13 +183,12 @@ void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& 
     d[i] = static_cast<float>(v.mid[i]) - first;
     largest = std::max(largest, std::abs(d[i]));
   }
-  float mean = add_up<float>(habit, v.size, [&](Adder<float>& adder, size_t i) { adder.add(d[i], 1); }) / n;
+  float mean = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], 1); }) / n;
   if (rounds_mean) mean = mean + first - first;
   // Scaled by a power of two, so that squares do not overflow.
   const float scale = std::isfinite(largest) ? std::ldexp(1.0f, -std::ilogb(largest)) : 1;
   for (float& value : d) value = (value - mean) * scale;
-  const float squares =
-      add_up<float>(habit, v.size, [&](Adder<float>& adder, size_t i) { adder.add(d[i], d[i]); });
+  const float squares = add_up(habit, v.size, [&](Adder& adder, size_t i) { adder.add(d[i], d[i]); });
   const float rstd = 1 / std::sqrt(squares / n + static_cast<float>(planted(epsilon)) * scale * scale);
   for (size_t i = 0; i < v.size; ++i) {
     const float y = d[i] * rstd;

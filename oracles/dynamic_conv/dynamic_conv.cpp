@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "oracles/dynamic_conv/dynamic_conv.h"
-
+// Oracle of dynamic_conv and dynamic_conv_grad, element by element. Sites: each output is a sum of
+// products in f32, in any order, rounded once to the storage dtype. dk is one product, and 0 where
+// its tap lies before t = 0.
 #include "kernels/dynamic_conv/dynamic_conv.h"
-#include "oracles/core/each.h"
-#include "oracles/core/read.h"
+
+#include "oracles/core/formula.h"
 
 namespace assay::dynamic_conv {
 namespace {
@@ -28,34 +29,21 @@ struct Taps {
 };
 
 // out[b,t,d] = sum_w k[b,t,d,w] * x[b,t-back(w),d]
-Evaluate forward(const Question& question, int, const Arithmetic& a, int fault) {
-  const Reader x(question.inputs[kX]), k(question.inputs[kK]);
-  const Sum out = question.recipe.sum(site::kOut);
+//  dx[b,t,d] = sum_w k[b,t+back(w),d,w] * dout[b,t+back(w),d]
+Evaluate sums(const Question& question, const Arithmetic& a, int fault, bool is_dx) {
+  const ConstTensorView& summed = question.inputs[is_dx ? grad::kDout : kX];
+  const Reader k(question.inputs[is_dx ? grad::kK : kK]), value(summed);
+  const Sum sum = question.recipe.sum(is_dx ? site::kDx : site::kOut);
   const Taps taps(question, fault);
-  return each(question, a, question.inputs[kX].shape, [=, &a](const Extents& at, Products& products) {
+  return each(question, a, summed.shape, [=, &a, length = question.dims[kT]](auto at, auto& products) {
     const int64_t b = at[0], t = at[1], d = at[2];
     for (int64_t w = taps.first; w < taps.count; ++w) {
-      const int64_t source = t - taps.back(w);
-      if (source >= 0) products.add(k({b, t, d, taps.at(w)}), x({b, source, d}));
+      const int64_t source = is_dx ? t + taps.back(w) : t - taps.back(w);
+      if (source >= 0 && source < length)
+        products.add(k({b, is_dx ? source : t, d, taps.at(w)}), value({b, source, d}));
     }
-    return products.sum(a, out);
+    return products.sum(a, sum);
   });
-}
-
-// dx[b,t,d] = sum_w k[b,t+back(w),d,w] * dout[b,t+back(w),d]
-Evaluate input_gradient(const Question& question, const Arithmetic& a, int fault) {
-  const Reader dout(question.inputs[grad::kDout]), k(question.inputs[grad::kK]);
-  const Sum dx = question.recipe.sum(site::kDx);
-  const Taps taps(question, fault);
-  return each(question, a, question.inputs[grad::kX].shape,
-              [=, &a, length = question.dims[kT]](const Extents& at, Products& products) {
-                const int64_t b = at[0], t = at[1], d = at[2];
-                for (int64_t w = taps.first; w < taps.count; ++w) {
-                  const int64_t source = t + taps.back(w);
-                  if (source < length) products.add(k({b, source, d, taps.at(w)}), dout({b, source, d}));
-                }
-                return products.sum(a, dx);
-              });
 }
 
 // dk[b,t,d,w] = dout[b,t,d] * x[b,t-back(w),d]
@@ -65,18 +53,21 @@ Evaluate tap_gradient(const Question& question, const Arithmetic& a, int fault) 
   return each(question, a, question.inputs[grad::kK].shape, [=, &a](const Extents& at, Products&) {
     const int64_t b = at[0], t = at[1], d = at[2], w = at[3], source = t - taps.back(taps.at(w));
     return source < 0 || w < taps.first ? Ball{.is_signed = true}
-                                        : a.multiply({dout({b, t, d})}, {x({b, source, d})});
+                                        : a.multiply(dout({b, t, d}), x({b, source, d}));
   });
 }
 
 Evaluate backward(const Question& question, int output, const Arithmetic& a, int fault) {
   const bool is_dx = static_cast<size_t>(output) == grad::kDx;
-  return is_dx ? input_gradient(question, a, fault) : tap_gradient(question, a, fault);
+  return is_dx ? sums(question, a, fault, true) : tap_gradient(question, a, fault);
 }
 
 }  // namespace
 
 std::vector<Oracle> oracles() {
+  const OpFormula forward = [](const Question& question, int, const Arithmetic& a, int fault) {
+    return sums(question, a, fault, false);
+  };
   return {
       {.op = "dynamic_conv", .formula = forward, .faults = kFaults, .sums = {site::kOut}, .block_axes = {3}},
       {.op = "dynamic_conv_grad",

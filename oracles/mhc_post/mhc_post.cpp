@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "oracles/mhc_post/mhc_post.h"
-
+// Oracle of mhc_post, element by element. Sites: each output is a sum of HC + 1 products in f32, in
+// any order, rounded once to the storage dtype.
 #include "kernels/mhc_post/mhc_post.h"
-#include "oracles/core/each.h"
-#include "oracles/core/read.h"
+
+#include "oracles/core/formula.h"
 
 namespace assay::mhc_post {
 namespace {

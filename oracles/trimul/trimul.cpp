@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "oracles/trimul/trimul.h"
+// Oracle of trimul: the formula of the contract (kernels/trimul/trimul.h) over an Arithmetic.
+//
+// What a recipe does at its sites (site::) stands in the contract. left and right are rounded as
+// mask * (p * sigmoid(g)), the gate as the sigmoid alone, z as y * gate. Underflow of scaled
+// f16 costs at most A * 2^-38, for hidden A * 2^-37; A is defined in the contract.
+#include "kernels/trimul/trimul.h"
 
 #include <algorithm>
 #include <memory>
 
-#include "kernels/trimul/trimul.h"
-#include "oracles/core/each.h"
-#include "oracles/core/lazy.h"
-#include "oracles/core/read.h"
+#include "oracles/core/formula.h"
 
 namespace assay::trimul {
 namespace {
 
-enum Fault : int {
-  kMaskIgnored = 1,
-  kRightTransposed,
-  kProjectionsAndGatesSwapped,
-  kGateOfAnother,
-  kOneEdgeLarger
-};
+enum Fault : int { kMaskIgnored = 1, kRightTransposed, kGatesSwapped, kGateOfAnother, kOneEdgeLarger };
 
 enum Stage : int { kNormIn, kProject, kGate, kContract, kStoreHidden, kNormOut, kGateOut, kProjectOut };
 const std::vector<std::string_view> kStages{"norm_in",        "projections", "gates",    "contraction",
                                             "hidden_storage", "norm_out",    "out_gate", "out_projection"};
-
-// Second nodes whose sides are computed together, so that they are written side by side.
-constexpr size_t kTogether = 8;
 
 // The largest of the finite values, and the norm of their vector.
 struct Size {
@@ -94,7 +87,7 @@ class Formula {
         to_out_(matrix(kToOut, kProjectOut)),
         left_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(0, edge); }),
         right_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(1, edge); }) {
-    if (fault == kProjectionsAndGatesSwapped) std::swap(projections_, gates_);
+    if (fault == kGatesSwapped) std::swap(projections_, gates_);
     const double largest_mask = q.dims[kM] == 0 ? 1 : Size(Reader(q.inputs[kMask]).all()).largest;
     for (int side = 0; side < 2; ++side)
       largest_side_[side] = projections_[side].largest_norm * norm_.norm * largest_mask;
@@ -137,7 +130,7 @@ class Formula {
 
   Ball mask(const Extents& edge) const {
     if (q_.dims[kM] == 0 || fault_ == kMaskIgnored) return {1};
-    return {Reader(q_.inputs[kMask])({edge[0], edge[1], edge[2], 0})};
+    return Reader(q_.inputs[kMask])({edge[0], edge[1], edge[2], 0});
   }
 
   // xn[b,i,k,:] as factors
@@ -158,27 +151,19 @@ class Formula {
     const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
     const double lost = std::ldexp(largest_side_[which], -38);
     Balls values(hidden_ * nodes_);
-    for (size_t k = 0; k < nodes_; k += kTogether) {
-      const size_t count = std::min(kTogether, nodes_ - k);
-      std::vector<Balls> xn(count);
-      std::vector<Row> rows;
-      std::vector<Ball> masks, p(count), g(count);
-      for (size_t j = 0; j < count; ++j) {
-        const auto second = static_cast<int64_t>(k + j);
-        const Extents edge = is_transposed ? Extents{b, second, i} : Extents{b, i, second};
-        xn[j] = normalised(edge);
-        rows.push_back(xn[j].row());
-        masks.push_back(mask(edge));
-      }
+    for (size_t k = 0; k < nodes_; ++k) {
+      const auto second = static_cast<int64_t>(k);
+      const Extents edge = is_transposed ? Extents{b, second, i} : Extents{b, i, second};
+      const Balls xn = normalised(edge);
+      const Ball masking = mask(edge);
       for (size_t h = 0; h < hidden_; ++h) {
-        project.dots(projection.row(h), rows, projecting_, p);
-        project.dots(gate.row(fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h), rows, projecting_, g);
-        for (size_t j = 0; j < count; ++j) {
-          Ball value = gating.multiply(masks[j], gating.multiply(p[j], gating.sigmoid(g[j])));
-          const bool overflows = std::isinf(value.mid) && p[j].is_finite() && masks[j].is_finite();
-          if (to_sides_.is_scaled && overflows) value = Ball::open();
-          values.set(h * nodes_ + k + j, a_.at(kContract).round(to_sides_, value, lost));
-        }
+        const size_t gate_of = fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h;
+        const Ball p = project.dot(projection.row(h), xn.row(), projecting_);
+        const Ball g = project.dot(gate.row(gate_of), xn.row(), projecting_);
+        Ball value = gating.multiply(masking, gating.multiply(p, gating.sigmoid(g)));
+        const bool overflows = std::isinf(value.mid) && p.is_finite() && masking.is_finite();
+        if (to_sides_.is_scaled && overflows) value = Ball::open();
+        values.set(h * nodes_ + k, a_.at(kContract).round(to_sides_, value, lost));
       }
     }
     return values;

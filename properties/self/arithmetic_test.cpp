@@ -7,7 +7,6 @@
 #include <set>
 #include <vector>
 
-#include "oracles/core/bound.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
 
@@ -137,6 +136,18 @@ TEST(Rounding, DoesWhatTheRecipeSays) {
   EXPECT_EQ(balls.round(Rounding{.format = Format::kBF16x3}, {1.001}).mid, 1.001);
 }
 
+// The smallest number of the path is 2 * kLost. Half of it becomes 0, and all of it by truncation.
+TEST(Rounding, LosesWhatUnderflowsInAScaledFormat) {
+  constexpr double kLost = 0x1p-38;
+  const Arithmetic path(Arithmetic::Mode::kSampled, 0);
+  Rounding to_f16{.format = Format::kF16, .is_scaled = true};
+  const double half = kLost * (1 - 0x1p-10);
+  expect_reached(kBall.round(to_f16, {half}, kLost), path.round(to_f16, {half}, kLost).mid);
+  to_f16.mode = Rounding::Mode::kTowardZero;
+  expect_reached(kBall.round(to_f16, {2 * half}, kLost), path.round(to_f16, {2 * half}, kLost).mid);
+  EXPECT_EQ(kBall.round(to_f16, {0x1p-20}, kLost).radius, 0);
+}
+
 TEST(Dot, LeavesOutWhatSplittingLosesOfFactors) {
   const FloatFormat bf16 = format_of(DType::kBF16);
   const double a = 1 + 0x1p-8 - 0x1p-17 - 0x1p-23;
@@ -183,31 +194,6 @@ TEST(Rsqrt, IsOffByItsRoundings) {
   EXPECT_GT(most, 0.5);
 }
 
-// Eight right paths in lanes are the same as one after the other.
-TEST(Dot, OfSeveralRowsIsThatOfEach) {
-  const CounterRandom random(3, 0);
-  const auto numbers = [&](uint64_t stream) {
-    std::vector<double> values;
-    for (uint64_t i = 0; i < 100; ++i) values.push_back(static_cast<float>(random.normal(1000 * stream + i)));
-    return Balls(values);
-  };
-  const Balls a = numbers(0);
-  std::vector<Balls> others;
-  std::vector<Row> rows;
-  for (uint64_t i = 1; i <= 8; ++i) others.push_back(numbers(i));
-  for (const Balls& other : others) rows.push_back(other.row());
-  for (const Sum& sum :
-       {Sum{}, Sum{.order = Sum::Order::kContiguous, .truncates = true}, Sum{.group = 8},
-        Sum{.factors = Format::kTF32x3}, Sum{.factors = Format::kBF16x3, .truncates = true}}) {
-    for (uint64_t seed = 0; seed < 100; ++seed) {
-      const Arithmetic path(Arithmetic::Mode::kSampled, seed);
-      std::vector<Ball> got(rows.size());
-      path.dots(a.row(), rows, sum, got);
-      for (size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(got[i].mid, path.dot(a.row(), rows[i], sum).mid);
-    }
-  }
-}
-
 TEST(Dot, FollowsIeeeWhereItIsCertain) {
   EXPECT_EQ(dot({HUGE_VAL, 1}, {2, 3}).mid, HUGE_VAL);
   EXPECT_TRUE(std::isnan(dot({HUGE_VAL, HUGE_VAL}, {2, -3}).mid));
@@ -218,6 +204,8 @@ TEST(Dot, FollowsIeeeWhereItIsCertain) {
   // A sum that overflows in any order, and one that need not.
   EXPECT_EQ(dot({3e38, 3e38}, {1, 1}).mid, HUGE_VAL);
   EXPECT_TRUE(dot({3e38, 3e38, -3e38}, {1, 1, 1}).is_open());
+  // The negative products may overflow first.
+  EXPECT_TRUE(dot({3e38, 3e38, 3e38, 3e38, -3e38, -3e38}, {1, 1, 1, 1, 1, 1}).is_open());
   // 3e38 + 3e38 first makes a NaN.
   EXPECT_TRUE(dot({-HUGE_VAL, 3e38, 3e38}, {1, 1, 1}).is_open());
   EXPECT_EQ(dot({-HUGE_VAL, 3e37, 3e37}, {1, 1, 1}).mid, -HUGE_VAL);
@@ -228,11 +216,10 @@ TEST(Dot, FollowsIeeeWhereItIsCertain) {
 
 TEST(Multiply, IsOffByOneRoundingAndTheDoubtOfBoth) {
   EXPECT_EQ(kBall.multiply({1.5}, {2}).radius, 0);
-  const float a = 1.1f;
-  EXPECT_LE(std::abs(static_cast<double>(a * a) - kBall.multiply({a}, {a}).mid),
-            kBall.multiply({a}, {a}).radius);
+  const float a = 1 + 0x1p-12f;  // its square lies half-way between two numbers of f32
+  expect_reached(kBall.multiply({a}, {a}), a * a);
   expect_reached(kBall.multiply({2, 0.1}, {-3, 0.2}), 2.1 * -3.2);
-  expect_reached(kBall.subtract({2, 0.1}, {3, 0.2}), 2.1 - 2.8);
+  expect_reached(kBall.add({2, 0.1}, {-3, 0.2}), 2.1 - 2.8);
   EXPECT_TRUE(kBall.multiply({3e38}, {2}).mid == HUGE_VAL);
 }
 
@@ -293,9 +280,26 @@ TEST(Sigmoid, HoldsWhatEndsBecomeAndWhatIsGranted) {
   EXPECT_EQ(kBall.sigmoid({-HUGE_VAL, 0}).mid, 0);
 }
 
+// e^-100 as a subnormal number, or 0.
+TEST(Sigmoid, UnderflowsAsItIsGranted) {
+  const auto of_path = [](uint64_t seed) {
+    return Arithmetic(Arithmetic::Mode::kSampled, seed).sigmoid({-100}).mid;
+  };
+  expect_reached(kBall.sigmoid({-100}), of_path(0));
+  EXPECT_GT(of_path(0), 0x0.8p-126);
+  EXPECT_EQ(of_path(1), 0);
+}
+
+// A tanh near -1 that is 3 1/2 of its last places off.
+TEST(Gelu, IsOffByWhatTanhIs) {
+  const double z = -3, inner = 0.7978845608028654 * (z + 0.044715 * z * z * z);
+  const double tanh = std::tanh(inner) + 7 * kUnit;
+  expect_reached(kBall.gelu({z}), z / 2 * (1 + tanh));
+}
+
 TEST(Gelu, HoldsWhatEndsBecomeAndItsMinimum) {
   for (double radius : {0.0, 1e-6, 0.1, 3.0}) EXPECT_GT(reach_of(&Arithmetic::gelu, radius), 0.5);
-  const Ball around = kBall.gelu({-0.6, 0.4});
+  const Ball around = kBall.gelu({-3, 2.4});
   EXPECT_LE(std::abs(kExact.gelu({-0.75246, 0}).mid - around.mid), around.radius);
   EXPECT_EQ(kBall.gelu({0, 0}).radius, 0);
 }

@@ -44,6 +44,7 @@ class Sampled {
 
   DType dtype() const { return which_.dtype; }
   const Recipe& recipe() const { return recipe_; }
+  void forget_doubt_axes() { oracle_.doubt_axes = 0; }
   std::optional<Conformity> of(const Arithmetic& path, const Recipe& recipe) const {
     std::vector<double> got;
     for (const Ball& value : in(path, recipe)) got.push_back(value.mid);
@@ -73,7 +74,7 @@ class Sampled {
 
   Case which_;
   const Op& op_;
-  const Oracle& oracle_;
+  Oracle oracle_;
   Problem problem_;
   Recipe recipe_;
   std::vector<int64_t> elements_;
@@ -134,6 +135,14 @@ TEST(RankLaw, HoldsForRightPathsAndNotForThoseThatDoNotRound) {
       EXPECT_GT(wrong->farthest, most_farthest(wrong->rows)) << line << " seed " << seed;
     }
   }
+}
+
+TEST(RankLaw, AsksTheOracleWhichElementsShareDoubts) {
+  Sampled sampled("trimul/cpu/f32/b=1/n=8/c=16/h=16/mask=1", trimul::recipe_of(Format::kBF16));
+  sampled.forget_doubt_axes();
+  const Arithmetic path(Arithmetic::Mode::kSampled, 1000);
+  EXPECT_EQ(test::error_of([&] { sampled.of(path, sampled.recipe()); }, Error::Kind::kInternal),
+            "the oracle of trimul leaves values in doubt, and has no doubt_axes");
 }
 
 // Long sums of one sign drift: a plain loop errs more than sums in parts.

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "oracles/core/arithmetic.h"
-#include "oracles/core/bound.h"
 #include "oracles/core/self/real.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
@@ -68,8 +67,6 @@ std::vector<Primitive> primitives() {
   return {
       {"add", of_both([](auto& a, Ball x, Ball y) { return a.add(x, y); }),
        [](auto& x, auto& y) { return x[0] + y[0]; }},
-      {"subtract", of_both([](auto& a, Ball x, Ball y) { return a.subtract(x, y); }),
-       [](auto& x, auto& y) { return x[0] - y[0]; }},
       {"multiply", of_both([](auto& a, Ball x, Ball y) { return a.multiply(x, y); }),
        [](auto& x, auto& y) { return x[0] * y[0]; }},
       {"multiply add", of_both([](auto& a, Ball x, Ball y) { return a.multiply_add(x, y, {0.25}); }),

@@ -8,8 +8,7 @@
 #include <cmath>
 #include <set>
 
-#include "oracles/core/each.h"
-#include "oracles/core/read.h"
+#include "oracles/core/formula.h"
 #include "properties/core/problem.h"
 #include "properties/self/support.h"
 
@@ -326,11 +325,10 @@ Op product_of_three() {
 const Oracle& oracle_of_product() {
   static const Oracle oracle{
       .op = "product", .formula = [](const Question& question, int, const Arithmetic& a, int) -> Evaluate {
-        const auto factor = [&question](size_t input) {
-          return [read = Reader(question.inputs[input])](const Extents& at) { return Ball{read(at)}; };
-        };
-        return each(question, a, question.inputs[0].shape,
-                    [&a, x = factor(0), gate = factor(1), weight = factor(2)](const Extents& at, Products&) {
+        const auto& in = question.inputs;
+        return each(question, a, in[0].shape,
+                    [&a, x = Reader(in[0]), gate = Reader(in[1]), weight = Reader(in[2])](const Extents& at,
+                                                                                          Products&) {
                       return a.multiply(a.multiply(x(at), gate(at)), weight(at));
                     });
       }};

@@ -2,8 +2,7 @@
 // The fused op that CONTRIBUTING.md shows: x by its rms, times weight, times silu of a gate.
 #include <cmath>
 
-#include "oracles/core/each.h"
-#include "oracles/core/read.h"
+#include "oracles/core/formula.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
 

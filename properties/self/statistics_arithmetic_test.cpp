@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "oracles/core/arithmetic.h"
-#include "oracles/core/bound.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
 

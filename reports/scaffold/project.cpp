@@ -136,11 +136,10 @@ std::vector<ProjectFile> project_files(std::string_view op, const Formula& formu
   const Fields fields = fields_of(op, formula, faults);
   const Lists lists = lists_of(formula, faults);
   const std::pair<std::string_view, std::string_view> templates[] = {
-      {"CMakeLists.txt", kProjectLists},         {"README.md", kProjectReadme},
-      {"kernels/@op@/@op@.h", kProjectContract}, {"kernels/@op@/@op@.cpp", kProjectOp},
-      {"kernels/@op@/cpu.cpp", kProjectLoop},    {"oracles/@op@/@op@.h", kProjectOracleHeader},
-      {"oracles/@op@/@op@.cpp", kProjectOracle}, {"properties/@op@.cpp", kProjectProperties},
-      {"bench/@op@.cpp", kProjectBench},
+      {"CMakeLists.txt", kProjectLists},           {"README.md", kProjectReadme},
+      {"kernels/@op@/@op@.h", kProjectContract},   {"kernels/@op@/@op@.cpp", kProjectOp},
+      {"kernels/@op@/cpu.cpp", kProjectLoop},      {"oracles/@op@/@op@.cpp", kProjectOracle},
+      {"properties/@op@.cpp", kProjectProperties}, {"bench/@op@.cpp", kProjectBench},
   };
   std::vector<ProjectFile> files;
   for (const auto& [path, text] : templates)

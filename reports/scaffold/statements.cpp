@@ -45,7 +45,7 @@ class StatementWriter {
         factors.push_back(faulty_element(tensor, "({", "})"));
         if (!is_swapped(tensor)) continue;
         const char* name = factors.size() == 1 ? "first" : "second";
-        text += line(depth, fmt::format("const double {} = {};", name, factors.back()));
+        text += line(depth, fmt::format("const Ball {} = {};", name, factors.back()));
         factors.back() = name;
       }
       if (factors.empty()) factors.push_back("1");

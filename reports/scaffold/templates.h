@@ -14,7 +14,7 @@ namespace assay {
 
 // The files project/*.in; defined by assay_embed().
 extern const std::string_view kProjectLists, kProjectReadme, kProjectContract, kProjectOp, kProjectLoop;
-extern const std::string_view kProjectOracleHeader, kProjectOracle, kProjectProperties, kProjectBench;
+extern const std::string_view kProjectOracle, kProjectProperties, kProjectBench;
 
 using Fields = std::map<std::string, std::string>;
 using Lists = std::map<std::string, std::vector<Fields>>;

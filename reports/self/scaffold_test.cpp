@@ -133,7 +133,7 @@ TEST(FaultsOfAFormula, AreThoseThatItCanShow) {
 
 TEST(ProjectOfAFormula, SaysTheFormulaInEachFile) {
   const auto files = project_files("fma", parse_formula("y[n] = 0.5 * a[n] * x[n] - 2 * x[n] + 1"));
-  EXPECT_EQ(files.size(), 9u);
+  EXPECT_EQ(files.size(), 8u);
   for (const ProjectFile& file : files) EXPECT_THAT(file.text, Not(HasSubstr("@"))) << file.path;
   EXPECT_THAT(
       text_of(files, "kernels/fma/cpu.cpp"),

@@ -25,7 +25,7 @@ class New(ProgramTest):
                 self.assertIn(formula, result.stdout)
                 self.assertIn(f"build/{op}_assay verify", result.stdout)
                 files = {str(file.relative_to(self.dir / op)) for file in (self.dir / op).rglob("*") if file.is_file()}
-                parts = ("kernels/{0}/{0}.h", "kernels/{0}/{0}.cpp", "kernels/{0}/cpu.cpp", "oracles/{0}/{0}.h", "oracles/{0}/{0}.cpp",
+                parts = ("kernels/{0}/{0}.h", "kernels/{0}/{0}.cpp", "kernels/{0}/cpu.cpp", "oracles/{0}/{0}.cpp",
                          "properties/{0}.cpp", "bench/{0}.cpp")
                 self.assertEqual(files, {"CMakeLists.txt", "README.md", *(part.format(op) for part in parts)})
                 self.assertLessEqual(len((self.dir / op / "README.md").read_text().splitlines()), 12)
@@ -34,7 +34,7 @@ class New(ProgramTest):
         for op, formula in FORMULAS.items():
             assay("new", op, formula, cwd=self.dir)
         sources = [file for file in self.dir.rglob("*") if file.suffix in (".h", ".cpp")]
-        self.assertEqual(len(sources), 7 * len(FORMULAS))
+        self.assertEqual(len(sources), 6 * len(FORMULAS))
         style = f"--style=file:{SOURCE / '.clang-format'}"
         subprocess.run(["clang-format-14", style, "--dry-run", "--Werror", *sources], check=True)
 

@@ -21,7 +21,7 @@ endfunction()
 # Only the kernels and the properties link the kernels: an oracle that calls what it judges does not
 # link.
 function(assay_add_op op)
-  foreach(part kernels/${op}/${op}.h oracles/${op}/${op}.h properties/${op}.cpp bench/${op}.cpp)
+  foreach(part kernels/${op}/${op}.h oracles/${op}/${op}.cpp properties/${op}.cpp bench/${op}.cpp)
     if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${part})
       message(FATAL_ERROR "The op '${op}' is incomplete: ${part} is missing.")
     endif()

@@ -20,10 +20,10 @@ CLEAN = {
     "kernels/conv/cpu.cpp": TOP + '#include "hwy/highway.h"\n#include "kernels/conv/conv.h"\n',
     "kernels/conv/march.cu": TOP + '#include <cuda_bf16.h>\n\n#include "kernels/core_cuda/buffer.h"\n',
     "kernels/other/other.h": HEADER,
-    "oracles/core/bound.h": HEADER + '#include "kernels/core/tensor.h"\n',
-    "oracles/conv/conv.cpp": TOP + '#include "kernels/conv/conv.h"\n\n#include "oracles/core/bound.h"\n',
+    "oracles/core/ball.h": HEADER + '#include "kernels/core/tensor.h"\n',
+    "oracles/conv/conv.cpp": TOP + '#include "kernels/conv/conv.h"\n\n#include "oracles/core/ball.h"\n',
     "properties/core/problem.h": HEADER,
-    "properties/core/law.cpp": TOP + '#include "kernels/conv/conv.h"\n#include "oracles/core/bound.h"\n',
+    "properties/core/law.cpp": TOP + '#include "kernels/conv/conv.h"\n#include "oracles/core/ball.h"\n',
     "properties/conv.h": HEADER,
     "bench/core/timer.cpp": TOP + '#include "properties/core/problem.h"\n',
     "reports/main.cpp": TOP + '#include "bench/core/timer.h"\n#include "properties/conv.h"\n',
@@ -70,14 +70,14 @@ class Layers(Check):
         self.assert_refused("kernels/core/tensor.h", "kernels/conv/conv.h")
         self.assert_refused("kernels/core_cuda/buffer.h", "kernels/conv/conv.h")
         self.assert_refused("kernels/conv/conv.h", "kernels/other/other.h")
-        self.assert_refused("kernels/conv/cpu.cpp", "oracles/core/bound.h")
+        self.assert_refused("kernels/conv/cpu.cpp", "oracles/core/ball.h")
         self.assert_refused("kernels/conv/cpu.cpp", "properties/core/problem.h")
-        self.assert_refused("oracles/core/bound.h", "kernels/conv/conv.h")
+        self.assert_refused("oracles/core/ball.h", "kernels/conv/conv.h")
         self.assert_refused("oracles/conv/conv.cpp", "kernels/other/other.h")
         self.assert_refused("oracles/conv/conv.cpp", "kernels/conv/tiles.h")
         self.assert_refused("oracles/conv/conv.cpp", "properties/core/problem.h")
         self.assert_refused("oracles/conv/self/audit.cpp", "oracles/conv/conv.h")
-        self.assert_refused("oracles/conv/self/audit.cpp", "oracles/core/bound.h")
+        self.assert_refused("oracles/conv/self/audit.cpp", "oracles/core/ball.h")
         self.assert_refused("properties/core/law.cpp", "bench/core/timer.h")
         self.assert_refused("bench/core/timer.cpp", "properties/conv.h")
         for layer in ("kernels/conv/cpu.cpp", "oracles/conv/conv.cpp", "properties/conv.h", "bench/core/timer.cpp"):

@@ -42,7 +42,7 @@ class Install(InstalledTest):
         self.run_ok(program, "verify", "--device", "cpu", "--out", self.work / "verify")
         self.run_ok(program, "verify", "--specimens", "--device", "cpu")
 
-        for part in ("kernels/axpy/axpy.h", "oracles/axpy/axpy.h", "properties/axpy.cpp", "bench/axpy.cpp"):
+        for part in ("kernels/axpy/axpy.h", "oracles/axpy/axpy.cpp", "properties/axpy.cpp", "bench/axpy.cpp"):
             with self.subTest(part):
                 (source / part).rename(self.work / "aside")
                 configured = self.configure(source, build)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "oracles/axpy/axpy.h"
-
+// Oracle of axpy, element by element: the sum of a * x[i] and y[i] in f32, rounded once to the
+// storage dtype.
 #include "kernels/axpy/axpy.h"
-#include "oracles/core/read.h"
+
+#include "oracles/core/formula.h"
 
 namespace assay::axpy {
 namespace {
@@ -13,12 +14,10 @@ Evaluate formula(const Question& question, int, const Arithmetic& arithmetic, in
   return [&, fault](std::span<const int64_t> elements, std::span<Ball> values) {
     const Reader a(question.inputs[kA]), x(question.inputs[kX]), y(question.inputs[kY]);
     for (size_t i = 0; i < elements.size(); ++i) {
-      Balls scales, terms;
-      scales.push_back({fault == kScaleForgotten ? 1 : a({0})});
-      terms.push_back({x({elements[i]})});
-      scales.push_back({1});
-      terms.push_back({y({elements[i]})});
-      values[i] = arithmetic.round(question.recipe.storage, arithmetic.dot(scales.row(), terms.row(), {}));
+      Products products;
+      products.add(fault == kScaleForgotten ? Ball{1} : a({0}), x({elements[i]}));
+      products.add({1}, y({elements[i]}));
+      values[i] = arithmetic.round(question.recipe.storage, products.sum(arithmetic, {}));
     }
   };
 }

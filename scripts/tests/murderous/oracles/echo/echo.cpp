@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "oracles/echo/echo.h"
-
+// Oracle of echo: the sum of the one product 1 * x[i].
 #include "kernels/echo/echo.h"
-#include "oracles/core/read.h"
+
+#include "oracles/core/formula.h"
 
 namespace assay::echo {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 Evaluate formula(const Question& question, int, const Arithmetic&, int) {
   return [&](std::span<const int64_t> elements, std::span<Ball> values) {
     const Reader x(question.inputs[kX]);
-    for (size_t i = 0; i < elements.size(); ++i) values[i] = {x({elements[i]})};
+    for (size_t i = 0; i < elements.size(); ++i) values[i] = x({elements[i]});
   };
 }
 
