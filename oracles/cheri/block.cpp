@@ -17,7 +17,7 @@ struct Block {
     is_folded = to_w2.format != Format::kStored;
     for (double w : Reader(question.inputs[kW1]).all()) w1.push_back(a.round(to_w1, {w}));
     for (double w : Reader(question.inputs[kW2]).all())
-      w2.push_back(is_folded ? a.round(to_w2, a.multiply({w}, scale)) : Ball{w});
+      w2.push_back(is_folded ? a.round(to_w2, a.multiply({w, 0, true}, scale)) : Ball{w});
   }
 
   Convolution of;

@@ -212,8 +212,9 @@ Ball Arithmetic::f32(Ball exact, double magnitude) const {
 
 Ball Arithmetic::multiply(Ball a, Ball b) const {
   const Ball p = a * b;
-  if (p.mid == 0 && a.radius == 0 && b.radius == 0) return {.mid = p.mid, .is_signed = !std::signbit(p.mid)};
-  return f32(p);
+  if (p.mid != 0 || a.radius > 0 || b.radius > 0) return f32(p);
+  const auto has_sign = [](Ball x) { return x.mid != 0 || x.is_signed; };
+  return {.mid = p.mid, .is_signed = !std::signbit(p.mid) && has_sign(a) && has_sign(b)};
 }
 
 Ball Arithmetic::multiply_add(Ball a, Ball b, Ball c) const {
@@ -256,7 +257,7 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
   const double magnitude = (sums.magnitude + sums.inherited) * excess;
   double ordering = gamma(n, sum.unit()) * magnitude;
   if (sum.order == Sum::Order::kContiguous && a.size >= kLanes) {
-    const double partial = sums.most - sums.least + sums.step + sums.inherited;
+    const double partial = sums.most - sums.least + sums.step + sums.inherited + sum.unit() * magnitude;
     ordering = std::min(ordering, gamma(n, sum.unit()) * partial + sum.unit() * magnitude);
   }
   const double left_out = parts == nullptr ? 0 : left_out_of(a, b, magnitude, *parts);
@@ -291,7 +292,7 @@ Ball Arithmetic::sigmoid(Ball z) const {
 
 Ball Arithmetic::gelu(Ball z) const {
   if (z.mid == 0 && z.radius == 0) return {z.mid, 0};
-  const double value = gelu_of(z.mid), reached = reach(gelu_of, z, -0.75246, -0.170041);
+  const double value = gelu_of(z.mid), reached = reach(gelu_of, z, -0.75246142207, -0.17004075058);
   return in_f32(z, {.value = value,
                     .reach = reached,
                     .granted = 8 * (std::abs(value) + reached) + 4 * (std::abs(z.mid) + z.radius),

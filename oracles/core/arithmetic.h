@@ -81,8 +81,8 @@ class Arithmetic {
   // One operation in f32: u of the result, and 2^-150 where it underflows. A fused path leaves some
   // of these roundings out, so none is performed in kBall.
   Ball add(Ball a, Ball b) const { return f32(a + b); }
-  // A certain 0 is +0 if the product is. Of a product of -0 nothing is known, since a path may add
-  // it to +0.
+  // A certain 0 is +0 if the product is, of factors whose signs are known. Of a product of -0
+  // nothing is known, since a path may add it to +0.
   Ball multiply(Ball a, Ball b) const;
   // a * b + c in f32, fused or not: u of the product, and u of the result.
   Ball multiply_add(Ball a, Ball b, Ball c) const;
@@ -91,13 +91,14 @@ class Arithmetic {
   // added up in S = sum |a_i b_i|, each goes through at most n roundings, so that the sum is wrong
   // by gamma_n * S, gamma_n = n * unit / (1 - n * unit) [Higham 2002, 3.1]. In contiguous order
   // each partial sum is the difference of two prefix sums, give or take one step of products. Let P
-  // be the range of the prefix sums: additions are off by n * unit * (P + the largest step), and
+  // be their range: additions are off by n * unit * (P + the largest step + unit * S), and
   // products by unit * S. Each product may lose 2^-150 to underflow. The sum is exact, in any
-  // order, where the factors are certain, 2^k divides all products and S <= 2^(k + 24). A sum that
-  // is exactly 0 is +0 in any order, unless all its terms are -0: then it is -0, or +0 in a path
-  // that starts from +0. What is not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a)
-  // r(b). Infinities and NaNs follow IEEE 754. The ball is open where some orders overflow and
-  // others do not, or where any does but scaled factors may keep the sum in range.
+  // order, where the factors are certain, 2^k divides all products and S <= 2^(k + 24). One product
+  // of certain factors is rounded: what follows is not fused with it. A sum that is exactly 0 is +0
+  // in any order, unless all its terms are -0: then it is -0, or +0 in a path that starts from +0.
+  // What is not certain of the factors adds sum |a| r(b) + r(a) |b| + r(a) r(b). Infinities and
+  // NaNs follow IEEE 754. The ball is open where some orders overflow and others do not, or where
+  // any does but scaled factors may keep the sum in range.
   //
   // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
   // rest that underflows loses at most the format's smallest number. A group adds at most `group`
@@ -108,10 +109,10 @@ class Arithmetic {
 
   // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
   // for the argument of the exponential. An approximate quotient is 0 where the denominator exceeds
-  // 2^126, which is another 2^-126. Monotone: the ball is the hull of what becomes of the ends.
+  // 2^126, which is another 2^-126. Monotone: the ball holds what becomes of the ends.
   Ball sigmoid(Ball z) const;
   // z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) in f32: off by 8u of itself and 4u |z|, for a
-  // sum that cancels at most as 1 + tanh does. Has one minimum, -0.170041 at -0.75246, and is
+  // sum that cancels at most as 1 + tanh does. Has one minimum, just above -0.17004075058, and is
   // monotone on either side.
   Ball gelu(Ball z) const;
   // 1 / sqrt(v + epsilon) for v >= 0 in f32: off by 4u of itself. Rounding epsilon and the sum is

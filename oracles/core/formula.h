@@ -15,7 +15,7 @@
 
 namespace assay {
 
-// Elements of a stored tensor. They are certain.
+// Elements of a stored tensor, whose view outlives it. They are certain.
 class Reader {
  public:
   explicit Reader(const ConstTensorView& view) : view_(view) {}
@@ -93,10 +93,11 @@ class Products {
 };
 
 // Evaluates an output of this shape: value(index, products) is an element before it is rounded to
-// the storage dtype. There are no products yet.
+// the storage dtype, or to its own. There are no products yet.
 template <class Value>
-Evaluate each(const Question& question, const Arithmetic& a, const Extents& shape, Value value) {
-  return [&a, shape, value, storage = question.recipe.storage](auto elements, auto values) {
+Evaluate each(const Question& question, const Arithmetic& a, const Extents& shape, Value value,
+              std::optional<DType> own = {}) {
+  return [&a, shape, value, storage = own.value_or(question.recipe.storage)](auto elements, auto values) {
     Products products;
     for (size_t i = 0; i < elements.size(); ++i)
       values[i] = a.round(storage, value(index_of(elements[i], shape), products));
@@ -105,10 +106,11 @@ Evaluate each(const Question& question, const Arithmetic& a, const Extents& shap
 
 // Evaluates an output of this shape whose elements share the work of a row, which runs along the
 // last axis. row(index) does that work, index being that of the row, and returns a function:
-// value(i) is element i of the row before it is rounded to the storage dtype.
+// value(i) is element i of the row before it is rounded to the storage dtype, or to its own.
 template <class Row>
-Evaluate each_row(const Question& question, const Arithmetic& a, const Extents& shape, Row row) {
-  return [&a, shape, row, storage = question.recipe.storage](auto elements, auto values) {
+Evaluate each_row(const Question& question, const Arithmetic& a, const Extents& shape, Row row,
+                  std::optional<DType> own = {}) {
+  return [&a, shape, row, storage = own.value_or(question.recipe.storage)](auto elements, auto values) {
     Extents rows;
     for (int axis = 0; axis + 1 < shape.rank(); ++axis) rows.push_back(shape[axis]);
     const int64_t length = shape[shape.rank() - 1];

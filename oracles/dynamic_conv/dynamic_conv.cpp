@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Oracle of dynamic_conv and dynamic_conv_grad, element by element. Sites: each output is a sum of
-// products in f32, in any order, rounded once to the storage dtype. dk is one product, and 0 where
-// its tap lies before t = 0.
+// Oracle of dynamic_conv and its gradient. Sites: each output is a sum of products in f32, in any
+// order, rounded once to the storage dtype. dk is one product, 0 where its tap lies before t = 0.
 #include "kernels/dynamic_conv/dynamic_conv.h"
 
 #include "oracles/core/formula.h"
@@ -50,10 +49,11 @@ Evaluate sums(const Question& question, const Arithmetic& a, int fault, bool is_
 Evaluate tap_gradient(const Question& question, const Arithmetic& a, int fault) {
   const Reader dout(question.inputs[grad::kDout]), x(question.inputs[grad::kX]);
   const Taps taps(question, fault);
-  return each(question, a, question.inputs[grad::kK].shape, [=, &a](const Extents& at, Products&) {
+  return each(question, a, question.inputs[grad::kK].shape, [=, &a](const Extents& at, Products& product) {
     const int64_t b = at[0], t = at[1], d = at[2], w = at[3], source = t - taps.back(taps.at(w));
-    return source < 0 || w < taps.first ? Ball{.is_signed = true}
-                                        : a.multiply(dout({b, t, d}), x({b, source, d}));
+    if (source < 0 || w < taps.first) return Ball{.is_signed = true};
+    product.add(dout({b, t, d}), x({b, source, d}));
+    return product.sum(a, {});
   });
 }
 

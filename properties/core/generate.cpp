@@ -279,7 +279,8 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   if (is_other_schedule) result.state.steps.push_back({.kind = StepKind::kOtherSchedule});
   const Size of_steps{.elements = std::min(size.elements, kFuzzElements)};
   for (DrawnStep& step : steps) {
-    if (is_large && step.kind == StepKind::kOthersInTurn) step.kind = StepKind::kAfter;  // one call, not many
+    // One call, not many.
+    if (is_large && step.kind == StepKind::kOthersInTurn) step.kind = StepKind::kAfter;
     result.state.steps.push_back(make_step(step, op, path, result, other_sizes, of_steps));
   }
   return result;

@@ -203,6 +203,8 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     why = error.what();
+  } catch (const std::runtime_error& error) {  // no memory for a thread
+    why = error.what();
   }
   worker_.reset();  // its answer would be taken for that to the next request
   held_.reset();

@@ -3,6 +3,7 @@
 // The production paths of every op pass the judge: at every edge, in every layout, in every
 // configuration.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -193,6 +194,20 @@ TEST_P(JudgeEveryPath, PassesOnLargeOutputs) {
     if (has_passed()) break;
   }
   EXPECT_TRUE(has_passed());
+}
+
+// One product has one rounding. A path may not be off by a unit in the last place.
+TEST(JudgeOps, OneProductIsKnownToTheBit) {
+  using namespace dynamic_conv::grad;
+  Path path = registry().op("dynamic_conv_grad").path("cpu");
+  path.run = [right = path.run](const Call& call) {
+    right(call);
+    float& last = call.outputs[kDk].as<float>()[call.outputs[kDk].size() - 1];
+    last = std::nextafter(last, 0.0f);
+  };
+  const Case which = parse_case("dynamic_conv_grad/cpu/f32/b=1/t=3/d=2/w=2/seed=1");
+  test::expect(judge_path(path, which), VerdictKind::kFail,
+               testing::AllOf(testing::HasSubstr("1 of 12"), testing::HasSubstr("to the bit")));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "oracles/core/arithmetic.h"
+#include "oracles/core/formula.h"
 #include "oracles/core/self/real.h"
 #include "properties/core/random.h"
 #include "properties/self/support.h"
@@ -193,6 +193,22 @@ TEST(Dot, KnowsNoSignOfAZeroWhoseFactorsHaveNone) {
   unsure.push_back(zero);
   EXPECT_FALSE(arithmetic.dot(unsure.row(), Balls(std::vector{-1.0}).row(), {}).is_signed);
   EXPECT_TRUE(arithmetic.dot(Balls(std::vector{-0.0}).row(), Balls(std::vector{-1.0}).row(), {}).is_signed);
+}
+
+TEST(Each, RoundsToTheDTypeOfTheOutput) {
+  const Question question{.dims = {}, .recipe = {.storage = DType::kBF16}, .inputs = {}};
+  constexpr double kValue = 1 + 0x1p-10;
+  const auto evaluated = [&](std::optional<DType> own) {
+    std::vector<Ball> values(2);
+    const auto element = [](const Extents&, Products&) { return Ball{kValue}; };
+    const auto row = [](const Extents&) { return [](size_t) { return Ball{kValue}; }; };
+    each(question, kBall, {1}, element, own)(std::vector<int64_t>{0}, std::span(values).first(1));
+    each_row(question, kBall, {1, 1}, row, own)(std::vector<int64_t>{0}, std::span(values).last(1));
+    EXPECT_EQ(values[0].mid, values[1].mid);
+    return values[0].mid;
+  };
+  EXPECT_EQ(evaluated(std::nullopt), 1);
+  EXPECT_EQ(evaluated(DType::kF32), kValue);
 }
 
 }  // namespace

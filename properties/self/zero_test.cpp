@@ -26,8 +26,12 @@ TEST(Zero, HasASignWhereRightPathsAgree) {
   EXPECT_FALSE(dot({0, 1}, {-1, 0}, {.truncates = true}).is_signed);
   EXPECT_FALSE(dot({1}, {0}, {.factors = Format::kBF16x3}).is_signed);
   EXPECT_FALSE(dot({1, 0x1p-30}, {0x1p-140, -1}).is_signed);
-  EXPECT_TRUE(is_positive(kBall.multiply({0}, {5})));
-  EXPECT_FALSE(kBall.multiply({0}, {-5}).is_signed);
+  const Ball zero{.mid = 0, .is_signed = true};
+  EXPECT_TRUE(is_positive(kBall.multiply(zero, {5})));
+  EXPECT_FALSE(kBall.multiply(zero, {-5}).is_signed);
+  // Of a zero whose sign is not known nothing is known, even of what a positive factor makes of it.
+  EXPECT_FALSE(kBall.multiply(dot({-0.0}, {1}), {2}).is_signed);
+  EXPECT_FALSE(kBall.multiply(kBall.multiply(zero, {-1}), {-1}).is_signed);
   EXPECT_FALSE(kBall.multiply({0}, {1, 2}).is_signed);
   EXPECT_FALSE(kBall.multiply({0x1p-100}, {0x1p-100}).is_signed);
   EXPECT_TRUE(is_positive(kBall.round(DType::kF16, dot({3, -3}, {2, 2}))));
