@@ -266,12 +266,16 @@ int run_replay(const Registry& registry, const Options& options) {
 int run_judge(const Registry& registry, const Options& options) {
   const Selected selected = select(registry, parse_case(options.subject));
   require_no_state(selected.which.state);
-  const TensorFile got = read_safetensors(options.got);
-  const std::optional<TensorFile> in =
-      options.in.empty() ? std::nullopt : std::optional(read_safetensors(options.in));
+  TensorFile got;
+  std::optional<TensorFile> in;
+  auto skipped = unless_no_memory([&] {
+    got = read_safetensors(options.got);
+    if (!options.in.empty()) in = read_safetensors(options.in);
+  });
   auto session = session_for(options);
   const auto cpu = open_cpu();
-  return conclude(selected, *cpu, judge_given(selected, *cpu, in, got, options), options, session.get());
+  Verdict verdict = skipped ? *std::move(skipped) : judge_given(selected, *cpu, in, got, options);
+  return conclude(selected, *cpu, std::move(verdict), options, session.get());
 }
 
 int run_draw(const Registry& registry, const Options& options) {
