@@ -156,13 +156,12 @@ HWY_INLINE V32 gelu(V32 z, int32_t shift) {
 
   const auto n = hn::ConvertTo(I32(), rounded);
   const V32 a = hn::Mul(power, power_of_two(hn::Max(n, hn::Set(I32(), -100))));
-  const V32 numerator = hn::IfThenElse(is_negative, hn::Mul(z, power), z);
-  const V32 quotient = hn::Div(numerator, hn::Add(one, a));
+  const V32 quotient = hn::Div(z, hn::Add(one, a));
   // 2^n in two steps, since it may be too small for one.
   const auto half = hn::ShiftRight<1>(n);
   const V32 first = hn::IfThenElse(hn::Lt(exponent, hn::Set(f32, kLeast)), zero, power_of_two(half));
   const V32 second = power_of_two(hn::Add(hn::Sub(n, half), hn::Set(I32(), shift)));
-  const V32 scaled = hn::Mul(hn::Mul(quotient, first), second);
+  const V32 scaled = hn::Mul(hn::Mul(hn::Mul(quotient, first), power), second);
   return hn::IfThenElse(is_negative, scaled, hn::Mul(quotient, hn::Set(f32, scale_of_shift(shift))));
 }
 
