@@ -51,7 +51,10 @@ Verdict verdict_on_thrown() {
   } catch (const Error& error) {
     return verdict_of(error);
   } catch (const std::exception& error) {
-    return verdict(VerdictKind::kCrashed, fmt::format("the path threw: {}", message_of(error)));
+    // A message may have any length, and copying it takes time.
+    constexpr size_t kMost = kLongestReason - 32;
+    return verdict(VerdictKind::kCrashed,
+                   fmt::format("the path threw: {}", excerpt(message_of(error), kMost)));
   } catch (const abi::__forced_unwind&) {  // ends the thread
     throw;
   } catch (...) {
