@@ -28,6 +28,13 @@ std::optional<Perf>& perf_of(CaseRecord& record, Cache cache) {
   return cache == Cache::kCold ? record.perf : record.perf_warm;
 }
 
+// A path may have written anything there.
+bool has_verdict(const Message& answer, VerdictKind kind) {
+  const auto verdict = answer.fields.find("verdict");
+  return verdict != answer.fields.end() && verdict->is_string() &&
+         verdict->get<std::string>() == name_of(kind);
+}
+
 Message answer_of(Verdict verdict) {
   return {.fields = to_json(Said{.verdict = std::move(verdict)}), .tensors = {}};
 }
@@ -177,7 +184,7 @@ bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>&
     } else if (std::vector<double> samples = samples_in(*answer.message); !samples.empty()) {
       perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, isolation_->recipe().value(),
                                               record.which, device_.info(), cache, ceilings);
-    } else if (answer.message->fields.value("verdict", "") == name_of(VerdictKind::kSkipped)) {
+    } else if (has_verdict(*answer.message, VerdictKind::kSkipped)) {
       record.no_perf = reason_in(*answer.message);  // no memory to flush the caches with
       break;
     } else {
