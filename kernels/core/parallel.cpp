@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <thread>
 
 // libtbb is built without ThreadSanitizer, which therefore cannot see its synchronisation. This
@@ -90,19 +92,30 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   char start = 0;
   char finish = 0;
   __tsan_release(&start);
+  std::atomic<bool> has_thrown = false;
   const auto run = [&] {
     tbb::parallel_for(int64_t{0}, (count + grain - 1) / grain, [&](int64_t chunk) {
       __tsan_acquire(&start);
       if (shuffle) chunk = shuffle->item(chunk);
-      body(chunk * grain, std::min(count, (chunk + 1) * grain));
+      try {
+        body(chunk * grain, std::min(count, (chunk + 1) * grain));
+      } catch (...) {
+        has_thrown = true;
+        throw;
+      }
       __tsan_release(&finish);
     });
   };
-  if (shuffle) {
-    const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kMostThreads);
-    tbb::task_arena(shuffle->threads).execute(run);
-  } else {
-    tbb::this_task_arena::isolate(run);
+  try {
+    if (shuffle) {
+      const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kMostThreads);
+      tbb::task_arena(shuffle->threads).execute(run);
+    } else {
+      tbb::this_task_arena::isolate(run);
+    }
+  } catch (const std::runtime_error&) {
+    if (has_thrown) throw;
+    throw std::bad_alloc();  // libtbb has started no thread
   }
   __tsan_acquire(&finish);
 }

@@ -10,7 +10,7 @@ namespace assay {
 // Calls body(begin, end) on all hardware threads and returns when all calls are done. The ranges
 // are disjoint, cover [0, count) and have at most `grain` items. How long they are, in which order
 // they come and which thread takes which is not fixed, so a body must not depend on it. The first
-// exception of a body is rethrown.
+// exception of a body is rethrown. Throws std::bad_alloc if there is no memory for threads.
 //
 // While it waits, the calling thread runs ranges of this call and of calls that their bodies make,
 // but never ranges of an outer call. So a caller may hold a lock that bodies of the outer call wait

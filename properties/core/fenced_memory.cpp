@@ -9,7 +9,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
-#include <utility>
+#include <new>
 
 namespace assay {
 namespace {
@@ -97,14 +97,27 @@ struct FencedMemory::Block {
     range = register_range(data, bytes);
   }
   ~Block() {
-    allow_writes();
-    close_fences();
+    bool is_as_before = true;
+    try {
+      allow_writes();
+      close_fences();
+    } catch (const std::bad_alloc&) {
+      is_as_before = false;  // whoever got this memory next could not write
+    }
     if (range != nullptr) range->begin = range->end = 0;
-    device.unreserve(data, bytes, parts);
+    if (is_as_before) {
+      device.unreserve(data, bytes, parts);
+    } else {
+      device.release(data, bytes);
+    }
   }
 
+  // Memory that can be written counts towards a process's limit, so there may be none left for it.
   void set(int protection) const {
-    for (const Part& part : parts) mprotect(data + part.begin, static_cast<size_t>(part.length), protection);
+    for (const Part& part : parts) {
+      if (mprotect(data + part.begin, static_cast<size_t>(part.length), protection) != 0)
+        throw std::bad_alloc();
+    }
   }
   void protect() {
     if (range == nullptr || is_protected) return;
@@ -112,17 +125,18 @@ struct FencedMemory::Block {
     is_protected = true;
   }
   void allow_writes() {
-    if (!std::exchange(is_protected, false)) return;
+    if (!is_protected) return;
     set(PROT_READ | PROT_WRITE);
+    is_protected = false;
   }
 
   // As they were before any touch.
   void close_fences() {
     if (range == nullptr || range->pages == 0) return;
-    mprotect(data, static_cast<size_t>(bytes), PROT_NONE);
-    set(is_protected ? PROT_READ : PROT_READ | PROT_WRITE);
     range->pages = 0;
     range->touched = 0;
+    mprotect(data, static_cast<size_t>(bytes), PROT_NONE);
+    set(is_protected ? PROT_READ : PROT_READ | PROT_WRITE);
   }
 
   Device& device;

@@ -33,9 +33,11 @@ class FencedMemory {
 
   // From now on a write to the parts is a touch, too. It does nothing on a GPU.
   void protect();
+  // Throws std::bad_alloc if the process may have no more memory that can be written.
   void allow_writes();
 
   // The first touch since the last one that was taken. The fences are whole again. None on a GPU.
+  // Throws std::bad_alloc as allow_writes() does.
   std::optional<Touch> take_touch();
 
  private:

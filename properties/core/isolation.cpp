@@ -203,8 +203,6 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     why = error.what();
-  } catch (const std::runtime_error& error) {  // no memory for a thread
-    why = error.what();
   }
   worker_.reset();  // its answer would be taken for that to the next request
   held_.reset();
@@ -261,7 +259,7 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
     kept.emplace(*subject.op, *subject.path, which, device);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
-    return to_message(decided(VerdictKind::kSkipped, error.what()));
+    return {.fields = to_json(Said{.verdict = no_memory(error.what())}), .tensors = {}};
   }
   kept->set_observer(step);
   auto limit = limit_on(subject.path->device);

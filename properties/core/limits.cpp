@@ -30,6 +30,9 @@ std::array<rlim_t, kLimits.size()> limits() {
   return found;
 }
 
+constexpr double kSets = 4;     // of tensors, with those of states and of the tuner
+double most_needed = HUGE_VAL;  // [bytes] for the case, while a MemoryLimit lives
+
 const std::array<rlim_t, kLimits.size()>& limits_at_start() {
   static const std::array<rlim_t, kLimits.size()> found = limits();
   return found;
@@ -74,21 +77,31 @@ void set_limits() {
 }
 
 Verdict no_memory(std::string_view reason) {
+  const auto crashed = [&](std::string_view what) {
+    return Verdict{
+        .kind = VerdictKind::kCrashed, .reason = fmt::format("{}: {}", what, reason), .outputs = {}};
+  };
   const auto &before = limits_at_start(), now = limits();
-  if (std::ranges::equal(now, before, std::ranges::greater_equal()))
-    return {.kind = VerdictKind::kSkipped, .reason = std::string(reason), .outputs = {}};
-  return {.kind = VerdictKind::kCrashed,
-          .reason = fmt::format("the path lowered its process's limits: {}", reason),
-          .outputs = {}};
+  if (!std::ranges::equal(now, before, std::ranges::greater_equal()))
+    return crashed("the path lowered its process's limits");
+  const double mapped = mapped_data();
+  if (mapped > most_needed) {
+    constexpr double kMebibyte = 1 << 20;
+    return crashed(
+        fmt::format("the path keeps memory: its process has {:.0f} MiB, and needs at most {:.0f} MiB",
+                    mapped / kMebibyte, most_needed / kMebibyte));
+  }
+  return {.kind = VerdictKind::kSkipped, .reason = std::string(reason), .outputs = {}};
 }
 
 MemoryLimit::MemoryLimit() {
   static const double available = available_host_memory();
-  constexpr double kSets = 4;  // of tensors, with those of states and of the tuner
-  limit_data(available + kSets * mapped_data());
+  most_needed = kSets * mapped_data();
+  limit_data(available + most_needed);
 }
 
 MemoryLimit::~MemoryLimit() {
+  most_needed = HUGE_VAL;
   limit_data(HUGE_VAL);
 }
 

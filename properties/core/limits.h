@@ -14,7 +14,8 @@ namespace assay {
 void set_limits();
 
 // The verdict on a case for which a worker, this process, has no memory: skipped, for this reason,
-// or crashed if the path has lowered the process's limits on memory or files.
+// or crashed if the path has lowered the process's limits on memory or files, or if the process has
+// more memory than the case can need: so a path keeps what it took.
 Verdict no_memory(std::string_view reason);
 
 // While it lives, this process gets no more private memory than was left on the machine, and a few

@@ -6,6 +6,7 @@
 
 #include "kernels/core/printable.h"
 #include "properties/core/history.h"
+#include "properties/core/limits.h"
 #include "properties/core/precheck.h"
 #include "properties/core/random.h"
 #include "properties/core/roles.h"
@@ -228,14 +229,13 @@ Verdict verdict_on_stop(const Problem& problem) {
   } catch (const Trespass& error) {
     return verdict(VerdictKind::kFail, error.what());
   } catch (const StepIsImpossible& error) {
-    return verdict(VerdictKind::kSkipped, error.what());
+    return no_memory(error.what());
   } catch (const std::bad_alloc&) {
-    return verdict(VerdictKind::kSkipped, "there is no memory to judge it");
+    return no_memory("there is no memory to judge it");
   } catch (const Error& error) {
     // A GPU also fails like this once a call has damaged its context.
     const bool lacks_memory = error.kind() == Error::Kind::kDevice && problem.device().host_can_access();
-    return lacks_memory ? verdict(VerdictKind::kSkipped, error.what())
-                        : in_step(verdict_on_thrown(), problem.step());
+    return lacks_memory ? no_memory(error.what()) : in_step(verdict_on_thrown(), problem.step());
   } catch (...) {
     return in_step(verdict_on_thrown(), problem.step());
   }

@@ -82,9 +82,7 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
                std::optional<Problem>& kept) {
   try {
     if (request.fields.contains("time")) return take_samples(kept, request.fields["time"], channel);
-    Message of_case = run_case(subject, device, request, channel, kept);
-    const bool is_skipped = of_case.fields.value("verdict", "") == name_of(VerdictKind::kSkipped);
-    return is_skipped ? answer_of(no_memory(of_case.fields["reason"].get<std::string>())) : of_case;
+    return run_case(subject, device, request, channel, kept);
   } catch (const PathThrew& threw) {
     return answer_of(in_step(threw.verdict, channel.step()));
   } catch (const Error& error) {

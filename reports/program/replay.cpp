@@ -194,18 +194,16 @@ Executed execute(const Subject& subject, const Case& which, const TensorBytes& i
   };
   if (auto skipped = unless_no_memory(make)) return {.verdict = std::move(skipped)};
   Problem& problem = *made;
+  const auto limit = limit_on(subject.path->device);
   try {
     if (auto wrong = prepare(problem, &inputs))
       return {.verdict =
                   Verdict{.kind = VerdictKind::kFail, .reason = std::move(wrong->reason), .outputs = {}}};
     problem.begin("the run");
-    const auto limit = limit_on(subject.path->device);
     problem.run();
     return {.outputs = problem.outputs()};
   } catch (...) {
-    Verdict verdict = verdict_on_stop(problem);
-    if (verdict.kind == VerdictKind::kSkipped) verdict = no_memory(verdict.reason);
-    return {.verdict = std::move(verdict)};
+    return {.verdict = verdict_on_stop(problem)};
   }
 }
 

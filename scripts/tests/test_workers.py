@@ -34,6 +34,7 @@ FATES = {
     "hang_deaf": ("timeout", "did not return within 0.3 s, in the first run"),
     "stops": ("timeout", "did not return within 0.3 s, in the first run"),
     "all_memory": ("crashed", "threw: std::bad_alloc, in the first run"),
+    "keeps_all_memory": (None, ""),  # small cases find memory still
     "closes_files": ("crashed", "closed its process's connection to this program"),
     "closes_files_and_hangs": ("timeout", "closed its process's connection to this program, and did not end within 1 s, in the first run"),
     "says_nonsense": ("crashed", "damaged its process, whose answer makes no sense"),
@@ -177,6 +178,17 @@ class Workers(MurderousTest):
                 self.assertIn(result.returncode, (0, 5), f"{command}: {result.stdout}{result.stderr}")
                 seen.add((name, result.returncode))
         self.assertEqual(len(seen), 2 * len(commands), seen)
+
+    def test_a_path_that_keeps_memory_is_to_blame(self):
+        for command in ["replay"], ["verify", "--cases", "8", "--json"], ["exec", "--in", self.work / "in.safetensors", "--out", self.work / "out.safetensors"]:
+            if command[0] == "exec":
+                self.assertEqual(self.assay("draw", "echo/healthy/f32/n=30000000", "--out", command[2]).returncode, 0)
+            where = [] if command[0] == "verify" else ["/f32/n=30000000"]
+            with self.subTest(command[0]):
+                result = self.assay(command[0], "".join(["echo/keeps_all_memory", *where]), *command[1:], "--device", "cpu")
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertRegex(" ".join((result.stdout + result.stderr).split()), "the path keeps memory: its process has [0-9]+ MiB, and needs at most [0-9]+ MiB: ")
+                self.assertNotIn("skipped", result.stdout + result.stderr)
 
     def test_without_memory_to_flush_the_caches_there_is_no_time(self):
         command = f"ulimit -v 400000; exec '{self.program}' bench echo/healthy --device cpu --json"

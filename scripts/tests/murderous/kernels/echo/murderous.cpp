@@ -69,6 +69,15 @@ void take_all_memory() {
   std::memset(memory, 1, kBytes);
 }
 
+// And keeps it, in pieces that fit into whatever is left.
+void keep_all_memory() {
+  for (size_t bytes = size_t{1} << 42; bytes >= 4096;) {
+    void* memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) bytes /= 2;
+  }
+}
+
 void block_all_signals() {
   sigset_t all;
   sigfillset(&all);
@@ -248,6 +257,7 @@ std::vector<Path> murderous_paths() {
            }),
       path("stops", [](const Call&) { raise(SIGSTOP); }),
       path("all_memory", [](const Call&) { take_all_memory(); }),
+      path("keeps_all_memory", [](const Call&) { keep_all_memory(); }),
       path("closes_files",
            [](const Call&) {
              for (int descriptor = 0; descriptor < 1024; ++descriptor) close(descriptor);
