@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core/parallel.h"
 
+#include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -8,12 +9,18 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <latch>
 #include <new>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include "kernels/core/error.h"
 
 // libtbb is built without ThreadSanitizer, which therefore cannot see its synchronisation. This
 // file holds all of TBB's templates and is not instrumented under ThreadSanitizer either. Two calls
@@ -118,6 +125,44 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
     throw std::bad_alloc();  // libtbb has started no thread
   }
   __tsan_acquire(&finish);
+}
+
+void start_threads() {
+  static std::atomic<bool> has_started = false;
+  if (has_started) return;
+  const int count = std::max(kMostThreads, static_cast<int>(std::thread::hardware_concurrency()));
+  std::latch is_over(1);
+  std::vector<std::jthread> threads;
+  std::string why_not;
+  try {
+    for (int i = 1; i < count; ++i) {
+      threads.emplace_back([&] {
+        void* const volatile memory = std::malloc(1);  // a thread's first takes addresses
+        is_over.wait();
+        std::free(memory);
+      });
+    }
+  } catch (const std::exception& error) {
+    why_not = error.what();
+  }
+  is_over.count_down();
+  threads.clear();
+  if (!why_not.empty()) throw device_error("{} threads do not start: {}", count, why_not);
+  // So many can start, and now libtbb starts them: one waits for the others.
+  using std::chrono::steady_clock;
+  const auto end = steady_clock::now() + std::chrono::milliseconds(100);
+  std::atomic<int> begun = 0;
+  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(count));
+  tbb::task_arena(count).execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<int>(0, count, 1),
+        [&](const tbb::blocked_range<int>&) {
+          ++begun;
+          while (begun < count && steady_clock::now() < end) std::this_thread::yield();
+        },
+        tbb::simple_partitioner());
+  });
+  has_started = true;
 }
 
 OtherSchedule::OtherSchedule(uint64_t seed) {

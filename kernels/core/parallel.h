@@ -17,6 +17,11 @@ namespace assay {
 // for.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
+// Starts the threads that parallel_for() uses, also in an OtherSchedule, unless it has. Otherwise the
+// first calls start them, and libtbb may end the process if it cannot. Throws Error (device) if
+// memory or other limits do not suffice.
+void start_threads();
+
 // While it lives, parallel_for() of the whole process runs as the judge wants to see it: in ranges
 // of one item, in an order that is drawn from the seed, on 1 to 8 threads, some of which wait at
 // first until others have begun. One at a time.

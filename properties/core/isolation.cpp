@@ -5,6 +5,7 @@
 #include <array>
 #include <new>
 
+#include "kernels/core/parallel.h"
 #include "kernels/core/printable.h"
 #include "properties/core/limits.h"
 #include "properties/core/precheck.h"
@@ -249,14 +250,21 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   const auto step = [&](std::string_view name) { channel.set_step(name); };
   kept.reset();
   Said said;
-  {
+  try {
+    step("the start of threads");
+    start_threads();
     const auto limit = limit_on(subject.path->device);
     said = ask_path(*subject.path, which.dims, which.dtype, step);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    said.verdict = no_memory(error.what());
   }
   if (said.verdict || request.fields.contains("ask")) return {.fields = to_json(said), .tensors = {}};
   step("the preparation of the tensors");
+  std::optional<FoundMemory> memory;
   try {
     kept.emplace(*subject.op, *subject.path, which, device);
+    memory.emplace();
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     return {.fields = to_json(Said{.verdict = no_memory(error.what())}), .tensors = {}};
@@ -265,6 +273,7 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   auto limit = limit_on(subject.path->device);
   Message answer = to_message(run_path(subject, *kept, *std::move(said.recipe), inputs));
   limit.reset();
+  memory.reset();
   channel.set_step("what follows a call");
   if (!request.fields.at("keep").get<bool>()) kept.reset();
   return answer;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "kernels/core/error.h"
 #include "properties/core/host_memory.h"
 
 namespace assay {
@@ -30,9 +32,6 @@ std::array<rlim_t, kLimits.size()> limits() {
   return found;
 }
 
-constexpr double kSets = 4;     // of tensors, with those of states and of the tuner
-double most_needed = HUGE_VAL;  // [bytes] for the case, while a MemoryLimit lives
-
 const std::array<rlim_t, kLimits.size()>& limits_at_start() {
   static const std::array<rlim_t, kLimits.size()> found = limits();
   return found;
@@ -50,6 +49,14 @@ double mapped_data() {
   if (length <= 0 || std::sscanf(text, "%*d %*d %*d %*d %*d %ld", &pages) != 1) return 0;
   return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
+
+double mapped_at_start() {
+  static const double found = mapped_data();
+  return found;
+}
+
+constexpr double kSets = 4;  // of tensors, with those of states and of the tuner
+bool has_found_memory = false;
 
 void limit_data(double bytes) {
   static const rlim_t most = [] {
@@ -74,6 +81,7 @@ void set_limits() {
   const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
   setrlimit(RLIMIT_CORE, &no_core);
   limits_at_start();
+  mapped_at_start();
 }
 
 Verdict no_memory(std::string_view reason) {
@@ -84,24 +92,32 @@ Verdict no_memory(std::string_view reason) {
   const auto &before = limits_at_start(), now = limits();
   if (!std::ranges::equal(now, before, std::ranges::greater_equal()))
     return crashed("the path lowered its process's limits");
-  const double mapped = mapped_data();
-  if (mapped > most_needed) {
-    constexpr double kMebibyte = 1 << 20;
-    return crashed(
-        fmt::format("the path keeps memory: its process has {:.0f} MiB, and needs at most {:.0f} MiB",
-                    mapped / kMebibyte, most_needed / kMebibyte));
-  }
+  if (has_found_memory) return crashed("the path took memory that was there before it was called");
   return {.kind = VerdictKind::kSkipped, .reason = std::string(reason), .outputs = {}};
 }
 
+FoundMemory::FoundMemory() {
+  constexpr double kOthers = int64_t{64} << 20;  // [bytes] that do not grow with the tensors
+  const double bytes = kSets * std::max(0.0, mapped_data() - mapped_at_start()) + kOthers;
+  const auto length = static_cast<size_t>(bytes);
+  void* memory =
+      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw device_error("there is no memory to judge it");
+  munmap(memory, length);
+  has_found_memory = true;
+}
+
+FoundMemory::~FoundMemory() {
+  has_found_memory = false;
+}
+
 MemoryLimit::MemoryLimit() {
+  constexpr double kUntouched = int64_t{4} << 30;  // [bytes] such as the stacks of 500 threads
   static const double available = available_host_memory();
-  most_needed = kSets * mapped_data();
-  limit_data(available + most_needed);
+  limit_data(available + kSets * mapped_data() + kUntouched);
 }
 
 MemoryLimit::~MemoryLimit() {
-  most_needed = HUGE_VAL;
   limit_data(HUGE_VAL);
 }
 

@@ -13,15 +13,26 @@ namespace assay {
 // limit on shared memory. What exceeds it fails from here on. Nothing leaves a core.
 void set_limits();
 
-// The verdict on a case for which a worker, this process, has no memory: skipped, for this reason,
-// or crashed if the path has lowered the process's limits on memory or files, or if the process has
-// more memory than the case can need: so a path keeps what it took.
+// The verdict on a case for which a worker, this process, has no memory: skipped, for this reason.
+// Crashed if there was memory before the path was called (FoundMemory), or if the path has lowered
+// the process's limits on memory or files.
 Verdict no_memory(std::string_view reason);
 
-// While it lives, this process gets no more private memory than was left on the machine, and a few
-// times what it has mapped already: tensors with large strides map more than they use. So a path
-// that asks for more is told so. Otherwise, and for shared memory, the system has to choose a
-// process that ends: workers come first.
+// Looks for what the judge will need, a few times what the tensors take that are made by now: throws
+// Error (device) if there is less. While it lives, a path is called: what is lacking now, the path
+// took.
+class FoundMemory {
+ public:
+  FoundMemory();
+  ~FoundMemory();
+  FoundMemory(const FoundMemory&) = delete;
+  FoundMemory& operator=(const FoundMemory&) = delete;
+};
+
+// While it lives, this process gets no more private memory than was left on the machine, a few
+// times what it has mapped already, and some GiB: tensors with large strides, and the stacks of
+// threads, map more than they use. So a path that asks for more is told so. Otherwise, and for
+// shared memory, the system has to choose a process that ends: workers come first.
 class MemoryLimit {
  public:
   MemoryLimit();

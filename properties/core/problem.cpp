@@ -204,7 +204,7 @@ void Problem::call_path(const Call& call) const {
   try {
     path_->run(call);
   } catch (const Error& error) {
-    if (error.kind() == Error::Kind::kUnsupported) throw;
+    if (error.kind() == Error::Kind::kUnsupported) throw unsupported_error("{}", error.what());
     throw PathThrew(verdict_on_thrown());
   } catch (...) {
     throw PathThrew(verdict_on_thrown());

@@ -229,7 +229,8 @@ Verdict verdict_on_stop(const Problem& problem) {
   } catch (const Trespass& error) {
     return verdict(VerdictKind::kFail, error.what());
   } catch (const StepIsImpossible& error) {
-    return no_memory(error.what());
+    return problem.device().host_can_access() ? no_memory(error.what())
+                                              : verdict(VerdictKind::kSkipped, error.what());
   } catch (const std::bad_alloc&) {
     return no_memory("there is no memory to judge it");
   } catch (const Error& error) {

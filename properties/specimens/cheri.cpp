@@ -138,27 +138,24 @@ struct Convolution {
 
   // y of an example, in f32.
   std::vector<float> y(const Normalised& example) const {
+    const auto row = static_cast<size_t>(channels), block = static_cast<size_t>(kBlock) * row;
+    std::vector<Normalised> of_channels;
+    if (fault == kChannelwiseStatistics) {
+      for (size_t c = 0; c < row; ++c) {
+        std::vector<float> channel;
+        for (size_t i = c; i < example.conv.size(); i += row) channel.push_back(example.conv[i]);
+        of_channels.push_back(normalised({}, channel, fault));
+      }
+    }
     std::vector<float> result(example.conv.size());
+    Normalised early;  // of the blocks done so far
     for (size_t i = 0; i < result.size(); ++i) {
-      double mean = example.mean, rstd = example.rstd;
-      const size_t block = static_cast<size_t>(kBlock * channels);
-      if (fault == kStatisticsTooEarly) {  // of the blocks done so far
-        const size_t done = std::min(result.size(), (i / block + 1) * block);
-        const Normalised early = normalised({}, std::span(example.conv).first(done), fault);
-        mean = early.mean;
-        rstd = early.rstd;
-      }
-      if (fault == kChannelwiseStatistics) {
-        std::vector<float> of_channel;
-        for (size_t j = i % static_cast<size_t>(channels); j < result.size();
-             j += static_cast<size_t>(channels)) {
-          of_channel.push_back(example.conv[j]);
-        }
-        const Normalised alone = normalised({}, of_channel, fault);
-        mean = alone.mean;
-        rstd = alone.rstd;
-      }
-      result[i] = static_cast<float>((example.conv[i] - mean) * rstd);
+      if (fault == kStatisticsTooEarly && i % block == 0)
+        early = normalised({}, std::span(example.conv).first(std::min(result.size(), i + block)), fault);
+      const Normalised& used = fault == kStatisticsTooEarly      ? early
+                               : fault == kChannelwiseStatistics ? of_channels[i % row]
+                                                                 : example;
+      result[i] = static_cast<float>((example.conv[i] - used.mean) * used.rstd);
     }
     return result;
   }

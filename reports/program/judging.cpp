@@ -43,7 +43,6 @@ Message take_samples(std::optional<Problem>& problem, const std::string& name, C
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
   if (!problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
   channel.set_step(fmt::format("the timing with {} caches", name));
-  const auto limit = limit_on(problem->path().device);
   if (*cache == Cache::kCold) {
     try {
       problem->device().flush_cache();
@@ -52,6 +51,7 @@ Message take_samples(std::optional<Problem>& problem, const std::string& name, C
       return answer_of(no_memory(error.what()));
     }
   }
+  const auto limit = limit_on(problem->path().device);
   return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
 }
 

@@ -75,23 +75,23 @@ int exit_code(const Error& error) {
   return kExitInternalError;
 }
 
-// exec --no-isolate calls a path in this process. One that calls exit() must not end it as if all
-// was well. So does a run with --no-isolate, which says so itself, before this (session.cpp).
+// exec --no-isolate calls a path in this process. One that calls exit(), or pthread_exit() in this
+// thread, must not end it as if all was well. So does a run with --no-isolate, which says so itself,
+// before this (session.cpp).
 class ExitGuard {
  public:
-  ExitGuard() {
+  static void begin() {
     [[maybe_unused]] static const bool registered =
         std::atexit(end_at_exit) == 0 && std::at_quick_exit(end_at_exit) == 0;
     process_ = getpid();
   }
-  ~ExitGuard() { process_ = 0; }
-  ExitGuard(const ExitGuard&) = delete;
-  ExitGuard& operator=(const ExitGuard&) = delete;
+  // No destructor calls it: the end of a thread calls those, too.
+  static void end() { process_ = 0; }
 
  private:
   static void end_at_exit() {
     if (process_ != getpid()) return;
-    fmt::print(stderr, "assay: a path called exit()\n");
+    fmt::print(stderr, "assay: a path called exit() or pthread_exit()\n");
     _exit(kExitNumericalFailure);
   }
   static inline std::atomic<pid_t> process_ = 0;  // that runs a command
@@ -99,15 +99,11 @@ class ExitGuard {
 
 constexpr std::string_view kUnwritable = "cannot write to standard output";
 
-}  // namespace
-
-int run_program(int argc, const char* const* argv, const Registry& registry,
+int run_guarded(int argc, const char* const* argv, const Registry& registry,
                 const std::vector<Sweep>& sweeps) {
-  // A library that was built for fast arithmetic may flush subnormal numbers since the start.
-  const FloatEnvironment environment;
   try {
     if (is_worker(argc, argv)) return run_worker(registry, argv);
-    const ExitGuard guard;
+    ExitGuard::begin();
     prepare_streams();
     install_interrupt_handler();
     const ParsedOptions parsed = parse_options(argc, argv);
@@ -130,6 +126,17 @@ int run_program(int argc, const char* const* argv, const Registry& registry,
     fmt::print(stderr, "assay: internal error: {}\n", excerpt(message_of(error)));
     return kExitInternalError;
   }
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, const Registry& registry,
+                const std::vector<Sweep>& sweeps) {
+  // A library that was built for fast arithmetic may flush subnormal numbers since the start.
+  const FloatEnvironment environment;
+  const int code = run_guarded(argc, argv, registry, sweeps);
+  ExitGuard::end();
+  return code;
 }
 
 }  // namespace assay

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/core/parallel.h"
 #include "properties/core/elsewhere.h"
 #include "properties/core/history.h"
 #include "properties/core/isolation.h"
@@ -187,10 +188,13 @@ Executed execute(const Subject& subject, const Case& which, const TensorBytes& i
                  const OnStep& step) {
   const auto device = device_for(*subject.path, options);
   std::optional<Problem> made;
+  std::optional<FoundMemory> memory;
   const auto make = [&] {
+    start_threads();
     made.emplace(*subject.op, *subject.path, which, *device);
     made->set_observer(step);
     made->set_inputs(inputs);  // throws if they do not suit the layout
+    memory.emplace();
   };
   if (auto skipped = unless_no_memory(make)) return {.verdict = std::move(skipped)};
   Problem& problem = *made;

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <thread>
 
+#include "kernels/core/parallel.h"
 #include "kernels/echo/echo.h"
 
 namespace assay::echo {
@@ -258,6 +259,11 @@ std::vector<Path> murderous_paths() {
       path("stops", [](const Call&) { raise(SIGSTOP); }),
       path("all_memory", [](const Call&) { take_all_memory(); }),
       path("keeps_all_memory", [](const Call&) { keep_all_memory(); }),
+      path("keeps_all_memory_and_files",
+           [](const Call&) {
+             while (open("/dev/null", O_RDONLY) >= 0) continue;
+             keep_all_memory();
+           }),
       path("closes_files",
            [](const Call&) {
              for (int descriptor = 0; descriptor < 1024; ++descriptor) close(descriptor);
@@ -279,7 +285,17 @@ std::vector<Path> murderous_paths() {
              if (dup2(open("/dev/zero", O_RDWR), kMemory) != kMemory) std::abort();
            }),
       path("limits_memory", [](const Call&) { limit(RLIMIT_AS); }),
+      path("limits_private_memory_softly",
+           [](const Call&) {
+             rlimit limit{};
+             getrlimit(RLIMIT_DATA, &limit);
+             limit.rlim_cur = 4096;
+             setrlimit(RLIMIT_DATA, &limit);
+           }),
       path("limits_files", [](const Call&) { limit(RLIMIT_FSIZE); }),
+      path("ends_its_thread", [](const Call&) { pthread_exit(nullptr); }),
+      path("healthy_and_parallel",
+           [](const Call&) { parallel_for(64, 1, [](int64_t, int64_t) { usleep(10); }); }),
       path("throws_at_length",
            [](const Call&) { throw std::runtime_error(std::string(20'000'000, '\x1b')); }),
       path("throws_without_a_word", [](const Call&) { throw SaysNothing(); }),
