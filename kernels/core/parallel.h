@@ -17,8 +17,8 @@ namespace assay {
 // for.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
-// Starts the threads that parallel_for() uses, also in an OtherSchedule, unless it has. Otherwise the
-// first calls start them, and libtbb may end the process if it cannot. Throws Error (device) if
+// Starts the threads that parallel_for() uses, also in an OtherSchedule, unless it has. Otherwise
+// the first calls start them, and libtbb may end the process if it cannot. Throws Error (device) if
 // memory or other limits do not suffice.
 void start_threads();
 

@@ -18,9 +18,9 @@ void set_limits();
 // the process's limits on memory or files.
 Verdict no_memory(std::string_view reason);
 
-// Looks for what the judge will need, a few times what the tensors take that are made by now: throws
-// Error (device) if there is less. While it lives, a path is called: what is lacking now, the path
-// took.
+// Looks for what the judge will need, a few times what the tensors take that are made by now:
+// throws Error (device) if there is less. While it lives, a path is called: what is lacking now,
+// the path took.
 class FoundMemory {
  public:
   FoundMemory();

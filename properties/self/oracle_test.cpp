@@ -161,6 +161,7 @@ INSTANTIATE_TEST_SUITE_P(Data, OracleAudit, testing::ValuesIn(audited_data()), [
 });
 
 TEST_P(OracleAudit, AgreesWithExactArithmetic) {
+  NOT_SANITIZED("OracleAudit.FindsEveryFault and BallsOf run the same code on other numbers");
   for (const Audit& audit : all_audits()) {
     const auto error = find_error(registry().oracle(audit.op), audit, GetParam());
     EXPECT_FALSE(error) << *error;

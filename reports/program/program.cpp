@@ -76,8 +76,8 @@ int exit_code(const Error& error) {
 }
 
 // exec --no-isolate calls a path in this process. One that calls exit(), or pthread_exit() in this
-// thread, must not end it as if all was well. So does a run with --no-isolate, which says so itself,
-// before this (session.cpp).
+// thread, must not end it as if all was well. So does a run with --no-isolate, which says so
+// itself, before this (session.cpp).
 class ExitGuard {
  public:
   static void begin() {
