@@ -2,6 +2,7 @@
 #include "properties/core/generate.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -55,6 +56,21 @@ rc::Gen<int64_t> arbitrary_size(const Op& op, const DimInfo& dim) {
                                           {dim.edges.empty() ? 0 : 60, one_of(legal_sizes(dim, one, beside))},
                                           {dim.edges.empty() ? 0 : 20, one_of(legal_sizes(dim, one, beyond))},
                                           {is_summed(op, dim) ? 125 : 0, one_of(std::move(multiples))}});
+}
+
+// Of all dimensions, in their order. Shrinking draws a case hundreds of times.
+using Sizes = std::shared_ptr<const std::vector<rc::Gen<int64_t>>>;
+
+Sizes arbitrary_sizes(const Op& op) {
+  std::vector<rc::Gen<int64_t>> sizes;
+  for (const DimInfo& dim : op.dims) sizes.push_back(arbitrary_size(op, dim));
+  return std::make_shared<const std::vector<rc::Gen<int64_t>>>(std::move(sizes));
+}
+
+Dims draw_all(const Op& op, const Sizes& sizes) {
+  Dims dims;
+  for (size_t i = 0; i < op.dims.size(); ++i) dims.set(op.dims[i].key, *(*sizes)[i]);
+  return dims;
 }
 
 const DimInfo& dim_of(const Op& op, std::string_view key) {
@@ -202,7 +218,7 @@ Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Cas
 
 // The dimensions of a case. In an eighth of the cases two are equal. If it is large, one of them
 // grows unless a product edge is met.
-Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& size) {
+Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& size, const Sizes& sizes) {
   const bool is_large = size.flops == kLargeFlops;
   std::vector<std::string_view> keys, long_axes;
   for (const DimInfo& dim : op.dims) {
@@ -217,8 +233,7 @@ Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& si
   const int64_t times = *one_of<int64_t>({1, 1, 1, 2, 3});
   const int64_t more = *one_of<int64_t>({0, 1, -1, 0, 1, -1, 2, 3, 5, 9, 16});
   const bool are_equal = *one_of<int>({0, 0, 0, 0, 0, 0, 0, 1}) == 1;
-  Dims dims;
-  for (const DimInfo& dim : op.dims) dims.set(dim.key, *arbitrary_size(op, dim));
+  Dims dims = draw_all(op, sizes);
   if (are_equal) {
     const DimInfo& dim = dim_of(op, kept[0]);
     dims.set(std::string(kept[0]), std::clamp(dims.at(kept[1]), dim.min, dim.max));
@@ -244,7 +259,7 @@ void mix_in_some(Data& data) {
   }
 }
 
-Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps) {
+Case draw_case(const Op& op, const Path& path, const Size& size, const Sizes& sizes, int most_steps) {
   Case result;
   result.op = op.name;
   result.path = path.name;
@@ -271,9 +286,8 @@ Case draw_case(const Op& op, const Path& path, const Size& size, int most_steps)
   result.dtype = *one_of(path.dtypes);
   constexpr uint64_t kSeeds = 1'000'000;
   result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);
-  Dims other_sizes;
-  for (const DimInfo& dim : op.dims) other_sizes.set(dim.key, *arbitrary_size(op, dim));
-  result.dims = draw_dims(op, path, result, size);
+  const Dims other_sizes = draw_all(op, sizes);
+  result.dims = draw_dims(op, path, result, size, sizes);
   if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
   if (are_low) result.state.steps.push_back({.kind = StepKind::kLowThresholds});
   if (is_other_schedule) result.state.steps.push_back({.kind = StepKind::kOtherSchedule});
@@ -342,14 +356,14 @@ bool is_legal(Layout layout, const Op& op, const Dims& dims) {
 }
 
 rc::Gen<Case> arbitrary_case(const Op& op, const Path& path, int64_t max_elements) {
-  return rc::gen::exec([&op, &path, max_elements] {
+  return rc::gen::exec([&op, &path, max_elements, sizes = arbitrary_sizes(op)] {
     constexpr int kMostSteps = 4;
-    return draw_case(op, path, {.elements = max_elements}, kMostSteps);
+    return draw_case(op, path, {.elements = max_elements}, sizes, kMostSteps);
   });
 }
 
 rc::Gen<Case> arbitrary_large_case(const Op& op, const Path& path) {
-  return rc::gen::exec([&op, &path] {
+  return rc::gen::exec([&op, &path, sizes = arbitrary_sizes(op)] {
     // Mostly less than twice the least.
     const auto elements = rc::gen::map(
         rc::gen::tuple(rc::gen::inRange(kLargeElements, 2 * kLargeElements),
@@ -357,7 +371,7 @@ rc::Gen<Case> arbitrary_large_case(const Op& op, const Path& path) {
         [](const std::tuple<int64_t, int>& drawn) { return std::get<0>(drawn) << std::get<1>(drawn); });
     const int64_t most =
         *rc::gen::shrink(elements, [](int64_t drawn) { return rc::shrink::towards<int64_t>(drawn, 1); });
-    return draw_case(op, path, {.elements = most, .flops = kLargeFlops}, 1);
+    return draw_case(op, path, {.elements = most, .flops = kLargeFlops}, sizes, 1);
   });
 }
 
