@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core/parallel.h"
 
+#include <pthread.h>
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
@@ -10,13 +11,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <latch>
 #include <new>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -127,41 +128,71 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   __tsan_acquire(&finish);
 }
 
+namespace {
+
+struct Trial {
+  std::latch is_over{1};
+  std::atomic<int> begun = 0;
+};
+
+void* wait_for_end(void* argument) {
+  Trial& trial = *static_cast<Trial*>(argument);
+  void* const volatile memory = std::malloc(1);  // a thread's first takes addresses, which stay taken
+  ++trial.begun;
+  trial.is_over.wait();
+  std::free(memory);
+  return nullptr;
+}
+
+// Throws Error (device) if so many threads cannot live at once, with stacks twice as large as those
+// of libtbb. A thread that libtbb cannot start ends the process.
+void try_threads(int count) {
+  constexpr size_t kStack = size_t{8} << 20;  // [bytes]
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kStack);
+  Trial trial;
+  std::vector<pthread_t> threads;
+  threads.reserve(static_cast<size_t>(count));
+  int error = 0;
+  for (int i = 0; i < count; ++i) {
+    pthread_t thread{};
+    error = pthread_create(&thread, &attributes, wait_for_end, &trial);
+    if (error != 0) break;
+    threads.push_back(thread);
+    while (trial.begun <= i) std::this_thread::yield();
+  }
+  trial.is_over.count_down();
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (error != 0) throw device_error("{} threads do not start: {}", count, std::strerror(error));
+}
+
+}  // namespace
+
 void start_threads() {
   static std::atomic<bool> has_started = false;
   if (has_started) return;
+  constexpr int kMore = 4;  // since nobody knows what else libtbb takes
   const int count = std::max(kMostThreads, static_cast<int>(std::thread::hardware_concurrency()));
-  std::latch is_over(1);
-  std::vector<std::jthread> threads;
-  std::string why_not;
-  try {
-    for (int i = 1; i < count; ++i) {
-      threads.emplace_back([&] {
-        void* const volatile memory = std::malloc(1);  // a thread's first takes addresses
-        is_over.wait();
-        std::free(memory);
-      });
-    }
-  } catch (const std::exception& error) {
-    why_not = error.what();
-  }
-  is_over.count_down();
-  threads.clear();
-  if (!why_not.empty()) throw device_error("{} threads do not start: {}", count, why_not);
+  try_threads(count + kMore);
   // So many can start, and now libtbb starts them: one waits for the others.
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + std::chrono::milliseconds(100);
   std::atomic<int> begun = 0;
-  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(count));
-  tbb::task_arena(count).execute([&] {
-    tbb::parallel_for(
-        tbb::blocked_range<int>(0, count, 1),
-        [&](const tbb::blocked_range<int>&) {
-          ++begun;
-          while (begun < count && steady_clock::now() < end) std::this_thread::yield();
-        },
-        tbb::simple_partitioner());
-  });
+  const auto wait_for_all = [&](const tbb::blocked_range<int>&) {
+    ++begun;
+    while (begun < count && steady_clock::now() < end) std::this_thread::yield();
+  };
+  try {
+    const tbb::global_control control(tbb::global_control::max_allowed_parallelism,
+                                      static_cast<size_t>(count));
+    tbb::task_arena(count).execute([&] {
+      tbb::parallel_for(tbb::blocked_range<int>(0, count, 1), wait_for_all, tbb::simple_partitioner());
+    });
+  } catch (const std::exception& error) {
+    throw device_error("{} threads do not start: {}", count, error.what());
+  }
   has_started = true;
 }
 

@@ -92,6 +92,15 @@ int64_t most_bytes(const Op& op, const Case& which) {
   return 4 * tensor_bytes(op, which.dims, which.dtype) + kLargestEvidence;
 }
 
+// [bytes] The tensors of the case, or of a step if they are larger.
+int64_t largest_tensors(const Op& op, const Case& which) {
+  int64_t largest = tensor_bytes(op, which.dims, which.dtype);
+  for (const Step& step : which.state.steps) {
+    if (step.kind == StepKind::kAfter) largest = std::max(largest, tensor_bytes(op, step.dims, step.dtype));
+  }
+  return largest;
+}
+
 Runs decided(VerdictKind kind, std::string reason) {
   Runs runs;
   runs.verdict = Verdict{.kind = kind, .reason = std::move(reason), .outputs = {}};
@@ -249,25 +258,29 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   const TensorBytes* inputs = request.tensors.empty() ? nullptr : &request.tensors;
   const auto step = [&](std::string_view name) { channel.set_step(name); };
   kept.reset();
+  const int64_t bytes = largest_tensors(*subject.op, which);
+  const auto without_memory = [](std::string_view why) {
+    return Message{.fields = to_json(Said{.verdict = no_memory(why)}), .tensors = {}};
+  };
   Said said;
+  std::optional<FoundMemory> memory;
   try {
     step("the start of threads");
     start_threads();
+    memory.emplace(bytes);
     const auto limit = limit_on(subject.path->device);
     said = ask_path(*subject.path, which.dims, which.dtype, step);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    said.verdict = no_memory(error.what());
-  }
-  if (said.verdict || request.fields.contains("ask")) return {.fields = to_json(said), .tensors = {}};
-  step("the preparation of the tensors");
-  std::optional<FoundMemory> memory;
-  try {
+    if (!memory->is_there()) said.verdict = no_memory_left("it was asked whether it serves the case");
+    memory.reset();
+    if (said.verdict || request.fields.contains("ask")) return {.fields = to_json(said), .tensors = {}};
+    step("the preparation of the tensors");
     kept.emplace(*subject.op, *subject.path, which, device);
-    memory.emplace();
+    memory.emplace(bytes);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
-    return {.fields = to_json(Said{.verdict = no_memory(error.what())}), .tensors = {}};
+    return without_memory(error.what());
+  } catch (const std::bad_alloc&) {
+    return without_memory("there is no memory for its tensors");
   }
   kept->set_observer(step);
   auto limit = limit_on(subject.path->device);

@@ -50,12 +50,7 @@ double mapped_data() {
   return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-double mapped_at_start() {
-  static const double found = mapped_data();
-  return found;
-}
-
-constexpr double kSets = 4;  // of tensors, with those of states and of the tuner
+constexpr size_t kOthers = size_t{64} << 20;  // [bytes] that do not grow with the tensors
 bool has_found_memory = false;
 
 void limit_data(double bytes) {
@@ -81,30 +76,38 @@ void set_limits() {
   const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
   setrlimit(RLIMIT_CORE, &no_core);
   limits_at_start();
-  mapped_at_start();
 }
 
 Verdict no_memory(std::string_view reason) {
-  const auto crashed = [&](std::string_view what) {
-    return Verdict{
-        .kind = VerdictKind::kCrashed, .reason = fmt::format("{}: {}", what, reason), .outputs = {}};
-  };
   const auto &before = limits_at_start(), now = limits();
-  if (!std::ranges::equal(now, before, std::ranges::greater_equal()))
-    return crashed("the path lowered its process's limits");
-  if (has_found_memory) return crashed("the path took memory that was there before it was called");
+  if (!std::ranges::equal(now, before, std::ranges::greater_equal())) {
+    return {.kind = VerdictKind::kCrashed,
+            .reason = fmt::format("the path lowered its process's limits: {}", reason),
+            .outputs = {}};
+  }
   return {.kind = VerdictKind::kSkipped, .reason = std::string(reason), .outputs = {}};
 }
 
-FoundMemory::FoundMemory() {
-  constexpr double kOthers = int64_t{64} << 20;  // [bytes] that do not grow with the tensors
-  const double bytes = kSets * std::max(0.0, mapped_data() - mapped_at_start()) + kOthers;
-  const auto length = static_cast<size_t>(bytes);
-  void* memory =
-      mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw device_error("there is no memory to judge it");
-  munmap(memory, length);
+Verdict no_memory_left(std::string_view reason) {
+  Verdict verdict = no_memory(reason);
+  if (has_found_memory && verdict.kind == VerdictKind::kSkipped) {
+    verdict.kind = VerdictKind::kCrashed;
+    verdict.reason = fmt::format("the path took memory that was there before it was called: {}", reason);
+  }
+  return verdict;
+}
+
+FoundMemory::FoundMemory(int64_t tensors) : bytes_(8 * static_cast<size_t>(tensors) + kOthers) {
+  if (!is_there()) throw device_error("there is no memory to judge it");
   has_found_memory = true;
+}
+
+bool FoundMemory::is_there() const {
+  void* memory =
+      mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  munmap(memory, bytes_);
+  return true;
 }
 
 FoundMemory::~FoundMemory() {
@@ -112,6 +115,7 @@ FoundMemory::~FoundMemory() {
 }
 
 MemoryLimit::MemoryLimit() {
+  constexpr double kSets = 4;                      // of tensors, with those of states and of the tuner
   constexpr double kUntouched = int64_t{4} << 30;  // [bytes] such as the stacks of 500 threads
   static const double available = available_host_memory();
   limit_data(available + kSets * mapped_data() + kUntouched);

@@ -13,20 +13,27 @@ namespace assay {
 // limit on shared memory. What exceeds it fails from here on. Nothing leaves a core.
 void set_limits();
 
-// The verdict on a case for which a worker, this process, has no memory: skipped, for this reason.
-// Crashed if there was memory before the path was called (FoundMemory), or if the path has lowered
-// the process's limits on memory or files.
+// The verdict on a case for which a worker, this process, has no memory: skipped, for this reason;
+// crashed if the path has lowered the process's limits on memory or files.
 Verdict no_memory(std::string_view reason);
 
-// Looks for what the judge will need, a few times what the tensors take that are made by now:
-// throws Error (device) if there is less. While it lives, a path is called: what is lacking now,
-// the path took.
+// The same once the path has been called. It is crashed, too, if there was memory before the call.
+Verdict no_memory_left(std::string_view reason);
+
+// Before a path is called, this process looks whether it may have eight times the memory of a
+// case's tensors, and some more: all that the judge and the steps of a state need. Throws Error
+// (device) if not. While it lives, the path is to blame for what is lacking. It asks for addresses
+// and limits, which nobody else uses up; whether the machine has the memory shows later.
 class FoundMemory {
  public:
-  FoundMemory();
+  explicit FoundMemory(int64_t tensors);  // [bytes]
   ~FoundMemory();
   FoundMemory(const FoundMemory&) = delete;
   FoundMemory& operator=(const FoundMemory&) = delete;
+  bool is_there() const;  // still
+
+ private:
+  size_t bytes_;
 };
 
 // While it lives, this process gets no more private memory than was left on the machine, a few

@@ -194,7 +194,7 @@ Executed execute(const Subject& subject, const Case& which, const TensorBytes& i
     made.emplace(*subject.op, *subject.path, which, *device);
     made->set_observer(step);
     made->set_inputs(inputs);  // throws if they do not suit the layout
-    memory.emplace();
+    memory.emplace(tensor_bytes(*subject.op, which.dims, which.dtype));
   };
   if (auto skipped = unless_no_memory(make)) return {.verdict = std::move(skipped)};
   Problem& problem = *made;

@@ -91,6 +91,7 @@ FATES = {
     "exits_in_its_recipe": ("crashed", "ended its process with exit status 0 in recipe()"),
     "hangs_in_its_recipe": ("timeout", "did not return within 0.3 s, in recipe()"),
     "has_its_recipe_in_workers": ("pass", ""),  # verify does not ask it elsewhere
+    "keeps_all_addresses_when_asked": ("crashed", "the path took memory that was there before it was called: "),
     "rounds_up_when_asked": ("fail", "the path changed the rounding mode, in unsupported()"),
     "rounds_up_in_its_recipe": ("fail", "the path changed the rounding mode, in recipe()"),
     "healthy_too": ("pass", ""),
@@ -184,6 +185,17 @@ class Workers(MurderousTest):
                 if codes[-3:] == [0, 0, 0]:
                     break
             self.assertEqual(set(codes), {0, 5}, name)
+
+    def test_without_memory_for_threads_or_steps_a_healthy_path_is_skipped(self):
+        for case in "n=3", "n=3/state=after:f32,n=30000000", "n=30000/state=others_in_turn":
+            for stack in "unlimited", 8192, 256:
+                codes = set()
+                for kibibytes in range(80_000, 1_200_000, 24_000):
+                    command = f"ulimit -s {stack}; ulimit -v {kibibytes}; exec '{self.program}' replay echo/healthy_and_parallel/f32/{case}"
+                    result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
+                    self.assertIn(result.returncode, (0, 5), f"{command}: {result.stdout}{result.stderr}")
+                    codes.add(result.returncode)
+                self.assertIn(5, codes)
 
     def test_what_a_path_does_to_its_memory_is_its_fault(self):
         inputs, outputs = self.work / "inputs.st", self.work / "outputs.st"

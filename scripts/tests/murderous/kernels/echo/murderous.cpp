@@ -79,6 +79,13 @@ void keep_all_memory() {
   }
 }
 
+// Addresses alone.
+void keep_all_addresses() {
+  for (size_t bytes = size_t{1} << 46; bytes >= size_t{1} << 20;) {
+    if (mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) bytes /= 2;
+  }
+}
+
 void block_all_signals() {
   sigset_t all;
   sigfillset(&all);
@@ -229,6 +236,7 @@ std::vector<Path> paths_that_do_not_answer() {
                         if (!is_in_worker()) _exit(0);
                         return f32_recipe(dims, dtype);
                       }),
+          asked("keeps_all_addresses_when_asked", keep_all_addresses),
           asked("rounds_up_when_asked", [] { std::fesetround(FE_UPWARD); }),
           with_recipe("rounds_up_in_its_recipe", [](const Dims& dims, DType dtype) {
             std::fesetround(FE_UPWARD);
