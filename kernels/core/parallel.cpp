@@ -137,7 +137,7 @@ struct Trial {
 
 void* wait_for_end(void* argument) {
   Trial& trial = *static_cast<Trial*>(argument);
-  void* const volatile memory = std::malloc(1);  // a thread's first takes addresses, which stay taken
+  void* const volatile memory = std::malloc(1);  // a thread's first takes addresses for good
   ++trial.begun;
   trial.is_over.wait();
   std::free(memory);

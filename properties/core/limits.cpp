@@ -115,7 +115,7 @@ FoundMemory::~FoundMemory() {
 }
 
 MemoryLimit::MemoryLimit() {
-  constexpr double kSets = 4;                      // of tensors, with those of states and of the tuner
+  constexpr double kSets = 4;                      // of tensors, and those of states
   constexpr double kUntouched = int64_t{4} << 30;  // [bytes] such as the stacks of 500 threads
   static const double available = available_host_memory();
   limit_data(available + kSets * mapped_data() + kUntouched);
