@@ -190,7 +190,7 @@ class Workers(MurderousTest):
         for case in "n=3", "n=3/state=after:f32,n=30000000", "n=30000/state=others_in_turn":
             for stack in "unlimited", 8192, 256:
                 codes = set()
-                for kibibytes in range(80_000, 1_200_000, 24_000):
+                for kibibytes in range(80_000, 1_200_000, 48_000):
                     command = f"ulimit -s {stack}; ulimit -v {kibibytes}; exec '{self.program}' replay echo/healthy_and_parallel/f32/{case}"
                     result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
                     self.assertIn(result.returncode, (0, 5), f"{command}: {result.stdout}{result.stderr}")

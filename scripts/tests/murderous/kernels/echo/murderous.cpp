@@ -269,6 +269,8 @@ std::vector<Path> murderous_paths() {
       path("keeps_all_memory", [](const Call&) { keep_all_memory(); }),
       path("keeps_all_memory_and_files",
            [](const Call&) {
+             const rlimit few{.rlim_cur = 64, .rlim_max = 64};
+             setrlimit(RLIMIT_NOFILE, &few);
              while (open("/dev/null", O_RDONLY) >= 0) continue;
              keep_all_memory();
            }),
