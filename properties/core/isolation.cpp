@@ -95,6 +95,7 @@ int64_t most_bytes(const Op& op, const Case& which) {
 // [bytes] The tensors of the case, or of a step if they are larger.
 int64_t largest_tensors(const Op& op, const Case& which) {
   int64_t largest = tensor_bytes(op, which.dims, which.dtype);
+  if (which.state.has(StepKind::kOthersInTurn)) largest *= 2;  // a dimension is doubled
   for (const Step& step : which.state.steps) {
     if (step.kind == StepKind::kAfter) largest = std::max(largest, tensor_bytes(op, step.dims, step.dtype));
   }

@@ -97,7 +97,7 @@ Verdict no_memory_left(std::string_view reason) {
   return verdict;
 }
 
-FoundMemory::FoundMemory(int64_t tensors) : bytes_(8 * static_cast<size_t>(tensors) + kOthers) {
+FoundMemory::FoundMemory(int64_t tensors) : bytes_(4 * static_cast<size_t>(tensors) + kOthers) {
   if (!is_there()) throw device_error("there is no memory to judge it");
   has_found_memory = true;
 }

@@ -20,8 +20,8 @@ Verdict no_memory(std::string_view reason);
 // The same once the path has been called. It is crashed, too, if there was memory before the call.
 Verdict no_memory_left(std::string_view reason);
 
-// Before a path is called, this process looks whether it may have eight times the memory of a
-// case's tensors, and some more: all that the judge and the steps of a state need. Throws Error
+// Before a path is called, this process looks whether it may have four times the memory of a case's
+// largest tensors, and some more: all that the judge and the steps of a state need. Throws Error
 // (device) if not. While it lives, the path is to blame for what is lacking. It asks for addresses
 // and limits, which nobody else uses up; whether the machine has the memory shows later.
 class FoundMemory {
