@@ -2,7 +2,6 @@
 #include "oracles/core/ball.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "kernels/core/error.h"
 
@@ -29,21 +28,9 @@ double overflow_threshold(const FloatFormat& format) {
   return std::ldexp(2 - std::ldexp(1, -format.precision), format.max_exponent);
 }
 
-namespace {
-
-constexpr int kBias = 1023, kDigits = 52;  // of a double
-
-// floor(log2 |value|) of a normal number, and less than that of any for 0 and subnormal numbers.
-int exponent_of(double value) {
-  return static_cast<int>(std::bit_cast<uint64_t>(value) << 1 >> (kDigits + 1)) - kBias;
-}
-
-}  // namespace
-
 double ulp_at(const FloatFormat& format, double value) {
-  const int exponent = std::max(exponent_of(value), format.min_exponent) - format.precision + 1;
-  if (exponent <= -kBias) return std::ldexp(1, exponent);  // a subnormal number
-  return std::bit_cast<double>(static_cast<uint64_t>(exponent + kBias) << kDigits);
+  const int exponent = std::max(std::ilogb(value), format.min_exponent);  // that of 0 is the least
+  return std::ldexp(1, exponent - format.precision + 1);
 }
 
 namespace {
@@ -53,7 +40,7 @@ double nearest(const FloatFormat& format, double value) {
   // Adding 3/2 * 2^52 units leaves room for no smaller digit.
   const double shift = 0x1.8p52 * ulp_at(format, value);
   const double result = std::copysign(std::abs(value) + shift - shift, value);
-  return exponent_of(result) <= format.max_exponent ? result : std::copysign(HUGE_VAL, value);
+  return std::ilogb(result) <= format.max_exponent ? result : std::copysign(HUGE_VAL, value);
 }
 
 }  // namespace
