@@ -66,7 +66,7 @@ class CpuDevice final : public Device {
       if (mprotect(memory + part.begin, static_cast<size_t>(part.length), PROT_READ | PROT_WRITE) != 0) {
         const int error = errno;
         release(memory, bytes);
-        throw device_error("cpu: cannot map {} bytes: {}", part.length, std::strerror(error));
+        throw OutOfMemory("cpu: cannot map {} bytes: {}", part.length, std::strerror(error));
       }
       prefer_huge_pages(memory + part.begin, part.length);
     }
@@ -117,10 +117,12 @@ class CpuDevice final : public Device {
  private:
   // Addresses that are multiples of kAlignment.
   static void* map(int64_t bytes, int protection) {
+    constexpr int64_t kMost = int64_t{1} << 46;  // [bytes] a quarter of all addresses
+    if (bytes < 0 || bytes > kMost) throw Error("cpu: nothing has {} bytes", bytes);
     const size_t length = mapped_length(bytes);
     void* map =
         mmap(nullptr, length + kAlignment, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED) throw device_error("cpu: cannot map {} bytes: {}", bytes, std::strerror(errno));
+    if (map == MAP_FAILED) throw OutOfMemory("cpu: cannot map {} bytes: {}", bytes, std::strerror(errno));
     auto* begin = static_cast<char*>(map);
     auto* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(map) + kAlignment - 1) / kAlignment *
                                             kAlignment);

@@ -46,7 +46,7 @@ class Device {
 
   // CPU: zero-filled pages that take no physical memory until they are touched, 2 MiB-aligned.
   // CUDA: undefined contents, all memory taken at once, 256-byte aligned.
-  // Throws Error (device) if there is not enough.
+  // Throws OutOfMemory if there is not enough.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
   // Addresses of which only the parts can be accessed, which are multiples of page_bytes(); a touch

@@ -58,6 +58,16 @@ class Error : public std::runtime_error {
   std::source_location where_;
 };
 
+// There is not as much memory as was asked for.
+class OutOfMemory : public Error {
+ public:
+  template <class... Args>
+  explicit OutOfMemory(FormatOf<Args...> format, const Args&... args)
+      : Error(Kind::kDevice, format, args...) {}
+  OutOfMemory(const std::string& message, std::source_location where)
+      : Error(Kind::kDevice, message, where) {}
+};
+
 template <class... Args>
 Error usage_error(FormatOf<Args...> format, const Args&... args) {
   return Error(Error::Kind::kUsage, format, args...);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/core/parallel.h"
 
-#include <pthread.h>
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
@@ -11,15 +10,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <latch>
-#include <new>
 #include <numeric>
 #include <optional>
 #include <random>
-#include <stdexcept>
 #include <thread>
-#include <vector>
 
 #include "kernels/core/error.h"
 
@@ -100,89 +94,36 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   char start = 0;
   char finish = 0;
   __tsan_release(&start);
-  std::atomic<bool> has_thrown = false;
   const auto run = [&] {
     tbb::parallel_for(int64_t{0}, (count + grain - 1) / grain, [&](int64_t chunk) {
       __tsan_acquire(&start);
       if (shuffle) chunk = shuffle->item(chunk);
-      try {
-        body(chunk * grain, std::min(count, (chunk + 1) * grain));
-      } catch (...) {
-        has_thrown = true;
-        throw;
-      }
+      body(chunk * grain, std::min(count, (chunk + 1) * grain));
       __tsan_release(&finish);
     });
   };
-  try {
-    if (shuffle) {
-      const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kMostThreads);
-      tbb::task_arena(shuffle->threads).execute(run);
-    } else {
-      tbb::this_task_arena::isolate(run);
-    }
-  } catch (const std::runtime_error&) {
-    if (has_thrown) throw;
-    throw std::bad_alloc();  // libtbb has started no thread
+  if (shuffle) {
+    const tbb::global_control control(tbb::global_control::max_allowed_parallelism, kMostThreads);
+    tbb::task_arena(shuffle->threads).execute(run);
+  } else {
+    tbb::this_task_arena::isolate(run);
   }
   __tsan_acquire(&finish);
 }
 
-namespace {
-
-struct Trial {
-  std::latch is_over{1};
-  std::atomic<int> begun = 0;
-};
-
-void* wait_for_end(void* argument) {
-  Trial& trial = *static_cast<Trial*>(argument);
-  void* const volatile memory = std::malloc(1);  // a thread's first takes addresses for good
-  ++trial.begun;
-  trial.is_over.wait();
-  std::free(memory);
-  return nullptr;
-}
-
-// Throws Error (device) if so many threads cannot live at once, with stacks twice as large as those
-// of libtbb. A thread that libtbb cannot start ends the process.
-void try_threads(int count) {
-  constexpr size_t kStack = size_t{8} << 20;  // [bytes]
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStack);
-  Trial trial;
-  std::vector<pthread_t> threads;
-  threads.reserve(static_cast<size_t>(count));
-  int error = 0;
-  for (int i = 0; i < count; ++i) {
-    pthread_t thread{};
-    error = pthread_create(&thread, &attributes, wait_for_end, &trial);
-    if (error != 0) break;
-    threads.push_back(thread);
-    while (trial.begun <= i) std::this_thread::yield();
-  }
-  trial.is_over.count_down();
-  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-  if (error != 0) throw device_error("{} threads do not start: {}", count, std::strerror(error));
-}
-
-}  // namespace
-
 void start_threads() {
   static std::atomic<bool> has_started = false;
   if (has_started) return;
-  constexpr int kMore = 4;  // since nobody knows what else libtbb takes
-  const int count = std::max(kMostThreads, static_cast<int>(std::thread::hardware_concurrency()));
-  try_threads(count + kMore);
-  // So many can start, and now libtbb starts them: one waits for the others.
   using std::chrono::steady_clock;
-  const auto end = steady_clock::now() + std::chrono::milliseconds(100);
+  constexpr std::chrono::seconds kLongest(10);
+  const auto end = steady_clock::now() + kLongest;
+  const int count = std::max(kMostThreads, static_cast<int>(std::thread::hardware_concurrency()));
   std::atomic<int> begun = 0;
   const auto wait_for_all = [&](const tbb::blocked_range<int>&) {
+    void* const volatile memory = std::malloc(1);  // a thread's first takes addresses for good
     ++begun;
     while (begun < count && steady_clock::now() < end) std::this_thread::yield();
+    std::free(memory);
   };
   try {
     const tbb::global_control control(tbb::global_control::max_allowed_parallelism,
@@ -193,6 +134,7 @@ void start_threads() {
   } catch (const std::exception& error) {
     throw device_error("{} threads do not start: {}", count, error.what());
   }
+  if (begun < count) throw device_error("{} threads do not start within {} s", count, kLongest.count());
   has_started = true;
 }
 

@@ -10,7 +10,7 @@ namespace assay {
 // Calls body(begin, end) on all hardware threads and returns when all calls are done. The ranges
 // are disjoint, cover [0, count) and have at most `grain` items. How long they are, in which order
 // they come and which thread takes which is not fixed, so a body must not depend on it. The first
-// exception of a body is rethrown. Throws std::bad_alloc if there is no memory for threads.
+// exception of a body is rethrown.
 //
 // While it waits, the calling thread runs ranges of this call and of calls that their bodies make,
 // but never ranges of an outer call. So a caller may hold a lock that bodies of the outer call wait
@@ -18,8 +18,8 @@ namespace assay {
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
 // Starts the threads that parallel_for() uses, also in an OtherSchedule, unless it has. Otherwise
-// the first calls start them, and libtbb may end the process if it cannot. Throws Error (device) if
-// memory or other limits do not suffice.
+// the first calls start them. If they do not start it throws Error (device), or libtbb ends the
+// process.
 void start_threads();
 
 // While it lives, parallel_for() of the whole process runs as the judge wants to see it: in ranges

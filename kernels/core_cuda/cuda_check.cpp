@@ -11,10 +11,10 @@ namespace assay {
 void cuda_check(cudaError_t result, std::string_view operation, std::source_location where) {
   if (result == cudaSuccess) return;
   cudaGetLastError();
-  throw Error(Error::Kind::kDevice,
-              fmt::format("cuda: {} failed: {} ({})", operation, cudaGetErrorName(result),
-                          cudaGetErrorString(result)),
-              where);
+  const std::string message = fmt::format("cuda: {} failed: {} ({})", operation, cudaGetErrorName(result),
+                                          cudaGetErrorString(result));
+  if (result == cudaErrorMemoryAllocation) throw OutOfMemory(message, where);
+  throw Error(Error::Kind::kDevice, message, where);
 }
 
 void cuda_check_noexcept(cudaError_t result, std::string_view operation) noexcept {

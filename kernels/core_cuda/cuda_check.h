@@ -9,9 +9,9 @@
 
 namespace assay {
 
-// Throws Error (device) with the operation and the name and text of the error, unless `result` is
-// success. Clears the error from the runtime's record, so that the next call is not blamed for it.
-// An error that poisoned the context stays.
+// Throws Error (device), OutOfMemory if that is it, with the operation and the name and text of the
+// error, unless `result` is success. Clears the error from the runtime's record, so that the next
+// call is not blamed for it. An error that poisoned the context stays.
 void cuda_check(cudaError_t result, std::string_view operation,
                 std::source_location where = std::source_location::current());
 

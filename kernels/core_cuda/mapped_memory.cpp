@@ -34,8 +34,9 @@ const Driver& driver() {
 
 void check(CUresult result, const char* function, int64_t bytes) {
   if (result == CUDA_SUCCESS) return;
-  throw device_error("cuda: {} of {} bytes failed with code {}{}", function, bytes, static_cast<int>(result),
-                     result == CUDA_ERROR_OUT_OF_MEMORY ? " (out of memory)" : "");
+  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    throw OutOfMemory("cuda: {} of {} bytes failed: out of memory", function, bytes);
+  throw device_error("cuda: {} of {} bytes failed with code {}", function, bytes, static_cast<int>(result));
 }
 
 void check_noexcept(CUresult result, const char* function) noexcept {

@@ -6,27 +6,19 @@
 #include "properties/core/worker.h"
 
 namespace assay {
-namespace {
-
-Verdict verdict(VerdictKind kind, std::string_view reason) {
-  return {.kind = kind, .reason = std::string(reason), .outputs = {}};
-}
-
-}  // namespace
-
 std::optional<Verdict> elsewhere(const std::function<Message(const OnStep&)>& function,
                                  const std::function<void(Message&&)>& take, Seconds timeout,
                                  int64_t most_bytes) {
   Worker copy(
       [&](Channel& channel) { return function([&](std::string_view name) { channel.set_step(name); }); });
   Worker::Answer answer = copy.receive(timeout, most_bytes);
-  if (answer.death) return verdict(answer.death->kind, answer.death->reason);
+  if (answer.death) return answer.death;
   try {
     Said said = said_from_json(answer.message.value().fields);
     if (said.verdict) return said.verdict;
     take(*std::move(answer.message));
   } catch (const std::exception&) {
-    return verdict(VerdictKind::kCrashed, kNonsense);
+    return nonsense();
   }
   return std::nullopt;
 }

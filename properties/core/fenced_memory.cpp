@@ -121,8 +121,8 @@ struct FencedMemory::Block {
   }
   void protect() {
     if (range == nullptr || is_protected) return;
+    is_protected = true;  // also in part
     set(PROT_READ);
-    is_protected = true;
   }
   void allow_writes() {
     if (!is_protected) return;
@@ -133,10 +133,10 @@ struct FencedMemory::Block {
   // As they were before any touch.
   void close_fences() {
     if (range == nullptr || range->pages == 0) return;
-    range->pages = 0;
     range->touched = 0;
-    mprotect(data, static_cast<size_t>(bytes), PROT_NONE);
+    if (mprotect(data, static_cast<size_t>(bytes), PROT_NONE) != 0) throw std::bad_alloc();
     set(is_protected ? PROT_READ : PROT_READ | PROT_WRITE);
+    range->pages = 0;
   }
 
   Device& device;

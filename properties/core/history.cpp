@@ -203,8 +203,7 @@ class History {
   void allocate(const std::function<void()>& make) const {
     try {
       make();
-    } catch (const Error& error) {
-      if (error.kind() != Error::Kind::kDevice) throw;
+    } catch (const OutOfMemory& error) {
       throw StepIsImpossible(number_, error.what());
     }
   }

@@ -21,10 +21,10 @@ void require_state(const State& state, const Op& op, const Path& path);
 std::optional<std::string> inapplicable(const State& state, const Path& path);
 
 // A step that cannot be performed here because there is no memory for its tensors.
-class StepIsImpossible : public Error {
+class StepIsImpossible : public OutOfMemory {
  public:
   StepIsImpossible(uint64_t step, std::string_view why)
-      : Error(device_error("step {} of the state: {}", step, why)) {}
+      : OutOfMemory("step {} of the state: {}", step, why) {}
 };
 
 // A step whose call gave another result than an untuned call in a new context.

@@ -102,9 +102,9 @@ int64_t largest_tensors(const Op& op, const Case& which) {
   return largest;
 }
 
-Runs decided(VerdictKind kind, std::string reason) {
+Runs decided(std::optional<Verdict> verdict) {
   Runs runs;
-  runs.verdict = Verdict{.kind = kind, .reason = std::move(reason), .outputs = {}};
+  runs.verdict = std::move(verdict);
   return runs;
 }
 
@@ -114,6 +114,34 @@ bool is(const Runs& runs, VerdictKind kind) {
 
 bool has_died(const Runs& runs) {
   return is(runs, VerdictKind::kCrashed) || is(runs, VerdictKind::kTimeout);
+}
+
+// What the path says of the case and, unless that is all that is asked, does on it.
+Runs ask_and_run(const Subject& subject, Device& device, const Case& which, const Message& request,
+                 const OnStep& step, std::optional<Problem>& kept) {
+  try {
+    Said said;
+    {
+      const auto limit = limit_on(subject.path->device);
+      said = ask_path(*subject.path, which.dims, which.dtype, step);
+    }
+    if (said.verdict || request.fields.contains("ask")) {
+      Runs runs = decided(std::move(said.verdict));
+      runs.recipe = std::move(said.recipe);
+      return runs;
+    }
+    step("the preparation of the tensors");
+    kept.emplace(*subject.op, *subject.path, which, device);
+    kept->set_observer(step);
+    const auto limit = limit_on(subject.path->device);
+    return run_path(subject, *kept, *std::move(said.recipe),
+                    request.tensors.empty() ? nullptr : &request.tensors);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    return decided(no_memory(error.what()));
+  } catch (const std::bad_alloc&) {
+    return decided(no_memory("there is no memory for its tensors"));
+  }
 }
 
 }  // namespace
@@ -149,7 +177,7 @@ std::optional<Runs> Isolation::run_once(const Message& request, const Case& whic
                                         const std::function<void()>& meanwhile) {
   const bool is_question = request.fields.contains("ask");
   worker().send(request);
-  has_run_ |= !is_question;
+  has_run_ = true;
   try {
     meanwhile();
   } catch (...) {
@@ -158,7 +186,7 @@ std::optional<Runs> Isolation::run_once(const Message& request, const Case& whic
   }
   Worker::Answer answer = worker_->receive(timeout(which), most_bytes(*subject_.op, which));
   std::optional<Runs> runs;
-  if (answer.death) runs = decided(answer.death->kind, std::move(answer.death->reason));
+  if (answer.death) runs = decided(std::move(answer.death));
   if (answer.message) {
     try {
       runs = from_message(*std::move(answer.message));
@@ -166,10 +194,10 @@ std::optional<Runs> Isolation::run_once(const Message& request, const Case& whic
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
-      runs = decided(VerdictKind::kCrashed, std::string(kNonsense));
+      runs = decided(nonsense());
     }
   }
-  if (!runs || has_died(*runs)) worker_.reset();
+  if (!runs || !answer.message || has_died(*runs)) worker_.reset();
   return runs;
 }
 
@@ -256,41 +284,26 @@ Worker::Answer Isolation::ask(const Case& which, const Message& request) {
 Message run_case(const Subject& subject, Device& device, const Message& request, Channel& channel,
                  std::optional<Problem>& kept) {
   const Case which = parse_case(request.fields.at("case").get<std::string>());
-  const TensorBytes* inputs = request.tensors.empty() ? nullptr : &request.tensors;
   const auto step = [&](std::string_view name) { channel.set_step(name); };
   kept.reset();
-  const int64_t bytes = largest_tensors(*subject.op, which);
-  const auto without_memory = [](std::string_view why) {
-    return Message{.fields = to_json(Said{.verdict = no_memory(why)}), .tensors = {}};
-  };
-  Said said;
-  std::optional<FoundMemory> memory;
+  std::optional<Runs> runs;
   try {
-    step("the start of threads");
+    step(kStartOfThreads);
     start_threads();
-    memory.emplace(bytes);
-    const auto limit = limit_on(subject.path->device);
-    said = ask_path(*subject.path, which.dims, which.dtype, step);
-    if (!memory->is_there()) said.verdict = no_memory_left("it was asked whether it serves the case");
-    memory.reset();
-    if (said.verdict || request.fields.contains("ask")) return {.fields = to_json(said), .tensors = {}};
-    step("the preparation of the tensors");
-    kept.emplace(*subject.op, *subject.path, which, device);
-    memory.emplace(bytes);
+    const FoundMemory memory(subject.path->device, tensor_bytes(*subject.op, which.dims, which.dtype),
+                             largest_tensors(*subject.op, which));
+    runs = ask_and_run(subject, device, which, request, step, kept);
+    if (is(*runs, VerdictKind::kSkipped)) {
+      kept.reset();
+      runs->verdict = memory.blame(*std::move(runs->verdict), device);
+    }
   } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    return without_memory(error.what());
-  } catch (const std::bad_alloc&) {
-    return without_memory("there is no memory for its tensors");
+    if (runs || error.kind() != Error::Kind::kDevice) throw;
+    runs = decided(no_memory(error.what()));
   }
-  kept->set_observer(step);
-  auto limit = limit_on(subject.path->device);
-  Message answer = to_message(run_path(subject, *kept, *std::move(said.recipe), inputs));
-  limit.reset();
-  memory.reset();
-  channel.set_step("what follows a call");
-  if (!request.fields.at("keep").get<bool>()) kept.reset();
-  return answer;
+  step("what follows a call");
+  if (!request.fields.value("keep", false)) kept.reset();
+  return to_message(*std::move(runs));
 }
 
 }  // namespace assay

@@ -12,7 +12,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
+#include "kernels/core/device.h"
 #include "kernels/core/error.h"
 #include "properties/core/host_memory.h"
 
@@ -21,13 +23,33 @@ namespace {
 
 constexpr std::array kLimits{RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE};
 
+rlimit limit_of(decltype(RLIMIT_AS) resource) {
+  rlimit limit{};
+  getrlimit(resource, &limit);
+  return limit;
+}
+
+rlim_t highest_data_limit() {
+  static const rlim_t highest = limit_of(RLIMIT_DATA).rlim_max;
+  return highest;
+}
+// What this file has set last.
+std::optional<rlim_t> data_limit;
+
+void limit_data(double bytes) {
+  const rlim_t highest = highest_data_limit();
+  data_limit = bytes < static_cast<double>(highest) ? static_cast<rlim_t>(bytes) : highest;
+  const rlimit limit{.rlim_cur = *data_limit, .rlim_max = highest};
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+// Each limit that a process has now.
 std::array<rlim_t, kLimits.size()> limits() {
   std::array<rlim_t, kLimits.size()> found{};
   for (size_t i = 0; i < kLimits.size(); ++i) {
-    rlimit limit{};
-    if (getrlimit(kLimits[i], &limit) == 0) found[i] = limit.rlim_max;
-    // See MemoryLimit.
-    if (kLimits[i] != RLIMIT_DATA) found[i] = std::min(found[i], limit.rlim_cur);
+    const rlimit limit = limit_of(kLimits[i]);
+    const bool is_ours = kLimits[i] == RLIMIT_DATA && data_limit && limit.rlim_cur >= *data_limit;
+    found[i] = is_ours ? limit.rlim_max : std::min(limit.rlim_max, limit.rlim_cur);
   }
   return found;
 }
@@ -50,18 +72,34 @@ double mapped_data() {
   return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-constexpr size_t kOthers = size_t{64} << 20;  // [bytes] that do not grow with the tensors
-bool has_found_memory = false;
+// [bytes] What does not grow with the tensors: what the judge takes besides, and what a device
+// keeps of released memory.
+constexpr int64_t kOthers = int64_t{64} << 20;
+constexpr int64_t kKept = int64_t{64} << 20;
 
-void limit_data(double bytes) {
-  static const rlim_t most = [] {
-    rlimit limit{};
-    getrlimit(RLIMIT_DATA, &limit);
-    return limit.rlim_max;
-  }();
-  const rlimit limit{.rlim_cur = bytes < static_cast<double>(most) ? static_cast<rlim_t>(bytes) : most,
-                     .rlim_max = most};
-  setrlimit(RLIMIT_DATA, &limit);
+bool may_map(int64_t bytes) {
+  void* memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  munmap(memory, static_cast<size_t>(bytes));
+  return true;
+}
+
+bool has(Device& device, int64_t bytes) {
+  try {
+    const DeviceBuffer buffer(device, bytes);
+    return true;
+  } catch (const OutOfMemory&) {
+    return false;
+  }
+}
+
+// [bytes] See MemoryLimit.
+double limit_for_paths() {
+  constexpr double kSets = 4;                      // of tensors, and those of states
+  constexpr double kUntouched = int64_t{4} << 30;  // [bytes] such as the stacks of 500 threads
+  static const double available = available_host_memory();
+  return available + kSets * mapped_data() + kUntouched;
 }
 
 }  // namespace
@@ -88,37 +126,29 @@ Verdict no_memory(std::string_view reason) {
   return {.kind = VerdictKind::kSkipped, .reason = std::string(reason), .outputs = {}};
 }
 
-Verdict no_memory_left(std::string_view reason) {
-  Verdict verdict = no_memory(reason);
-  if (has_found_memory && verdict.kind == VerdictKind::kSkipped) {
-    verdict.kind = VerdictKind::kCrashed;
-    verdict.reason = fmt::format("the path took memory that was there before it was called: {}", reason);
-  }
-  return verdict;
+FoundMemory::FoundMemory(DeviceKind kind, int64_t own, int64_t largest) : own_(own), largest_(largest) {
+  if (kind == DeviceKind::kCpu) limit_ = limit_for_paths();
+  if (!may_have(4 * largest + kOthers + kKept)) throw OutOfMemory("there is no memory to judge it");
 }
 
-FoundMemory::FoundMemory(int64_t tensors) : bytes_(4 * static_cast<size_t>(tensors) + kOthers) {
-  if (!is_there()) throw device_error("there is no memory to judge it");
-  has_found_memory = true;
+// Under the limit of that time.
+bool FoundMemory::may_have(int64_t bytes) const {
+  if (limit_) limit_data(*limit_);
+  const bool may = may_map(bytes);
+  if (limit_) limit_data(HUGE_VAL);
+  return may;
 }
 
-bool FoundMemory::is_there() const {
-  void* memory =
-      mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  munmap(memory, bytes_);
-  return true;
-}
-
-FoundMemory::~FoundMemory() {
-  has_found_memory = false;
+Verdict FoundMemory::blame(Verdict skipped, Device& device) const {
+  if (may_have(4 * largest_ + kOthers) && has(device, own_)) return skipped;
+  return {
+      .kind = VerdictKind::kCrashed,
+      .reason = fmt::format("the path took memory that was there before it was called: {}", skipped.reason),
+      .outputs = {}};
 }
 
 MemoryLimit::MemoryLimit() {
-  constexpr double kSets = 4;                      // of tensors, and those of states
-  constexpr double kUntouched = int64_t{4} << 30;  // [bytes] such as the stacks of 500 threads
-  static const double available = available_host_memory();
-  limit_data(available + kSets * mapped_data() + kUntouched);
+  limit_data(limit_for_paths());
 }
 
 MemoryLimit::~MemoryLimit() {

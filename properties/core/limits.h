@@ -17,23 +17,23 @@ void set_limits();
 // crashed if the path has lowered the process's limits on memory or files.
 Verdict no_memory(std::string_view reason);
 
-// The same once the path has been called. It is crashed, too, if there was memory before the call.
-Verdict no_memory_left(std::string_view reason);
-
-// Before a path is called, this process looks whether it may have four times the memory of a case's
-// largest tensors, and some more: all that the judge and the steps of a state need. Throws Error
-// (device) if not. While it lives, the path is to blame for what is lacking. It asks for addresses
-// and limits, which nobody else uses up; whether the machine has the memory shows later.
+// Who is to blame if memory is lacking after a path was called. Before the call this process looks
+// whether it may have four times the memory of the case's largest tensors, and some more. It looks
+// again once its tensors and the path's scratch memory are released: a path after which there is
+// less has taken it. It asks for addresses and limits, which nobody else uses up.
 class FoundMemory {
  public:
-  explicit FoundMemory(int64_t tensors);  // [bytes]
-  ~FoundMemory();
-  FoundMemory(const FoundMemory&) = delete;
-  FoundMemory& operator=(const FoundMemory&) = delete;
-  bool is_there() const;  // still
+  // [bytes] `own` of the case's tensors, `largest` of those of its state's steps where they are
+  // larger. Throws OutOfMemory if that is not there on the host.
+  FoundMemory(DeviceKind kind, int64_t own, int64_t largest);
+  // After a case was skipped for want of memory: crashed if the path took it, else as it was.
+  Verdict blame(Verdict skipped, Device& device) const;
 
  private:
-  size_t bytes_;
+  bool may_have(int64_t bytes) const;
+
+  int64_t own_, largest_;
+  std::optional<double> limit_;  // [bytes] of private memory, that of a CPU path when it was found
 };
 
 // While it lives, this process gets no more private memory than was left on the machine, a few

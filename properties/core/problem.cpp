@@ -64,8 +64,8 @@ void require_memory(const Op& op, const Case& which, const Device& device) {
   const double needed = static_cast<double>(tensor_bytes(op, which.dims, which.dtype));
   const auto require = [&](double bytes, double available, std::string_view where) {
     if (bytes <= available) return;
-    throw device_error("{:.6g} GiB of {} memory are needed and {:.3g} GiB are available", bytes / 0x1p30,
-                       where, available / 0x1p30);
+    throw OutOfMemory("{:.6g} GiB of {} memory are needed and {:.3g} GiB are available", bytes / 0x1p30,
+                      where, available / 0x1p30);
   };
   if (!device.host_can_access()) require(needed, static_cast<double>(device.info().memory_bytes), "device");
   // Reading what is available takes longer than a small case.
@@ -203,6 +203,8 @@ void Problem::call_path(const Call& call) const {
   const FloatEnvironment environment;
   try {
     path_->run(call);
+  } catch (const OutOfMemory&) {  // for scratch: whether the path is to blame shows later
+    throw;
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kUnsupported) throw unsupported_error("{}", error.what());
     throw PathThrew(verdict_on_thrown());

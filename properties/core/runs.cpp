@@ -228,14 +228,10 @@ Verdict verdict_on_stop(const Problem& problem) {
     return in_step(threw.verdict, problem.step());
   } catch (const Trespass& error) {
     return verdict(VerdictKind::kFail, error.what());
-  } catch (const StepIsImpossible& error) {
-    return no_memory(error.what());
+  } catch (const OutOfMemory& error) {
+    return in_step(no_memory(error.what()), problem.step());
   } catch (const std::bad_alloc&) {
-    return no_memory_left("there is no memory to judge it");
-  } catch (const Error& error) {
-    // A GPU also fails like this once a call has damaged its context.
-    const bool lacks_memory = error.kind() == Error::Kind::kDevice && problem.device().host_can_access();
-    return lacks_memory ? no_memory_left(error.what()) : in_step(verdict_on_thrown(), problem.step());
+    return in_step(no_memory("there is no memory to judge it"), problem.step());
   } catch (...) {
     return in_step(verdict_on_thrown(), problem.step());
   }

@@ -94,6 +94,11 @@ bool answers(const Message& message, int64_t request) {
   return number != message.fields.end() && number->is_number_integer() && *number == request;
 }
 
+template <class... Args>
+Verdict verdict(VerdictKind kind, FormatOf<Args...> format, const Args&... args) {
+  return {.kind = kind, .reason = fmt::vformat(format.text, fmt::make_format_args(args...)), .outputs = {}};
+}
+
 std::string how_it_ended(int status) {
   if (WIFEXITED(status))
     return fmt::format("the path ended its process with exit status {}", WEXITSTATUS(status));
@@ -104,6 +109,10 @@ std::string how_it_ended(int status) {
 }
 
 }  // namespace
+
+Verdict nonsense() {
+  return verdict(VerdictKind::kCrashed, "the path damaged its process, whose answer makes no sense");
+}
 
 Worker::Worker(std::vector<std::string> arguments, std::function<bool()> gives_up)
     : gives_up_(std::move(gives_up)) {
@@ -181,29 +190,29 @@ Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
   } catch (const Disconnected&) {
     return {.message = {}, .death = death()};
   } catch (const Nonsense&) {
-    return {.message = {}, .death = Death{.kind = VerdictKind::kCrashed, .reason = std::string(kNonsense)}};
+    return {.message = {}, .death = nonsense()};
   }
   if (gives_up_()) return {};
   if (has_ended()) return {.message = {}, .death = death()};
   end_group(std::exchange(process_, -1));
   return {.message = {},
-          .death = Death{.kind = VerdictKind::kTimeout,
-                         .reason = fmt::format("the path did not return within {:.3g} s, in {}",
-                                               timeout.count(), channel_->step())}};
+          .death = verdict(VerdictKind::kTimeout, "the path did not return within {:.3g} s, in {}",
+                           timeout.count(), channel_->step())};
 }
 
-Worker::Death Worker::death() {
+Verdict Worker::death() {
   const bool has_ended = ends_within(process_, kEnd);
   const std::optional<int> status = end_group(std::exchange(process_, -1));
-  if (has_ended && channel_->step() == kDisconnected)
-    return {.kind = VerdictKind::kCrashed, .reason = std::string(kClosed)};
-  if (has_ended && status) {
-    return {.kind = VerdictKind::kCrashed,
-            .reason = fmt::format("{} in {}", how_it_ended(*status), channel_->step())};
+  const std::string step = channel_->step();
+  if (has_ended && step == kStartOfThreads) {
+    return verdict(VerdictKind::kSkipped,
+                   "threads do not start; there may be too little memory (ulimit -v) "
+                   "or too few processes (ulimit -u)");
   }
-  return {.kind = VerdictKind::kTimeout,
-          .reason = fmt::format("{}, and did not end within {:.3g} s, in {}", kClosed, kEnd.count(),
-                                channel_->step())};
+  if (has_ended && step == kDisconnected) return verdict(VerdictKind::kCrashed, "{}", kClosed);
+  if (has_ended && status) return verdict(VerdictKind::kCrashed, "{} in {}", how_it_ended(*status), step);
+  return verdict(VerdictKind::kTimeout, "{}, and did not end within {:.3g} s, in {}", kClosed, kEnd.count(),
+                 step);
 }
 
 std::unique_ptr<Channel> become_worker(pid_t parent) {

@@ -20,22 +20,20 @@
 
 namespace assay {
 
-// What is said of an answer that no healthy worker gives.
-inline constexpr std::string_view kNonsense = "the path damaged its process, whose answer makes no sense";
+// The verdict on an answer that no healthy worker gives.
+Verdict nonsense();
+// The step in which a worker that dies does so for want of threads: it has called no path yet.
+inline constexpr std::string_view kStartOfThreads = "the start of threads";
 // A field of requests. An answer has that of its request, so none is taken for another.
 inline constexpr const char* kNumber = "number";
 
 class Worker {
  public:
-  // How it ended: `crashed` or `timeout`, and a reason that names the step in which it did.
-  struct Death {
-    VerdictKind kind;
-    std::string reason;
-  };
-  // The answer, or the death, or neither if the caller gave up.
+  // The answer, or what its end says of the path, whose reason names the step, or neither if the
+  // caller gave up.
   struct Answer {
     std::optional<Message> message;
-    std::optional<Death> death;
+    std::optional<Verdict> death;
   };
 
   // Starts /proc/self/exe with these arguments and the process id of the caller after them. It has
@@ -56,7 +54,7 @@ class Worker {
 
  private:
   void start(const std::function<pid_t(int socket, int memory)>& start_process);
-  Death death();  // of a process that has closed its end: a timeout if it goes on
+  Verdict death();  // of a process that has closed its end: a timeout if it goes on
 
   std::function<bool()> gives_up_;
   pid_t process_ = -1;

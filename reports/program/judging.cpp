@@ -71,7 +71,7 @@ std::string reason_in(const Message& answer) {
   const auto reason = answer.fields.find("reason");
   return reason != answer.fields.end() && reason->is_string()
              ? excerpt(reason->get<std::string>(), kLongestReason)
-             : std::string(kNonsense);
+             : nonsense().reason;
 }
 
 Message crashed(std::string_view reason) {

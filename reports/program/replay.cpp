@@ -183,22 +183,8 @@ struct Executed {
   std::optional<Verdict> verdict = {};
 };
 
-// Throws Error where neither the path nor a lack of memory is to blame.
-Executed execute(const Subject& subject, const Case& which, const TensorBytes& inputs, const Options& options,
-                 const OnStep& step) {
-  const auto device = device_for(*subject.path, options);
-  std::optional<Problem> made;
-  std::optional<FoundMemory> memory;
-  const auto make = [&] {
-    start_threads();
-    made.emplace(*subject.op, *subject.path, which, *device);
-    made->set_observer(step);
-    made->set_inputs(inputs);  // throws if they do not suit the layout
-    memory.emplace(tensor_bytes(*subject.op, which.dims, which.dtype));
-  };
-  if (auto skipped = unless_no_memory(make)) return {.verdict = std::move(skipped)};
-  Problem& problem = *made;
-  const auto limit = limit_on(subject.path->device);
+Executed run_once(Problem& problem, const TensorBytes& inputs) {
+  const auto limit = limit_on(problem.path().device);
   try {
     if (auto wrong = prepare(problem, &inputs))
       return {.verdict =
@@ -209,6 +195,30 @@ Executed execute(const Subject& subject, const Case& which, const TensorBytes& i
   } catch (...) {
     return {.verdict = verdict_on_stop(problem)};
   }
+}
+
+// Throws Error where neither the path nor a lack of memory is to blame.
+Executed execute(const Subject& subject, const Case& which, const TensorBytes& inputs, const Options& options,
+                 const OnStep& step) {
+  const auto device = device_for(*subject.path, options);
+  const int64_t bytes = tensor_bytes(*subject.op, which.dims, which.dtype);
+  std::optional<FoundMemory> memory;
+  std::optional<Problem> problem;
+  const auto make = [&] {
+    if (step) step(kStartOfThreads);
+    start_threads();
+    memory.emplace(subject.path->device, bytes, bytes);
+    problem.emplace(*subject.op, *subject.path, which, *device);
+    problem->set_observer(step);
+    problem->set_inputs(inputs);  // throws if they do not suit the layout
+  };
+  if (auto skipped = unless_no_memory(make)) return {.verdict = std::move(skipped)};
+  Executed executed = run_once(*problem, inputs);
+  if (executed.verdict && executed.verdict->kind == VerdictKind::kSkipped) {
+    problem.reset();
+    executed.verdict = memory->blame(*std::move(executed.verdict), *device);
+  }
+  return executed;
 }
 
 // The same in a copy of this process, which the path may end or damage.

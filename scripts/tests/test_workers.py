@@ -48,6 +48,8 @@ FATES = {
     "limits_files": ("crashed", "the path lowered its process's limits: "),
     "ends_its_thread": ("crashed", ""),
     "healthy_and_parallel": ("pass", ""),
+    "healthy_with_scratch": ("pass", ""),
+    "asks_for_more_than_exists": ("crashed", "cpu: nothing has 140737488355328 bytes, in the first run"),
     "throws_at_length": ("crashed", "the path threw: \\x1b"),
     "throws_without_a_word": ("crashed", "the path threw: (its what() is null)"),
     "answers_twice": ("crashed", "damaged its process, whose answer makes no sense"),
@@ -186,6 +188,22 @@ class Workers(MurderousTest):
                     break
             self.assertEqual(set(codes), {0, 5}, name)
 
+    def test_memory_that_nobody_took_is_nobodys_fault(self):
+        """A step that no machine has the memory for, and scratch that a limit does not allow."""
+        for case in "healthy/f32/n=3/state=after:f32,n=2000000000", "leaves_a_session_when_asked/f32/n=3/state=after:f32,n=1000000000":
+            result = self.assay("replay", f"echo/{case}", "--device", "cpu")
+            self.assertEqual(result.returncode, 5, result.stdout)
+        case, inputs = "echo/healthy_with_scratch/f32/n=1000", self.work / "inputs.st"
+        self.assertEqual(self.assay("draw", case, "--out", inputs).returncode, 0)
+        for arguments in ["replay", case], ["exec", case, "--in", inputs, "--out", self.work / "outputs.st"]:
+            codes = []
+            for kibibytes in range(300_000, 2_000_000, 50_000):
+                command = f"ulimit -v {kibibytes}; exec '{self.program}' {' '.join(map(str, arguments))} --device cpu"
+                result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
+                self.assertIn(result.returncode, (0, 5), f"{command}: {result.stdout}{result.stderr}")
+                codes.append(result.returncode)
+            self.assertEqual(set(codes), {0, 5}, arguments[0])
+
     def test_without_memory_for_threads_or_steps_a_healthy_path_is_skipped(self):
         for case in "n=3", "n=3/state=after:f32,n=30000000", "n=30000/state=others_in_turn":
             for stack in "unlimited", 8192, 256:
@@ -200,12 +218,18 @@ class Workers(MurderousTest):
     def test_what_a_path_does_to_its_memory_is_its_fault(self):
         inputs, outputs = self.work / "inputs.st", self.work / "outputs.st"
         self.assertEqual(self.assay("draw", "echo/healthy/f32/n=30000000", "--out", inputs).returncode, 0)
-        for path in "keeps_all_memory", "keeps_all_memory_and_files", "limits_private_memory_softly":
+        took = "crashed: the path took memory that was there before it was called: "
+        reasons = {"keeps_all_memory": took, "keeps_all_memory_and_files": took, "limits_private_memory_softly": "crashed: the path lowered its process's limits: "}
+        for path, reason in reasons.items():
             for command in ["replay"], ["exec", "--in", inputs, "--out", outputs]:
                 with self.subTest(path, command=command[0]):
                     result = self.assay(command[0], f"echo/{path}/f32/n=30000000", *command[1:], "--device", "cpu")
                     self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-                    self.assertIn("crashed: the path took memory that was there before it was called: ", " ".join((result.stdout + result.stderr).split()))
+                    self.assertIn(reason, " ".join((result.stdout + result.stderr).split()))
+        for steps in "second_call+after:f32,n=30000000", "after:f32,n=3+after:f32,n=30000000":
+            result = self.assay("replay", f"echo/keeps_all_memory/f32/n=3/state={steps}", "--device", "cpu")
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn(took, " ".join(result.stdout.split()))
 
     def test_the_end_of_the_thread_of_a_program_is_no_success(self):
         for command in ["verify", "echo/ends_its_thread", "--device", "cpu"], ["replay", "echo/ends_its_thread/f32/n=3"]:

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <thread>
 
+#include "kernels/core/context.h"
 #include "kernels/core/parallel.h"
 #include "kernels/echo/echo.h"
 
@@ -306,6 +307,10 @@ std::vector<Path> murderous_paths() {
       path("ends_its_thread", [](const Call&) { pthread_exit(nullptr); }),
       path("healthy_and_parallel",
            [](const Call&) { parallel_for(64, 1, [](int64_t, int64_t) { usleep(10); }); }),
+      path("healthy_with_scratch",
+           [](const Call& call) { call.context->workspace().lease(int64_t{1} << 28, call.stream); }),
+      path("asks_for_more_than_exists",
+           [](const Call& call) { call.context->workspace().lease(int64_t{1} << 47, call.stream); }),
       path("throws_at_length",
            [](const Call&) { throw std::runtime_error(std::string(20'000'000, '\x1b')); }),
       path("throws_without_a_word", [](const Call&) { throw SaysNothing(); }),
