@@ -2,7 +2,7 @@
 // Marks: threads
 // Fuzzing finds nothing wrong with the paths of any op.
 #include "properties/core/fuzz.h"
-#include "properties/self/support.h"
+#include "properties/self/production.h"
 
 namespace assay {
 namespace {
@@ -21,7 +21,9 @@ TEST_P(FuzzEveryOp, ProductionPathsPass) {
   for (const Path& path : op.paths) {
     if (path.device != DeviceKind::kCpu) continue;
     int64_t judged_cases = 0, passed = 0;
-    fuzz(registry().subject(op.name, path.name), cpu(), options, [&](const Judged& judged) {
+    const Subject subject = registry().subject(op.name, path.name);
+    const auto judge_it = [&](const Case& which) { return test::judge_production(subject, which, cpu()); };
+    fuzz(subject, judge_it, options, [&](const Judged& judged) {
       ++judged_cases;
       // Infinities may meet what has no sign on this data, everywhere.
       const bool may_be_open = test::may_be_open(judged.which.data);

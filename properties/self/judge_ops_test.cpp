@@ -13,7 +13,7 @@
 #include "properties/core/precheck.h"
 #include "properties/self/edge_cases.h"
 #include "properties/self/gpu.h"
-#include "properties/self/spoiled.h"
+#include "properties/self/production.h"
 
 namespace assay {
 namespace {
@@ -52,6 +52,9 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
   }
   const Op& op() const { return *GetParam().first; }
   const Path& path() const { return *GetParam().second; }
+  Verdict judge_it(const Case& which) {
+    return test::judge_production(registry().subject(op().name, path().name), which, *device_);
+  }
   bool has_passed() const { return passed_ > 0; }
 
   void expect_pass(const Dims& dims, Layout layout, DType dtype) {
@@ -61,7 +64,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
     which.layout = layout;
     which.state = state_;
     if (precheck({&op(), &path(), &registry().oracle(op().name)}, which).verdict) return;
-    const Verdict verdict = judge_path(path(), which, nullptr, *device_);
+    const Verdict verdict = judge_it(which);
     // On degenerate data, as where all weights are alike, a comparison may tell nothing.
     EXPECT_TRUE(test::is_empty(op(), dims)
                     ? verdict.kind == VerdictKind::kSkipped
@@ -88,7 +91,7 @@ class JudgeEveryPath : public testing::TestWithParam<Production> {
             .op = std::string(op().name), .path = std::string(path().name), .dtype = dtype, .dims = dims};
         which.state.steps.push_back(
             {.kind = StepKind::kForced, .tunable = tunable->name, .config = config.to_string()});
-        const Verdict verdict = judge_path(path(), which, nullptr, *device_);
+        const Verdict verdict = judge_it(which);
         if (verdict.kind == VerdictKind::kUnsupported) continue;
         EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
         ++passed;
