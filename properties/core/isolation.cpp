@@ -92,16 +92,6 @@ int64_t most_bytes(const Op& op, const Case& which) {
   return 4 * tensor_bytes(op, which.dims, which.dtype) + kLargestEvidence;
 }
 
-// [bytes] The tensors of the case, or of a step if they are larger.
-int64_t largest_tensors(const Op& op, const Case& which) {
-  int64_t largest = tensor_bytes(op, which.dims, which.dtype);
-  if (which.state.has(StepKind::kOthersInTurn)) largest *= 2;  // a dimension is doubled
-  for (const Step& step : which.state.steps) {
-    if (step.kind == StepKind::kAfter) largest = std::max(largest, tensor_bytes(op, step.dims, step.dtype));
-  }
-  return largest;
-}
-
 Runs decided(std::optional<Verdict> verdict) {
   Runs runs;
   runs.verdict = std::move(verdict);
@@ -290,15 +280,16 @@ Message run_case(const Subject& subject, Device& device, const Message& request,
   try {
     step(kStartOfThreads);
     start_threads();
-    const FoundMemory memory(subject.path->device, tensor_bytes(*subject.op, which.dims, which.dtype),
-                             largest_tensors(*subject.op, which));
+    const FoundMemory memory(subject, which);
     runs = ask_and_run(subject, device, which, request, step, kept);
     if (is(*runs, VerdictKind::kSkipped)) {
+      runs = decided(std::move(runs->verdict));  // releases what it has of tensors
+      Device* const gpu = kept && !device.host_can_access() ? &device : nullptr;
       kept.reset();
-      runs->verdict = memory.blame(*std::move(runs->verdict), device);
+      runs->verdict = memory.blame(*std::move(runs->verdict), gpu);
     }
   } catch (const Error& error) {
-    if (runs || error.kind() != Error::Kind::kDevice) throw;
+    if (runs || error.kind() != Error::Kind::kDevice) throw;  // once it has run: it spoiled the GPU
     runs = decided(no_memory(error.what()));
   }
   step("what follows a call");

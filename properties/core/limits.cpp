@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -29,17 +30,14 @@ rlimit limit_of(decltype(RLIMIT_AS) resource) {
   return limit;
 }
 
-rlim_t highest_data_limit() {
-  static const rlim_t highest = limit_of(RLIMIT_DATA).rlim_max;
-  return highest;
-}
 // What this file has set last.
 std::optional<rlim_t> data_limit;
 
 void limit_data(double bytes) {
-  const rlim_t highest = highest_data_limit();
+  static const rlimit at_start = limit_of(RLIMIT_DATA);
+  const rlim_t highest = at_start.rlim_cur;
   data_limit = bytes < static_cast<double>(highest) ? static_cast<rlim_t>(bytes) : highest;
-  const rlimit limit{.rlim_cur = *data_limit, .rlim_max = highest};
+  const rlimit limit{.rlim_cur = *data_limit, .rlim_max = at_start.rlim_max};
   setrlimit(RLIMIT_DATA, &limit);
 }
 
@@ -49,7 +47,7 @@ std::array<rlim_t, kLimits.size()> limits() {
   for (size_t i = 0; i < kLimits.size(); ++i) {
     const rlimit limit = limit_of(kLimits[i]);
     const bool is_ours = kLimits[i] == RLIMIT_DATA && data_limit && limit.rlim_cur >= *data_limit;
-    found[i] = is_ours ? limit.rlim_max : std::min(limit.rlim_max, limit.rlim_cur);
+    found[i] = is_ours ? limit.rlim_max : limit.rlim_cur;
   }
   return found;
 }
@@ -126,9 +124,15 @@ Verdict no_memory(std::string_view reason) {
   return {.kind = VerdictKind::kSkipped, .reason = std::string(reason), .outputs = {}};
 }
 
-FoundMemory::FoundMemory(DeviceKind kind, int64_t own, int64_t largest) : own_(own), largest_(largest) {
-  if (kind == DeviceKind::kCpu) limit_ = limit_for_paths();
-  if (!may_have(4 * largest + kOthers + kKept)) throw OutOfMemory("there is no memory to judge it");
+FoundMemory::FoundMemory(const Subject& subject, const Case& which)
+    : own_(tensor_bytes(*subject.op, which.dims, which.dtype)), largest_(own_) {
+  if (which.state.has(StepKind::kOthersInTurn)) largest_ *= 2;  // a dimension is doubled
+  for (const Step& step : which.state.steps) {
+    if (step.kind == StepKind::kAfter)
+      largest_ = std::max(largest_, tensor_bytes(*subject.op, step.dims, step.dtype));
+  }
+  if (subject.path->device == DeviceKind::kCpu) limit_ = limit_for_paths();
+  if (!may_have(4 * largest_ + kOthers + kKept)) throw OutOfMemory("there is no memory to judge it");
 }
 
 // Under the limit of that time.
@@ -139,8 +143,9 @@ bool FoundMemory::may_have(int64_t bytes) const {
   return may;
 }
 
-Verdict FoundMemory::blame(Verdict skipped, Device& device) const {
-  if (may_have(4 * largest_ + kOthers) && has(device, own_)) return skipped;
+Verdict FoundMemory::blame(Verdict skipped, Device* gpu) const {
+  malloc_trim(0);
+  if (may_have(4 * largest_ + kOthers) && (gpu == nullptr || has(*gpu, own_))) return skipped;
   return {
       .kind = VerdictKind::kCrashed,
       .reason = fmt::format("the path took memory that was there before it was called: {}", skipped.reason),

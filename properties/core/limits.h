@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "kernels/core/device.h"
+#include "properties/core/case.h"
+#include "properties/core/registry.h"
 #include "properties/core/verdict.h"
 
 namespace assay {
@@ -18,21 +20,23 @@ void set_limits();
 Verdict no_memory(std::string_view reason);
 
 // Who is to blame if memory is lacking after a path was called. Before the call this process looks
-// whether it may have four times the memory of the case's largest tensors, and some more. It looks
-// again once its tensors and the path's scratch memory are released: a path after which there is
-// less has taken it. It asks for addresses and limits, which nobody else uses up.
+// whether it may have four times the memory of the case's tensors, or of those of its steps if they
+// are larger, and some more. It looks again once all tensors and working memory are released: a
+// path after which there is less has taken it. It asks for addresses and limits, which nobody else
+// uses up.
 class FoundMemory {
  public:
-  // [bytes] `own` of the case's tensors, `largest` of those of its state's steps where they are
-  // larger. Throws OutOfMemory if that is not there on the host.
-  FoundMemory(DeviceKind kind, int64_t own, int64_t largest);
-  // After a case was skipped for want of memory: crashed if the path took it, else as it was.
-  Verdict blame(Verdict skipped, Device& device) const;
+  // Throws OutOfMemory if that is not there on the host.
+  FoundMemory(const Subject& subject, const Case& which);
+  // Once all is released after a case that was skipped for want of memory: crashed if the path took
+  // it, else as it was. `gpu`: a device that has held the case's tensors, has memory of its own and
+  // has to be able to hold them again; else null.
+  Verdict blame(Verdict skipped, Device* gpu) const;
 
  private:
   bool may_have(int64_t bytes) const;
 
-  int64_t own_, largest_;
+  int64_t own_, largest_;        // [bytes] of tensors: the case's, and the largest of all
   std::optional<double> limit_;  // [bytes] of private memory, that of a CPU path when it was found
 };
 

@@ -43,16 +43,13 @@ Message take_samples(std::optional<Problem>& problem, const std::string& name, C
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
   if (!problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
   channel.set_step(fmt::format("the timing with {} caches", name));
-  if (*cache == Cache::kCold) {
-    try {
-      problem->device().flush_cache();
-    } catch (const Error& error) {
-      if (error.kind() != Error::Kind::kDevice) throw;
-      return answer_of(no_memory(error.what()));
-    }
+  try {
+    if (*cache == Cache::kCold) problem->device().flush_cache();
+    const auto limit = limit_on(problem->path().device);
+    return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
+  } catch (const OutOfMemory& error) {
+    return answer_of(no_memory(error.what()));
   }
-  const auto limit = limit_on(problem->path().device);
-  return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
 }
 
 // [ns] None if the message makes no sense.

@@ -201,13 +201,13 @@ Executed run_once(Problem& problem, const TensorBytes& inputs) {
 Executed execute(const Subject& subject, const Case& which, const TensorBytes& inputs, const Options& options,
                  const OnStep& step) {
   const auto device = device_for(*subject.path, options);
-  const int64_t bytes = tensor_bytes(*subject.op, which.dims, which.dtype);
   std::optional<FoundMemory> memory;
   std::optional<Problem> problem;
   const auto make = [&] {
     if (step) step(kStartOfThreads);
     start_threads();
-    memory.emplace(subject.path->device, bytes, bytes);
+    if (step) step("the preparation of the tensors");
+    memory.emplace(subject, which);
     problem.emplace(*subject.op, *subject.path, which, *device);
     problem->set_observer(step);
     problem->set_inputs(inputs);  // throws if they do not suit the layout
@@ -216,7 +216,8 @@ Executed execute(const Subject& subject, const Case& which, const TensorBytes& i
   Executed executed = run_once(*problem, inputs);
   if (executed.verdict && executed.verdict->kind == VerdictKind::kSkipped) {
     problem.reset();
-    executed.verdict = memory->blame(*std::move(executed.verdict), *device);
+    executed.verdict =
+        memory->blame(*std::move(executed.verdict), device->host_can_access() ? nullptr : device.get());
   }
   return executed;
 }

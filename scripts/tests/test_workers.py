@@ -195,14 +195,20 @@ class Workers(MurderousTest):
             self.assertEqual(result.returncode, 5, result.stdout)
         case, inputs = "echo/healthy_with_scratch/f32/n=1000", self.work / "inputs.st"
         self.assertEqual(self.assay("draw", case, "--out", inputs).returncode, 0)
-        for arguments in ["replay", case], ["exec", case, "--in", inputs, "--out", self.work / "outputs.st"]:
-            codes = []
-            for kibibytes in range(300_000, 2_000_000, 50_000):
+        limits = range(300_000, 2_000_000, 50_000)
+        for arguments, limits in (
+            (["replay", case], limits),
+            (["exec", case, "--in", inputs, "--out", self.work / "outputs.st"], limits),
+            (["replay", "echo/healthy_with_scratch/f32/n=7000000/state=second_call"], range(700_000, 1_500_000, 24_000)),
+            (["replay", "echo/healthy_with_scratch/f32/n=18000000/state=second_call"], range(1_000_000, 2_000_000, 100_000)),
+        ):
+            codes = set()
+            for kibibytes in limits:
                 command = f"ulimit -v {kibibytes}; exec '{self.program}' {' '.join(map(str, arguments))} --device cpu"
                 result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
                 self.assertIn(result.returncode, (0, 5), f"{command}: {result.stdout}{result.stderr}")
-                codes.append(result.returncode)
-            self.assertEqual(set(codes), {0, 5}, arguments[0])
+                codes.add(result.returncode)
+            self.assertEqual(codes, {0, 5}, arguments)
 
     def test_without_memory_for_threads_or_steps_a_healthy_path_is_skipped(self):
         for case in "n=3", "n=3/state=after:f32,n=30000000", "n=30000/state=others_in_turn":
