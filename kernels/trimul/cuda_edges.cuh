@@ -114,7 +114,7 @@ __device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], const Channels<kVe
     subtract(i, of_edge(mean, i), [&](float value) { squares[i] = fmaf(value, value, squares[i]); });
   }
   const float square = add_up(squares);
-  float factor = reciprocal_deviation(square * channels.share, 1.0f);
+  float factor = reciprocal_deviation(square, channels.share, 1.0f);
   if (__any_sync(0xFFFFFFFFu, is_large(square))) {
     float scaled_squares[kEdges] = {};
 #pragma unroll
@@ -125,7 +125,7 @@ __device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], const Channels<kVe
       });
     }
     const float scaled_square = add_up(scaled_squares);
-    if (is_large(square)) factor = reciprocal_deviation(scaled_square * channels.share, kScaleOfLarge);
+    if (is_large(square)) factor = reciprocal_deviation(scaled_square, channels.share, kScaleOfLarge);
   }
 #pragma unroll
   for (int i = 0; i < kEdges; ++i) factors[i] = of_edge(factor, i);

@@ -72,8 +72,8 @@ struct DeviationScale {
       eps = fmaxf(Power(2 * exponent)(eps), 0x1p-100f);
     }
   }
-  __device__ float factor(float mean_square) const {
-    return is_eps_alone ? rest.first * reciprocal_root(eps) : reciprocal_root(mean_square + eps);
+  __device__ float factor(float squares, float share) const {
+    return is_eps_alone ? rest.first * reciprocal_root(eps) : reciprocal_root(fmaf(squares, share, eps));
   }
 };
 
@@ -82,7 +82,9 @@ __device__ inline int row_of(int v, int e) {
   return 8 * e + v;
 }
 
-// Writes a group's rows of the tile. The first row is at `rows`.
+// Writes a group's rows of the tile. The first row is at `rows`. Where a product is added it says
+// whether by fmaf(): a compiler that may choose does so for each of the eight edges anew, and the
+// bits of a row would depend on its position.
 template <class Plan>
 __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, int group,
                        const Eight<typename Plan::T>& first_values, const Values<Plan>& hidden_values,
@@ -121,10 +123,11 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
   const float share = 1.0f / static_cast<float>(max(hidden_channels, 1));
 #pragma unroll
   for (int e = 0; e < 8; ++e) {
-    mean[e] = sums[e] * share;
     if constexpr (Plan::kIsMeanOneNumber) {
-      first[e] += mean[e];
+      first[e] = fmaf(sums[e], share, first[e]);
       mean[e] = 0;
+    } else {
+      mean[e] = __fmul_rn(sums[e], share);
     }
   }
   const auto add_squares = [&](float(&to)[8], float scale, float* shared) {
@@ -141,7 +144,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
     const SideScales sides = a.sides[(a.first_batch + in_job) * a.sides_step];
     const DeviationScale deviations(sides.left + sides.right - a.contraction_shift);
 #pragma unroll
-    for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e] * share);
+    for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e], share);
     // z is stored times 2^z. It is computed from a gate that is stored times 2^kGateExponent.
     z_scale = Power(a.scales->z - kGateExponent);
     rest = deviations.rest.second;
@@ -149,7 +152,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
     bool has_large = false;
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      factor[e] = reciprocal_deviation(squares[e] * share, 1.0f);
+      factor[e] = reciprocal_deviation(squares[e], share, 1.0f);
       has_large |= is_large(squares[e]);
     }
     if (__syncthreads_or(has_large)) {
@@ -157,7 +160,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
       add_squares(scaled_squares, kScaleOfLarge, exchange + 8 * kGroupRows);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        if (is_large(squares[e])) factor[e] = reciprocal_deviation(scaled_squares[e] * share, kScaleOfLarge);
+        if (is_large(squares[e])) factor[e] = reciprocal_deviation(scaled_squares[e], share, kScaleOfLarge);
       }
     }
   }
@@ -190,7 +193,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
       for (int c = 0; c < 8; ++c) {
         const float deviation = hidden[block][c][e] - first[e] - mean[e];
         // 0 beyond the last channel, where weight and bias are 0
-        z[c] = (deviation * factor[e] * weight[c] + bias[c]) * gate[block][c][e];
+        z[c] = fmaf(deviation * factor[e], weight[c], bias[c]) * gate[block][c][e];
         if constexpr (Plan::kFactor == Format::kTF32) z[c] = round_to_tf32(z[c]);
       }
       uint8_t* const to = rows + Plan::Tile::offset(row_of(vector, e), base);

@@ -186,10 +186,10 @@ __device__ inline float reciprocal_root(float value) {
   return result;
 }
 
-// 1 / sqrt(variance + eps), as a factor of deviations. `mean_square` is the mean of the squares of
-// deviations times `scale`.
-__device__ inline float reciprocal_deviation(float mean_square, float scale) {
-  return scale * reciprocal_root(mean_square + static_cast<float>(kEpsilon) * scale * scale);
+// 1 / sqrt(variance + eps), as a factor of deviations. `squares` is the sum of the squares of
+// deviations times `scale`, `share` is one over their number.
+__device__ inline float reciprocal_deviation(float squares, float share, float scale) {
+  return scale * reciprocal_root(fmaf(squares, share, static_cast<float>(kEpsilon) * scale * scale));
 }
 
 }  // namespace assay::trimul

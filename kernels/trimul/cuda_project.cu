@@ -68,7 +68,7 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       // 0 beyond the last channel
-      xn[e] = edge.values[v][e] * factor * weight.values[v][e] + bias.values[v][e];
+      xn[e] = fmaf(edge.values[v][e] * factor, weight.values[v][e], bias.values[v][e]);
     }
     uint8_t* const to = tile + Plan::Tile::offset(row, channel);
     if constexpr (sizeof(typename Plan::T) == 2) {
