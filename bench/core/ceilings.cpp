@@ -153,8 +153,10 @@ std::map<Format, double> product_rates(Device& device) {
 }  // namespace
 
 Ceilings measure_ceilings(Device& device) {
-  // Far beyond the caches, and a small part of the memory.
-  const int64_t beyond_caches = std::max(4 * device.info().cache_bytes, int64_t{1} << 30);
+  // Far beyond the caches, and a small part of the memory. A GPU needs more for the ends of a copy
+  // not to count.
+  const int64_t least = int64_t{1} << (device.info().kind == DeviceKind::kCpu ? 28 : 30);
+  const int64_t beyond_caches = std::max(4 * device.info().cache_bytes, least);
   const double memory =
       device.host_can_access() ? available_host_memory() : static_cast<double>(device.info().memory_bytes);
   const int64_t bytes =

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "kernels/core/cpu_caches.h"
 #include "kernels/core/device.h"
 #include "kernels/core/kept_memory.h"
 #include "kernels/core/parallel.h"
@@ -30,10 +31,10 @@ std::string cpu_model() {
   return "unknown CPU";
 }
 
-int64_t last_level_cache_bytes() {
-  const int64_t level3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  const int64_t level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return std::max<int64_t>({level3, level2, int64_t{32} << 20});
+// Where Linux tells nothing, more than most processors have.
+int64_t cache_bytes() {
+  const int64_t told = last_level_cache_bytes("/sys/devices/system/cpu");
+  return told > 0 ? told : int64_t{256} << 20;
 }
 
 class CpuDevice final : public Device {
@@ -44,7 +45,7 @@ class CpuDevice final : public Device {
               .model = cpu_model(),
               .driver = "",
               .memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE),
-              .cache_bytes = last_level_cache_bytes(),
+              .cache_bytes = cache_bytes(),
               .units = std::max<int64_t>(1, std::thread::hardware_concurrency()),
               .compute_capability = 0} {}
 

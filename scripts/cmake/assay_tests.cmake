@@ -7,6 +7,9 @@
 #                 package, the scripts
 #   slow          not in scripts/test --quick
 #   nightly       in scripts/test --nightly only
+#
+# A test that computes takes two of the 2n + 1 slots that scripts/test gives ctest on n cores, and
+# one that mostly waits takes one (`assay_waits`): it runs beside the others.
 find_package(GTest REQUIRED)
 # The one that apt installs packages for.
 find_program(ASSAY_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
@@ -53,7 +56,7 @@ function(assay_add_test_program name)
     set(test ${name}.${shard})
     add_test(NAME ${test} COMMAND ${name} --gtest_brief=1
                                           --gtest_output=xml:${PROJECT_BINARY_DIR}/test-results/${test}.xml)
-    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 1800 RUN_SERIAL ${arg_SERIAL}
+    set_tests_properties(${test} PROPERTIES LABELS unit TIMEOUT 1800 PROCESSORS 2 RUN_SERIAL ${arg_SERIAL}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
   if(ASSAY_BUNDLE_LIBS)
@@ -103,7 +106,7 @@ endif()
 # assay_add_script_test(<name> <label> <script> [argument...])
 function(assay_add_script_test name label script)
   add_test(NAME ${name} COMMAND ${ASSAY_PYTHON} ${PROJECT_SOURCE_DIR}/${script} ${ARGN})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 PROCESSORS 2 ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 endfunction()
 
 file(GLOB assay_program_tests CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} reports/self/test_*.py)
@@ -126,13 +129,20 @@ foreach(test install workers killed)
   assay_add_script_test(check.${test} check scripts/tests/test_${test}.py ${PROJECT_BINARY_DIR})
 endforeach()
 
+# The longest tests begin first, so that none is left alone at the end.
+set(assay_waits check.workers 2000 check.killed 900 program.test_terminal 800 program.test_journal 700)
+while(assay_waits)
+  list(POP_FRONT assay_waits test cost)
+  set_tests_properties(${test} PROPERTIES PROCESSORS 1 COST ${cost})
+endwhile()
+
 # assay_add_build_test(<name> <target> [FAILS_WITH <regex>]): building the target succeeds, or fails
 # with that message.
 function(assay_add_build_test name target)
   cmake_parse_arguments(arg "" "FAILS_WITH" "" ${ARGN})
   set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target ${target})
-  set_tests_properties(${name} PROPERTIES LABELS check TIMEOUT 900 RESOURCE_LOCK build)
+  set_tests_properties(${name} PROPERTIES LABELS check TIMEOUT 900 PROCESSORS 2 RESOURCE_LOCK build)
   if(arg_FAILS_WITH)
     set_tests_properties(${name} PROPERTIES PASS_REGULAR_EXPRESSION "${arg_FAILS_WITH}")
   endif()
@@ -180,7 +190,6 @@ if(NOT ASSAY_HAS_CUDA)
 endif()
 assay_add_header_check(assay_header_check ${assay_headers})
 assay_add_build_test(check.headers assay_header_check)
-# The longest begins first, so that it is not left alone at the end.
 set_tests_properties(check.headers PROPERTIES LABELS "check;slow" COST 1000)
 assay_add_header_check(assay_planted_header scripts/tests/planted/needs_another_header.h)
 assay_add_build_test(check.headers.planted assay_planted_header FAILS_WITH "needs_another_header.h:[0-9:]+ error")
