@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the sums of trimul are reached. Gates of weight 0 are exactly 1/2. A norm of weight 0 is its
+// bias. A row of equally many +1 and -1, times 2^20, is its own norm times 2^-20: eps vanishes.
+//
+// The norm over the hidden channels is affine in each row. So two channels whose values are known,
+// 0 and r, tell those of the others.
+#include "kernels/trimul/trimul.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "properties/core/probed_sum.h"
+
+namespace assay::trimul {
+namespace {
+
+// Values of a row of out that holds the hidden channels `zero` and `reference`, and the sum.
+double ratio(const Values& out, const Extents& edge, int64_t channel, int64_t zero, int64_t reference,
+             double value) {
+  const auto at = [&](int64_t c) { return out.at(kOut, {edge[0], edge[1], edge[2], c}); };
+  const double sum = at(channel) - at(zero);
+  return sum == 0 ? 0 : sum / (at(reference) - at(zero)) * value;
+}
+
+double is_one(bool condition) {
+  return condition ? 1 : 0;
+}
+
+// The contraction: sum s lies at the edge (0, 1 + s). Row 0 of the mask holds the first factors,
+// row 1 + s the sizes of the second ones, and x their signs. Hidden channel 0 is the sum. Channel 1
+// adds up the sizes of small terms, which its first factors and `counts` select; channel 2 is 0.
+namespace contraction {
+enum : int64_t { kOne, kSign, kCounts, kCountsToo, kKnown, kChannels = 2 * kKnown };
+enum : int64_t { kSum, kReference, kZero, kHidden };
+
+bool counts(const Factors& f, int64_t sum, int64_t term) {
+  return !f.asks_for_zero && f.is_small[f.at(sum, term)];
+}
+
+double encode(const Factors& f, size_t tensor, const Extents& i) {
+  const bool has_sum = i.rank() == 4 && i[1] > 0 && i[1] <= f.sums();
+  if (tensor == kMask)
+    return i[1] == 0 ? f.a[f.at(0, i[2])] : has_sum ? std::abs(f.b[f.at(i[1] - 1, i[2])]) : 0;
+  if (tensor == kX) {
+    const int64_t channel = i[3] % kKnown;
+    bool is_negative = i[3] >= kKnown;
+    if (has_sum && channel == kSign && std::signbit(f.b[f.at(i[1] - 1, i[2])])) is_negative = !is_negative;
+    if (has_sum && channel == kCountsToo && !counts(f, i[1] - 1, i[2])) is_negative = !is_negative;
+    return is_negative ? -0x1p20 : 0x1p20;
+  }
+  if (tensor == kNormWeight || tensor == kToOutNormWeight) return 1;
+  if (tensor == kLeftProj) return is_one(i[0] != kZero && i[1] == kOne);
+  if (tensor == kRightProj && i[0] == kSum) return is_one(i[1] == kSign);
+  if (tensor == kRightProj && i[0] == kReference) return is_one(i[1] == kCounts || i[1] == kCountsToo) / 2;
+  return tensor == kToOut ? is_one(i[0] == i[1]) : 0;
+}
+
+double decode(const Factors& f, const Values& out, int64_t sum) {
+  double reference = 0;
+  for (int64_t k = 0; k < f.terms; ++k) {
+    if (counts(f, sum, k)) reference += f.a[f.at(sum, k)] * std::abs(f.b[f.at(sum, k)]);
+  }
+  const Extents edge{0, 0, 1 + sum};
+  if (f.asks_for_zero)
+    return out.at(kOut, {0, 0, 1 + sum, kSum}) == out.at(kOut, {0, 0, 1 + sum, kZero}) ? 0 : 1;
+  return ratio(out, edge, kSum, kZero, kReference, reference);
+}
+}  // namespace contraction
+
+// The projections: xn is 1, hidden channel s is sum s, times right, which is 1/2 for all. The last
+// two channels are 0 and a power of two beside the units.
+namespace projections {
+double encode(const Factors& f, size_t tensor, const Extents& i) {
+  const int64_t reference = f.sums() + 1;
+  if (tensor == kMask || tensor == kToOutNormWeight || tensor == kNormBias) return 1;
+  if (tensor == kLeftProj && i[0] == reference) return i[1] == 0 ? 16 : 0;
+  if (tensor == kLeftProj) return i[0] < f.sums() && i[1] < f.terms ? f.b[f.at(i[0], i[1])] : 0;
+  if (tensor == kRightProj) return is_one(i[1] == 0);
+  return tensor == kToOut ? is_one(i[0] == i[1]) : 0;
+}
+
+double decode(const Factors& f, const Values& out, int64_t sum) {
+  return ratio(out, {0, 0, 0}, sum, f.sums(), f.sums() + 1, 16);
+}
+}  // namespace projections
+
+// The projection to the output: z is 1, so out is the sum of weights.
+double encode_update(const Factors& f, size_t tensor, const Extents& i) {
+  if (tensor == kToOutNormBias) return 2;
+  return tensor == kToOut && i[0] < f.sums() ? f.b[f.at(i[0], i[1])] : 0;
+}
+
+}  // namespace
+
+std::vector<ProbedSum> probed_sums() {
+  ProbedSum contracts{
+      .op = "trimul",
+      .site = site::kContraction,
+      .what = "the sum over k",
+      .usual_terms = 64,
+      .most_terms = 1024,
+      .first = FirstFactor::kShared,
+      .is_exact = false,
+      .most_sums = [](int64_t terms) { return std::max<int64_t>(terms - 1, 1); },
+      .dims =
+          [](int64_t terms, int64_t) {
+            return Dims{
+                {kB, 1}, {kN, terms}, {kC, contraction::kChannels}, {kH, contraction::kHidden}, {kM, 1}};
+          },
+      .encode = contraction::encode,
+      .decode = contraction::decode};
+  ProbedSum projects = contracts;
+  projects.site = site::kProjections;
+  projects.what = "the sum over c";
+  projects.first = FirstFactor::kOne;
+  projects.most_sums = [](int64_t terms) { return std::max<int64_t>(terms - 2, 1); };
+  projects.dims = [](int64_t terms, int64_t sums) {
+    return Dims{{kB, 1}, {kN, 1}, {kC, std::max(terms, sums + 2)}, {kH, sums + 2}, {kM, 1}};
+  };
+  projects.encode = projections::encode;
+  projects.decode = projections::decode;
+  ProbedSum updates = projects;
+  updates.site = site::kUpdate;
+  updates.what = "the sum over h";
+  updates.is_exact = true;
+  updates.dims = [](int64_t terms, int64_t sums) {
+    return Dims{{kB, 1}, {kN, 1}, {kC, sums}, {kH, terms}, {kM, 0}};
+  };
+  updates.encode = encode_update;
+  updates.decode = [](const Factors&, const Values& out, int64_t sum) {
+    return out.at(kOut, {0, 0, 0, sum});
+  };
+  return {projects, contracts, updates};
+}
+
+}  // namespace assay::trimul
