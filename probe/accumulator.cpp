@@ -123,7 +123,9 @@ class Finder {
     find_widest(tree_, terms);
     if (terms.size() < 3) return;
     const int last = last_one(remainders(terms[0], terms[1], terms[2]));
-    if (last > kMostFraction) {
+    if (last < 0) {
+      unclear("fused groups: 1 + 1 - 1 is not 1");
+    } else if (last > kMostFraction) {
       unclear("fused groups: exact to {} bits at least", last);
     } else {
       found_.fraction = last;

@@ -15,6 +15,13 @@
 namespace assay {
 namespace {
 
+// Factors in f16 are times a power of two that follows from the largest values that the inputs
+// permit. A tensor between the steps keeps 2^-37 of that (kernels/trimul/trimul.h). For a sum of n
+// terms of at most M it is 8 n M: with M = 2^26 and n = 32 a unit is eight times what is lost. Two
+// units are swamped by M in 24 bits, however they are rounded.
+constexpr int kScaledHuge = 26;
+constexpr int64_t kScaledTerms = 32;
+
 // [bits] of the coarsest format that a recipe rounds to.
 int coarsest(const Recipe& recipe) {
   int bits = format_of(recipe.storage).precision;
@@ -25,6 +32,10 @@ int coarsest(const Recipe& recipe) {
   return bits;
 }
 
+double product(const Factors& factors, int64_t sum, int64_t term) {
+  return std::abs(factors.a[factors.at(sum, term)] * factors.b[factors.at(sum, term)]);
+}
+
 // Sets Factors::is_small.
 void mark_small(Factors& factors) {
   constexpr double kFar = 0x1p16;
@@ -32,13 +43,13 @@ void mark_small(Factors& factors) {
   for (int64_t s = 0; s < factors.sums(); ++s) {
     double largest = 0, smallest = std::numeric_limits<double>::infinity();
     for (int64_t k = 0; k < factors.terms; ++k) {
-      const double size = std::abs(factors.b[factors.at(s, k)]);
+      const double size = product(factors, s, k);
       largest = std::max(largest, size);
       if (size > 0) smallest = std::min(smallest, size);
     }
     if (smallest * kFar > largest) continue;
     for (int64_t k = 0; k < factors.terms; ++k)
-      factors.is_small[factors.at(s, k)] = std::abs(factors.b[factors.at(s, k)]) * kFar <= largest;
+      factors.is_small[factors.at(s, k)] = product(factors, s, k) * kFar <= largest;
   }
 }
 
@@ -88,8 +99,9 @@ Reach reach_of(const Subject& subject, Device& device, const ProbedSum& sum, DTy
   if (dtype == DType::kF16) {
     reach.unit = -24;
     reach.huge = sum.first == FirstFactor::kFree ? 30 : 15;
-  } else if (recipe.sum(sum.site).factors == Format::kF16) {
-    reach.huge = 33;  // scaled factors reach from 2^-24 to 2^11 at least
+  } else if (recipe.sum(sum.site).is_scaled) {
+    reach.huge = kScaledHuge;
+    reach.units = 2;
   }
   return reach;
 }
@@ -139,6 +151,14 @@ std::optional<std::string> differing_places(const Reach& reach, int64_t places, 
   return std::nullopt;
 }
 
+// Draws factors that are kept as they are, in one part.
+Reach with_plain_factors(Reach reach, const Accumulator& found, const Sum& declared) {
+  if (found.factors) reach.factor_bits = std::min(reach.factor_bits, found.factors->bits);
+  if (declared.factors == Format::kBF16x3) reach.factor_bits = std::min(reach.factor_bits, 8);
+  if (declared.factors == Format::kTF32x3) reach.factor_bits = std::min(reach.factor_bits, 11);
+  return reach;
+}
+
 void find_tree(Probed& found, const Reach& reach, uint64_t seed) {
   const Recovered first = recover_tree(reach.terms, common_leaves_by_masks(reach), seed);
   found.pairs = first.pairs;
@@ -162,8 +182,9 @@ Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType
     found.why_not = "nothing in the range of f16 swamps a sum in f64";
   if (!found.why_not.empty()) return found;
   found.terms = std::clamp<int64_t>(options.terms.value_or(sum.usual_terms), 2, sum.most_terms);
+  const Recipe recipe = subject.path->recipe(sum.dims(found.terms, 1), dtype);
+  if (!sum.is_exact && recipe.sum(sum.site).is_scaled) found.terms = std::min(found.terms, kScaledTerms);
   found.dims = sum.dims(found.terms, sum.most_sums(found.terms));
-  const Recipe recipe = subject.path->recipe(found.dims, dtype);
   const Sum declared = recipe.sum(sum.site);
   found.declared = declared.to_string();
   found.is_scaled = sum.is_scaled && sum.is_scaled(recipe);
@@ -175,7 +196,8 @@ Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType
     find_tree(found, reach, options.seed);
     if (found.tree && !found.is_scaled) {
       found.accumulator = find_accumulator(reach, *found.tree);
-      found.proof = replay(reach, *found.tree, found.accumulator.adder(), dtype, options.draws, options.seed);
+      found.proof = replay(with_plain_factors(reach, found.accumulator, declared), *found.tree,
+                           found.accumulator.adder(), dtype, options.draws, options.seed);
     }
     if (found.tree)
       found.contradictions = contradictions(declared, *found.tree, found.accumulator, reach.factor_bits);

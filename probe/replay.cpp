@@ -29,11 +29,7 @@ Factors any_factors(const Reach& reach, int64_t draws, uint64_t seed) {
   const CounterRandom random(seed, 1);
   for (size_t at = 0; at < factors.b.size(); ++at) {
     factors.b[at] = any_factor(random, 2 * at, reach.factor_bits);
-    if (reach.first == FirstFactor::kOne) continue;
-    const bool is_shared = reach.first == FirstFactor::kShared;
-    const size_t of = is_shared ? at % static_cast<size_t>(reach.terms) : at;
-    const double a = any_factor(random, 2 * of + 1, reach.factor_bits);
-    factors.a[at] = is_shared ? std::abs(a) : a;
+    if (reach.first == FirstFactor::kFree) factors.a[at] = any_factor(random, 2 * at + 1, reach.factor_bits);
   }
   return factors;
 }

@@ -37,7 +37,6 @@ struct Factors {
 // Which first factors a question may choose. Second ones are free within the storage dtype.
 enum class FirstFactor : uint8_t {
   kFree,
-  kShared,  // term k has the same one in all sums; it is positive
   kOne,
 };
 
