@@ -50,7 +50,7 @@ class Finder {
         tree_(tree),
         nested_(nested_terms(tree)),
         scale_(std::max(reach.unit, reach.lowest + 2)),
-        most_(std::min(60, reach.huge - scale_ - 2)) {}
+        most_(std::min(60, reach.huge - scale_)) {}
 
   Accumulator find() {
     if (nested_.size() > 2) find_width();
@@ -125,7 +125,7 @@ class Finder {
     const int last = last_one(remainders(terms[0], terms[1], terms[2]));
     if (last < 0) {
       unclear("fused groups: 1 + 1 - 1 is not 1");
-    } else if (last > kMostFraction) {
+    } else if (last > kMostFraction || last == most_) {
       unclear("fused groups: exact to {} bits at least", last);
     } else {
       found_.fraction = last;

@@ -17,8 +17,8 @@ namespace {
 
 // Factors in f16 are times a power of two that follows from the largest values that the inputs
 // permit. A tensor between the steps keeps 2^-37 of that (kernels/trimul/trimul.h). For a sum of n
-// terms of at most M it is 8 n M: with M = 2^26 and n = 32 a unit is eight times what is lost. Two
-// units are swamped by M in 24 bits, however they are rounded.
+// terms of at most M it is 8 n M: with M = 2^26 and n = 32 a unit is eight times what is lost. A
+// single unit is swamped by M in a fused group that keeps 25 bits.
 constexpr int kScaledHuge = 26;
 constexpr int64_t kScaledTerms = 32;
 
@@ -38,7 +38,7 @@ double product(const Factors& factors, int64_t sum, int64_t term) {
 
 // Sets Factors::is_small.
 void mark_small(Factors& factors) {
-  constexpr double kFar = 0x1p16;
+  constexpr double kFar = 2;
   factors.is_small.assign(factors.b.size(), true);
   for (int64_t s = 0; s < factors.sums(); ++s) {
     double largest = 0, smallest = std::numeric_limits<double>::infinity();
@@ -94,6 +94,7 @@ Reach reach_of(const Subject& subject, Device& device, const ProbedSum& sum, DTy
               .huge = sum.huge,
               .units = int64_t{1} << format.precision,
               .lowest = format.min_exponent};
+  reach.hides_bits = !sum.is_exact && (dtype != DType::kF32 || recipe.sum(sum.site).is_scaled);
   // Behind a norm, three bits are needed to tell a unit from none.
   if (!sum.is_exact) reach.units = int64_t{1} << (coarsest(recipe) - 3);
   if (dtype == DType::kF16) {
@@ -101,7 +102,7 @@ Reach reach_of(const Subject& subject, Device& device, const ProbedSum& sum, DTy
     reach.huge = sum.first == FirstFactor::kFree ? 30 : 15;
   } else if (recipe.sum(sum.site).is_scaled) {
     reach.huge = kScaledHuge;
-    reach.units = 2;
+    reach.units = 1;
   }
   return reach;
 }

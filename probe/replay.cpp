@@ -77,6 +77,9 @@ Replay replay(const Reach& reach, const SumTree& tree, const Adder& adder, DType
   std::vector<double> want;
   if (reach.is_exact) {
     for (double value : simulated(factors, tree, adder)) want.push_back(stored(value, storage));
+  } else if (reach.hides_bits) {
+    result.why_not = "what lies behind the sum keeps too few bits";
+    return result;
   } else {
     std::vector<int64_t> last;
     for (const SumTree& part : tree.parts) {

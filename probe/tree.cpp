@@ -13,6 +13,8 @@
 namespace assay {
 namespace {
 
+constexpr int64_t kLeastOthers = 16;  // pairs, to test a tree with
+
 int64_t first_leaf(const SumTree& tree) {
   const SumTree* at = &tree;
   while (!at->is_leaf()) at = &at->parts.front();
@@ -196,7 +198,7 @@ Recovered recover_tree(int64_t count, const CommonLeaves& ask, uint64_t seed) {
   const auto below = [&](uint64_t counter, uint64_t lane) {
     return static_cast<int64_t>(random.bits(counter, lane) % static_cast<uint64_t>(count));
   };
-  for (uint64_t k = 0; k < 4 * static_cast<uint64_t>(count); ++k) {
+  for (uint64_t k = 0; k < static_cast<uint64_t>(std::max<int64_t>(count, kLeastOthers)); ++k) {
     if (const Pair pair{below(k, 0), below(k, 1)}; pair.first != pair.second) others.push_back(pair);
   }
   const std::vector<int64_t> want = common_leaves(tree, others);

@@ -2,8 +2,8 @@
 // How the sums of trimul are reached. Gates of weight 0 are exactly 1/2. A norm of weight 0 is its
 // bias. A row of equally many +1 and -1, times 2^20, is its own norm times 2^-20: eps vanishes.
 //
-// The norm over the hidden channels is affine in each row. So two channels whose values are known,
-// 0 and r, tell those of the others.
+// The norm over the hidden channels is affine in each row. So two channels whose values are known, 0
+// and a reference, tell the sum beside them.
 #include "kernels/trimul/trimul.h"
 
 #include <algorithm>
@@ -14,12 +14,24 @@
 namespace assay::trimul {
 namespace {
 
-// Values of a row of out that holds the hidden channels `zero` and `reference`, and the sum.
-double ratio(const Values& out, const Extents& edge, int64_t channel, int64_t zero, int64_t reference,
-             double value) {
-  const auto at = [&](int64_t c) { return out.at(kOut, {edge[0], edge[1], edge[2], c}); };
-  const double sum = at(channel) - at(zero);
-  return sum == 0 ? 0 : sum / (at(reference) - at(zero)) * value;
+enum : int64_t { kSum, kReference, kZero, kHidden };  // hidden channels
+
+// |a b| of a small term, or 0.
+double small_size(const Factors& f, int64_t sum, int64_t term) {
+  const size_t at = f.at(sum, term);
+  return !f.asks_for_zero && f.is_small[at] ? std::abs(f.a[at] * f.b[at]) : 0;
+}
+
+// The sum, by the row of out that holds the hidden channels.
+double ratio(const Factors& f, int64_t sum, const Values& out, const Extents& edge) {
+  const auto above_zero = [&](int64_t channel) {
+    return out.at(kOut, {edge[0], edge[1], edge[2], channel}) -
+           out.at(kOut, {edge[0], edge[1], edge[2], kZero});
+  };
+  double reference = 0;
+  for (int64_t k = 0; k < f.terms; ++k) reference += small_size(f, sum, k);
+  if (f.asks_for_zero || above_zero(kSum) == 0) return above_zero(kSum);
+  return above_zero(kSum) / above_zero(kReference) * reference;
 }
 
 double is_one(bool condition) {
@@ -32,7 +44,6 @@ double is_one(bool condition) {
 // select: their mean is 1 or 0. Channel 2 is 0. The other half of x has the opposite signs.
 namespace contraction {
 enum : int64_t { kOne, kSign, kSmall, kNotLarge, kKnown, kChannels = 2 * kKnown };
-enum : int64_t { kSum, kReference, kZero, kHidden };
 
 int64_t half(const Factors& f) {
   return f.terms / 2;
@@ -67,30 +78,24 @@ double encode(const Factors& f, size_t tensor, const Extents& i) {
 }
 
 double decode(const Factors& f, const Values& out, int64_t sum) {
-  const Extents edge{0, sum, half(f) + sum};
-  double reference = f.asks_for_zero ? 1 : 0;
-  for (int64_t k = 0; k < f.terms && !f.asks_for_zero; ++k) {
-    const size_t at = f.at(sum, k);
-    if (f.is_small[at]) reference += std::abs(f.a[at] * f.b[at]);
-  }
-  return ratio(out, edge, kSum, kZero, kReference, reference);
+  return ratio(f, sum, out, {0, sum, half(f) + sum});
 }
 }  // namespace contraction
 
-// The projections: xn is 1, hidden channel s is sum s, times right, which is 1/2 for all. The last
-// two channels are 0 and a power of two beside the units.
+// The projections: xn is 1, so the weights of a hidden channel are the terms. Channel 0 is the sum,
+// times right, which is 1/2 for all. Channel 1 adds up the sizes of small terms; channel 2 is 0.
 namespace projections {
 double encode(const Factors& f, size_t tensor, const Extents& i) {
-  const int64_t reference = f.sums() + 1;
   if (tensor == kMask || tensor == kToOutNormWeight || tensor == kNormBias) return 1;
-  if (tensor == kLeftProj && i[0] == reference) return i[1] == 0 ? 16 : 0;
-  if (tensor == kLeftProj) return i[0] < f.sums() && i[1] < f.terms ? f.b[f.at(i[0], i[1])] : 0;
   if (tensor == kRightProj) return is_one(i[1] == 0);
-  return tensor == kToOut ? is_one(i[0] == i[1]) : 0;
+  if (tensor == kToOut) return is_one(i[0] == i[1]);
+  if (tensor != kLeftProj || i[1] >= f.terms || i[0] == kZero) return 0;
+  const double term = f.b[f.at(0, i[1])];
+  return i[0] == kSum ? term : small_size(f, 0, i[1]);
 }
 
-double decode(const Factors& f, const Values& out, int64_t sum) {
-  return ratio(out, {0, 0, 0}, sum, f.sums(), f.sums() + 1, 16);
+double decode(const Factors& f, const Values& out, int64_t) {
+  return ratio(f, 0, out, {0, 0, 0});
 }
 }  // namespace projections
 
@@ -113,8 +118,7 @@ std::vector<ProbedSum> probed_sums() {
       .most_sums = [](int64_t terms) { return std::max<int64_t>(terms / 2, 1); },
       .dims =
           [](int64_t terms, int64_t) {
-            return Dims{
-                {kB, 1}, {kN, terms}, {kC, contraction::kChannels}, {kH, contraction::kHidden}, {kM, 1}};
+            return Dims{{kB, 1}, {kN, terms}, {kC, contraction::kChannels}, {kH, kHidden}, {kM, 1}};
           },
       .encode = contraction::encode,
       .decode = contraction::decode};
@@ -122,9 +126,9 @@ std::vector<ProbedSum> probed_sums() {
   projects.site = site::kProjections;
   projects.what = "the sum over c";
   projects.first = FirstFactor::kOne;
-  projects.most_sums = [](int64_t terms) { return std::max<int64_t>(terms - 2, 1); };
-  projects.dims = [](int64_t terms, int64_t sums) {
-    return Dims{{kB, 1}, {kN, 1}, {kC, std::max(terms, sums + 2)}, {kH, sums + 2}, {kM, 1}};
+  projects.most_sums = [](int64_t) { return int64_t{1}; };  // their sizes may differ: a norm each
+  projects.dims = [](int64_t terms, int64_t) {
+    return Dims{{kB, 1}, {kN, 1}, {kC, std::max(terms, int64_t{kHidden})}, {kH, kHidden}, {kM, 1}};
   };
   projects.encode = projections::encode;
   projects.decode = projections::decode;
@@ -132,6 +136,7 @@ std::vector<ProbedSum> probed_sums() {
   updates.site = site::kUpdate;
   updates.what = "the sum over h";
   updates.is_exact = true;
+  updates.most_sums = [](int64_t) { return int64_t{64}; };
   updates.dims = [](int64_t terms, int64_t sums) {
     return Dims{{kB, 1}, {kN, 1}, {kC, sums}, {kH, terms}, {kM, 0}};
   };
