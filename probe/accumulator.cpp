@@ -60,7 +60,7 @@ class Finder {
     if (reach_.is_exact) {
       find_subnormals();
     } else {
-      unclear("subnormals: a norm with an eps lies behind the sum");
+      unclear("subnormals: the sum is seen inexactly");
     }
     if (widest_node(tree_) == 2) find_fused();
     return found_;

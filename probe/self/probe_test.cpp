@@ -44,7 +44,8 @@ TEST_F(Probing, ReproducesEachReachedSumOfTheCpuPaths) {
       }
     }
   }
-  EXPECT_EQ(reproduced, 14u);  // mhc_post, dynamic_conv and its dx in 3 dtypes; 3 of trimul; 2 of cheri_block
+  // mhc_post, dynamic_conv and its dx in three dtypes; three of trimul; two of cheri_block in f32.
+  EXPECT_EQ(reproduced, 14u);
 }
 
 TEST_F(Probing, SeesAPathThatRoundsItsInputs) {

@@ -2,8 +2,8 @@
 // How the sums of trimul are reached. Gates of weight 0 are exactly 1/2. A norm of weight 0 is its
 // bias. A row of equally many +1 and -1, times 2^20, is its own norm times 2^-20: eps vanishes.
 //
-// The norm over the hidden channels is affine in each row. So two channels whose values are known, 0
-// and a reference, tell the sum beside them.
+// The norm over the hidden channels is affine in each row. So two channels whose values are known,
+// 0 and a reference, tell the sum beside them.
 #include "kernels/trimul/trimul.h"
 
 #include <algorithm>

@@ -116,7 +116,7 @@ Json accumulator_json(const Accumulator& found) {
   if (found.mode) json["rounding"] = name_of(*found.mode);
   if (found.fraction) json["fraction_bits"] = *found.fraction;
   if (found.keeps_subnormals) json["keeps_subnormals"] = *found.keeps_subnormals;
-  if (!found.is_fused.empty()) json["is_fused"] = found.is_fused;
+  if (!found.is_fused.empty()) json["fused_products"] = found.is_fused;
   if (found.factors) {
     Json& factors = json["factors"] = {{"bits", found.factors->bits},
                                        {"lacks_low_product", found.factors->lacks_low_product},
@@ -174,7 +174,7 @@ std::string picture_name(const ProbedPath& path, const Probed& probed) {
   std::string name =
       fmt::format("{}.{}.{}.{}.svg", path.op, path.path, name_of(probed.dtype), probed.sum->site.name);
   std::ranges::replace_if(
-      name, [](char c) { return c == ' ' || c == '/' || c == ','; }, '_');
+      name, [](char c) { return c == ' ' || c == '/' || c == ',' || c == '(' || c == ')'; }, '_');
   return name;
 }
 
@@ -191,21 +191,19 @@ std::string render_probed(const ProbedPath& path, int width) {
 }
 
 std::string probe_json(const std::vector<ProbedPath>& paths, const ToolRecord& tool, uint64_t seed) {
-  Json all = Json::array();
+  // A line for each sum: records are compared line by line.
+  std::vector<std::string> all;
   for (const ProbedPath& path : paths) {
-    Json sums = Json::array();
-    for (const Probed& probed : path.sums) sums.push_back(sum_json(probed));
-    all.push_back({{"op", path.op},
-                   {"path", path.path},
-                   {"device", path.device},
-                   {"model", path.model},
-                   {"sums", std::move(sums)}});
+    std::vector<std::string> sums;
+    for (const Probed& probed : path.sums)
+      sums.push_back(sum_json(probed).dump(-1, ' ', false, Json::error_handler_t::replace));
+    const Json heading = {
+        {"op", path.op}, {"path", path.path}, {"device", path.device}, {"model", path.model}};
+    all.push_back(fmt::format("{{\"path\": {},\n\"sums\": [\n{}]}}", heading.dump(), fmt::join(sums, ",\n")));
   }
-  const Json json = {{"schema", "assay.probe/1"},
-                     {"tool", {{"version", tool.version}, {"git", tool.git}, {"dirty", tool.dirty}}},
-                     {"seed", seed},
-                     {"paths", std::move(all)}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const Json of_tool = {{"version", tool.version}, {"git", tool.git}, {"dirty", tool.dirty}};
+  return fmt::format("{{\"schema\": \"assay.probe/1\",\n\"tool\": {},\n\"seed\": {},\n\"paths\": [\n{}]}}\n",
+                     of_tool.dump(), seed, fmt::join(all, ",\n"));
 }
 
 std::vector<NamedContent> probe_files(const std::vector<ProbedPath>& paths, const ToolRecord& tool,

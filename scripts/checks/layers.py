@@ -32,7 +32,7 @@ def allowed_folders(path):
     return {
         "properties": ["kernels", "oracles", "properties"],
         "bench": ["kernels", "oracles", "properties/core", "bench", *marks],
-        "probe": ["kernels/core", "oracles", "properties/core", "probe", *marks],
+        "probe": ["kernels" if marks else "kernels/core", "oracles", "properties/core", "probe", *marks],
         "reports": list(LAYERS),
     }[layer]
 
