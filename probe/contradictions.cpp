@@ -82,4 +82,18 @@ std::vector<std::string> contradictions(const Sum& declared, const SumTree& tree
   return all;
 }
 
+std::vector<std::string> contradictions_of_groups(const Sum& declared, const Reach& reach) {
+  if (declared.group == 0) return {};
+  constexpr int kSwampsF32 = 40;
+  Reach narrow = reach;
+  narrow.huge = reach.unit + kSwampsF32;
+  std::vector<Pair> pairs;
+  for (int64_t k = 1; k < reach.terms; ++k) pairs.emplace_back(0, k);
+  const std::vector<int64_t> lost = common_leaves_by_masks(narrow)(pairs);
+  const int64_t most = std::ranges::max(lost), allowed = 2 * static_cast<int64_t>(declared.group);
+  if (most <= allowed) return {};
+  return {fmt::format("{} terms are added in f32 around two of them; the recipe declares groups of {}", most,
+                      declared.group)};
+}
+
 }  // namespace assay

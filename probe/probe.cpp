@@ -202,6 +202,8 @@ Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType
     }
     if (found.tree)
       found.contradictions = contradictions(declared, *found.tree, found.accumulator, reach.factor_bits);
+    for (std::string& what : contradictions_of_groups(declared, reach))
+      found.contradictions.push_back(std::move(what));
     if (sum.is_polynomial)
       found.identity =
           test_identity(subject, device, dtype, sum.dims(found.terms, 64), found.terms, options.seed);

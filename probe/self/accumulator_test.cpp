@@ -155,5 +155,39 @@ TEST(Contradictions, NameEachBrokenPromise) {
       testing::ElementsAre("terms that are no neighbours are added; the recipe declares neighbours only"));
 }
 
+TEST(Contradictions, NameFusedGroupsThatAreCutEarly) {
+  const SumTree tree = fused_chain({64}, 16);
+  const Accumulator found = find_accumulator(known(tree, {.fraction = 13}, 8), tree);
+  EXPECT_THAT(contradictions({}, tree, found, 8),
+              testing::Contains("fused groups are cut after 13 bits; the recipe declares none"));
+  EXPECT_THAT(contradictions({.truncates = true}, tree,
+                             find_accumulator(known(tree, {.fraction = 25}, 11), tree), 11),
+              testing::IsEmpty());
+}
+
+TEST(Contradictions, NameLongSumsInF32) {
+  const Sum declared{.group = 32};
+  const Reach of_all = known(sequential({256}), {});
+  EXPECT_THAT(contradictions_of_groups(declared, of_all),
+              testing::ElementsAre(
+                  "256 terms are added in f32 around two of them; the recipe declares groups of 32"));
+  Reach of_groups = of_all;
+  of_groups.sums = [](const Factors& factors) {
+    std::vector<double> values;
+    for (int64_t s = 0; s < factors.sums(); ++s) {
+      double sum = 0;
+      for (int64_t first = 0; first < factors.terms; first += 32) {
+        const auto at = factors.at(s, first);
+        sum += simulate(sequential({32}), std::span(factors.a).subspan(at, 32),
+                        std::span(factors.b).subspan(at, 32), {});
+      }
+      values.push_back(sum);
+    }
+    return values;
+  };
+  EXPECT_THAT(contradictions_of_groups(declared, of_groups), testing::IsEmpty());
+  EXPECT_THAT(contradictions_of_groups({}, of_all), testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace assay

@@ -112,6 +112,7 @@ std::vector<ProbedSum> probed_sums() {
   of_dw.op = "cheri_conv_norm_grad";
   of_dw.site = site::kDw;
   of_dw.what = "the sum over examples and positions of dw";
+  of_dw.usual_terms = 256;  // more than two groups
   of_dw.most_terms = 1024;
   of_dw.huge = 70;
   of_dw.is_scaled = [](const Recipe&) { return true; };

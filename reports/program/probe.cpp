@@ -17,7 +17,7 @@ namespace assay {
 namespace {
 
 // All of its sums that the path computes, for each dtype that is wanted. A call that throws ends
-// the sum, and counts against the path.
+// the sum, and counts against the path unless the device lacks memory.
 struct PathOutcome {
   ProbedPath path;
   bool has_failed = false;
@@ -42,7 +42,7 @@ PathOutcome probe_path(const SelectedPath& selected, const std::vector<const Pro
         outcome.has_failed = outcome.has_failed || !is_consistent(outcome.path.sums.back());
       } catch (const Error& error) {
         outcome.path.sums.push_back({.sum = sum, .dtype = dtype, .why_not = error.what()});
-        outcome.has_failed = true;
+        if (error.kind() != Error::Kind::kDevice) outcome.has_failed = true;
       }
     }
   }
