@@ -132,61 +132,79 @@ class Finder {
     }
   }
 
-  // The sum where one term is b * 1, b = 1 + tail, and another one is -1. A third term, equal to
-  // the tail, keeps it in sight behind a norm.
-  std::vector<double> tails(const std::vector<double>& tails) const {
+  // What remains of 1 + 2^-h + tail, less 1 and 2^-h, over the tail. A further term, equal to the
+  // tail, keeps it in sight behind a norm. In any order all additions are exact.
+  struct Tail {
+    int h;
+    double tail;
+  };
+  std::vector<double> remaining(const std::vector<Tail>& tails) const {
     std::vector<std::vector<Term>> sums;
-    for (double tail : tails) {
-      sums.push_back({{nested_[0], 1 + tail}, {nested_[1], -1}});
-      if (nested_.size() > 2) sums.back().push_back({nested_.back(), tail});
+    for (const auto& [h, tail] : tails) {
+      const double high = std::ldexp(1.0, -h);
+      sums.push_back({{0, 1 + high + tail}, {1, -1}, {2, -high}, {3, tail}});
     }
     std::vector<double> values = ask(reach_, sums);
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = std::nearbyint(values[i] / tails[i] * 4) / 4 - (nested_.size() > 2 ? 1 : 0);
-    }
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = std::nearbyint(values[i] / tails[i].tail * 4) / 4 - 1;
     return values;
   }
 
+  // A factor in two parts keeps any single bit in its low one. So each bit is asked for beside each
+  // higher one.
   void find_factors() {
-    if (nested_.size() < 2) return;
-    std::vector<double> powers;
-    for (int q = 1; q < reach_.factor_bits; ++q) powers.push_back(std::ldexp(1.0, -q));
-    const std::vector<double> kept = tails(powers);
-    FactorUse use{.bits = last_one(kept) + 2};
-    if (use.bits < 2) {
-      unclear("factors: 1.5 - 1 is {}", kept.empty() ? 0 : kept[0] / 2);
-      return;
+    if (reach_.terms < 4) return unclear("factors: four terms tell them");
+    std::vector<Tail> tails;
+    for (int q = 2; q < reach_.factor_bits; ++q) {
+      for (int h = 1; h < q; ++h) tails.push_back({h, std::ldexp(1.0, -q)});
     }
+    const std::vector<double> kept = remaining(tails);
+    FactorUse use{.bits = 2};
+    for (size_t at = 0; use.bits < reach_.factor_bits; at += static_cast<size_t>(use.bits++) - 1) {
+      const auto first = kept.begin() + static_cast<std::ptrdiff_t>(at);
+      if (std::any_of(first, first + use.bits - 1, [](double value) { return value != 1; })) break;
+    }
+    if (use.bits == 2) return unclear("factors: 1.75 - 1.5 is {}", kept[0] / 4);
     if (use.bits + 2 <= reach_.factor_bits) {
       const double last = std::ldexp(1.0, 1 - use.bits);
-      const std::vector<double> got = tails({0.75 * last, 0.5 * last});
-      const bool nearest = got[0] != 0;
-      use.mode = !nearest      ? RoundingMode::kTowardZero
+      const std::vector<double> got = remaining({{1, 0.75 * last}, {1, 0.5 * last}});
+      use.mode = got[0] == 0   ? RoundingMode::kTowardZero
                  : got[1] == 0 ? RoundingMode::kNearestEven
                                : RoundingMode::kNearestAway;
     }
-    if (use.bits > 12 && reach_.first != FirstFactor::kOne)
+    if (use.bits > 12 && use.bits < 24 && reach_.first == FirstFactor::kFree && nested_.size() > 2)
       use.lacks_low_product = lacks_low_product(use.bits);
     found_.factors = use;
   }
 
-  // (1 + d)^2 - (1 + d) = d + d^2, where d lies in the low parts.
+  // Whether (1 + d)^2 lacks d^2, where d lies in the low part of a factor: in two parts of bf16 or
+  // of tf32.
   bool lacks_low_product(int bits) const {
-    if (bits > 23) return false;
-    const double d = std::ldexp(1.0, -(bits + 2) / 2);
-    return with_first_factor(1 + d, nested_[0], nested_[1]) == d;
+    constexpr int kOfBF16 = 17;  // [bits] that two parts keep at most
+    const double d = bits <= kOfBF16 ? 0x1p-9 : 0x1p-12;
+    return squares(d, {{nested_[0], nested_[1]}})[0] == 0;
   }
 
-  // a^2 - a, where a is the factor of all terms.
-  double with_first_factor(double a, int64_t term, int64_t partner) const {
-    Factors factors(1, reach_.terms);
+  // For each term and its partner: a^2 - a - d in units of d^2, a = 1 + d. Where the last term of
+  // the tree is neither of them, it is a d, which keeps the rest in sight behind a norm.
+  std::vector<double> squares(double d, const std::vector<Pair>& pairs) const {
+    const double a = 1 + d;
+    Factors factors(static_cast<int64_t>(pairs.size()), reach_.terms);
     std::ranges::fill(factors.a, a);
-    factors.b[factors.at(0, term)] = a;
-    factors.b[factors.at(0, partner)] = -1;
-    const double d = a - 1, value = reach_.sums(factors)[0];
-    // d + d^2 and d are far enough from each other behind a norm, too.
-    if (std::abs(value - d) < d * d / 4) return d;
-    return std::abs(value - (d + d * d)) < d * d / 4 ? d + d * d : value;
+    std::vector<double> expected;
+    for (size_t s = 0; s < pairs.size(); ++s) {
+      const auto sum = static_cast<int64_t>(s);
+      const int64_t last = nested_.back();
+      const bool has_last = last != pairs[s].first && last != pairs[s].second;
+      if (has_last) factors.b[factors.at(sum, last)] = d;
+      factors.b[factors.at(sum, pairs[s].first)] = a;
+      factors.b[factors.at(sum, pairs[s].second)] = -1;
+      expected.push_back(has_last ? d + a * d : d);
+    }
+    std::vector<double> values = reach_.sums(factors);
+    for (size_t s = 0; s < values.size(); ++s)
+      values[s] = std::nearbyint((values[s] - expected[s]) / (d * d) * 2) / 2;
+    return values;
   }
 
   void find_subnormals() {
@@ -212,21 +230,15 @@ class Finder {
     if (!found_.factors || found_.factors->bits < 24) return;
     std::vector<int64_t> partners(static_cast<size_t>(reach_.terms));
     find_partners(tree_, partners);
-    constexpr double kA = 1 + 0x1p-12;
-    Factors factors(reach_.terms, reach_.terms);
-    std::ranges::fill(factors.a, kA);
-    for (int64_t k = 0; k < reach_.terms; ++k) {
-      factors.b[factors.at(k, k)] = kA;
-      factors.b[factors.at(k, partners[static_cast<size_t>(k)])] = -1;
-    }
-    const std::vector<double> values = reach_.sums(factors);
-    for (double value : values) {
-      if (std::abs(value - 0x1p-12) > 0x1p-22) {
-        unclear("fused products: (1 + 2^-12)^2 - (1 + 2^-12) is {}", value);
+    std::vector<Pair> pairs;
+    for (int64_t k = 0; k < reach_.terms; ++k) pairs.emplace_back(k, partners[static_cast<size_t>(k)]);
+    for (double value : squares(0x1p-12, pairs)) {
+      if (value != 0 && value != 1) {
+        unclear("fused products: (1 + d)^2 - (1 + d) - d is {} d^2, d = 2^-12", value);
         found_.is_fused.clear();
         return;
       }
-      found_.is_fused.push_back(std::abs(value - (0x1p-12 + 0x1p-24)) < 0x1p-26);
+      found_.is_fused.push_back(value == 1);
     }
   }
 

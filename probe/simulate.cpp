@@ -91,14 +91,13 @@ class Simulation {
   double group(const SumTree& tree) const {
     std::vector<Part> parts;
     for (const SumTree& one : tree.parts) {
-      if (one.is_leaf()) {
-        const auto k = static_cast<size_t>(one.leaf);
-        parts.push_back({a_[k] * b_[k], std::ilogb(a_[k]) + std::ilogb(b_[k])});
-      } else {
-        const double value = (*this)(one);
-        parts.push_back({value, value == 0 ? 0 : std::ilogb(value)});
-      }
-      if (parts.back().value == 0) parts.back().exponent = 0;
+      const bool is_product = one.is_leaf();
+      const auto k = static_cast<size_t>(one.leaf);
+      const double value = is_product ? a_[k] * b_[k] : (*this)(one);
+      const int exponent = value == 0   ? 0
+                           : is_product ? std::ilogb(a_[k]) + std::ilogb(b_[k])
+                                        : std::ilogb(value);
+      parts.push_back({value, exponent});
     }
     return add_group(parts, adder_);
   }

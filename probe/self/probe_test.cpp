@@ -77,6 +77,25 @@ TEST_F(Probing, SeesAnotherPolynomial) {
   EXPECT_FALSE(is_consistent(probed));
 }
 
+TEST_F(Probing, RefusesSumsOfUnknownOps) {
+  Registry empty;
+  EXPECT_THROW(empty.add_probed({{.op = "none", .site = {0, "out"}, .what = "a sum"}}), Error);
+}
+
+TEST_F(Probing, SaysWhichSumsItCannotReach) {
+  size_t unreached = 0;
+  for (const Op* op : registry().ops()) {
+    for (const ProbedSum* sum : registry().probed_sums(op->name)) {
+      if (sum->why_not.empty()) continue;
+      const Probed probed = probe(registry().subject(op->name, "cpu"), *device_, *sum, DType::kF32, {});
+      EXPECT_EQ(probed.why_not, sum->why_not);
+      EXPECT_FALSE(probed.tree);
+      ++unreached;
+    }
+  }
+  EXPECT_EQ(unreached, 4u);  // the convolutions of the Cheri ops, and dx
+}
+
 struct Simulated {
   test::TensorCore core;
   Site site;
@@ -101,6 +120,9 @@ TEST_P(TensorCorePaths, AreFoundBehindTheNorm) {
     case Format::kTF32:
       path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kTF32); };
       break;
+    case Format::kTF32x3:
+      path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kTF32x3); };
+      break;
     default:
       path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kBF16); };
   }
@@ -111,7 +133,10 @@ TEST_P(TensorCorePaths, AreFoundBehindTheNorm) {
   EXPECT_EQ(*probed.tree, fused_chain({32}, core.group)) << line_of_tree(*probed.tree);
   EXPECT_EQ(probed.accumulator.fraction, core.fraction) << testing::PrintToString(probed.accumulator.unclear);
   EXPECT_EQ(probed.accumulator.bits, 24) << testing::PrintToString(probed.accumulator.unclear);
-  EXPECT_EQ(probed.accumulator.factors.value().bits, core.factors == Format::kBF16 ? 8 : 11);
+  const FactorUse factors = probed.accumulator.factors.value();
+  const bool is_split = core.factors == Format::kTF32x3;
+  EXPECT_EQ(factors.bits, is_split ? 23 : core.factors == Format::kBF16 ? 8 : 11);
+  EXPECT_EQ(factors.lacks_low_product, is_split && site == trimul::site::kContraction);
   EXPECT_EQ(probed.proof.reproduced, probed.proof.draws) << probed.proof.first;
   const bool is_hidden = core.factors == Format::kF16 && !(site == trimul::site::kUpdate);
   EXPECT_EQ(probed.proof.draws, is_hidden ? 0 : 1000) << probed.proof.why_not;
@@ -121,8 +146,8 @@ TEST_P(TensorCorePaths, AreFoundBehindTheNorm) {
 std::vector<Simulated> simulated_paths() {
   std::vector<Simulated> all;
   for (Site site : {trimul::site::kProjections, trimul::site::kContraction, trimul::site::kUpdate}) {
-    for (Format format : {Format::kF16, Format::kBF16, Format::kTF32}) {
-      all.push_back({{format, format == Format::kTF32 ? 8 : 16, 25}, site});
+    for (Format format : {Format::kF16, Format::kBF16, Format::kTF32, Format::kTF32x3}) {
+      all.push_back({{format, format == Format::kTF32 || format == Format::kTF32x3 ? 8 : 16, 25}, site});
     }
   }
   return all;

@@ -67,6 +67,7 @@ class TensorCoreTrimul {
   // brings `most` to 2^14.
   double factor(double value, double most, bool is_kept = false) const {
     if (core_.factors == Format::kBF16) return to_double(to_bf16(value));
+    if (core_.factors == Format::kTF32x3) return value;  // split in each product
     if (core_.factors == Format::kTF32)
       return is_kept ? value : rounded(value, {.bits = 11, .mode = RoundingMode::kNearestAway});
     const int power = most == 0 ? 0 : 13 - std::ilogb(most);
@@ -74,8 +75,30 @@ class TensorCoreTrimul {
   }
   double dot(const Row& a, const Row& b) const {
     const auto count = static_cast<int64_t>(a.size());
-    return simulate(fused_chain({count}, core_.group), a, b, {.fraction = core_.fraction});
+    if (core_.factors != Format::kTF32x3)
+      return simulate(fused_chain({count}, core_.group), a, b, {.fraction = core_.fraction});
+    // hi*hi, hi*lo and lo*hi of each group, one after the other.
+    Row first, second;
+    SumTree sum;
+    for (int64_t begin = 0; begin < count; begin += core_.group) {
+      for (int product = 0; product < 3; ++product) {
+        std::vector<SumTree> parts;
+        for (int64_t k = begin; k < std::min(count, begin + core_.group); ++k) {
+          const auto at = static_cast<size_t>(k);
+          parts.push_back(leaf(static_cast<int64_t>(first.size())));
+          first.push_back(product == 2 ? low(a[at]) : high(a[at]));
+          second.push_back(product == 1 ? low(b[at]) : high(b[at]));
+        }
+        if (first.size() > parts.size()) parts.push_back(std::move(sum));
+        sum = parts.size() == 1 ? std::move(parts[0]) : node(std::move(parts));
+      }
+    }
+    return simulate(sum, first, second, {.fraction = core_.fraction});
   }
+  static double high(double value) {
+    return rounded(value, {.bits = 11, .mode = RoundingMode::kNearestAway});
+  }
+  static double low(double value) { return high(value - high(value)); }
   static Row normalised(const Row& values, const Row& weight, const Row& bias) {
     double mean = 0, variance = 0;
     for (double value : values) mean += value / double(values.size());
