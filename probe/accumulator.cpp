@@ -227,7 +227,7 @@ class Finder {
 
   void find_fused() {
     if (reach_.first == FirstFactor::kOne || reach_.factor_bits < 24) return;
-    if (!found_.factors || found_.factors->bits < 24) return;
+    if (found_.factors && found_.factors->bits < 24) return;
     std::vector<int64_t> partners(static_cast<size_t>(reach_.terms));
     find_partners(tree_, partners);
     std::vector<Pair> pairs;
