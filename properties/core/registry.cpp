@@ -27,6 +27,21 @@ void Registry::add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std:
   std::ranges::move(specimens, std::back_inserter(added_));
 }
 
+void Registry::add_probed(std::vector<ProbedSum> sums) {
+  for (ProbedSum& sum : sums) {
+    static_cast<void>(op(sum.op));  // throws for an unknown one
+    probed_.push_back(std::move(sum));
+  }
+}
+
+std::vector<const ProbedSum*> Registry::probed_sums(std::string_view op) const {
+  std::vector<const ProbedSum*> found;
+  for (const ProbedSum& sum : probed_) {
+    if (sum.op == op) found.push_back(&sum);
+  }
+  return found;
+}
+
 const std::vector<Specimen>& Registry::specimens(const Op& op) const {
   if (const auto made = specimens_.find(op.name); made != specimens_.end()) return made->second;
   std::vector<Specimen> all;

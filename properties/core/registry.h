@@ -11,6 +11,7 @@
 
 #include "kernels/core/op.h"
 #include "oracles/core/oracle.h"
+#include "properties/core/probed_sum.h"
 #include "properties/core/problem.h"
 #include "properties/core/specimen.h"
 
@@ -22,12 +23,15 @@ class Registry {
   // stands in another place than it declares.
   void add(const std::vector<Op>& ops, std::vector<Oracle> oracles, std::vector<Specimen> specimens,
            std::vector<Law> laws);
+  void add_probed(std::vector<ProbedSum> sums);
 
   const std::vector<const Op*>& ops() const { return ops_; }
   // Those of the op itself, and those of each recipe (recipe_specimens.h). They are made when they
   // are first asked for, since that calls the paths.
   const std::vector<Specimen>& specimens(const Op& op) const;
   const std::vector<Law>& laws() const { return laws_; }
+  // The sums of an op that can be probed, in the order of its formula.
+  std::vector<const ProbedSum*> probed_sums(std::string_view op) const;
 
   const Op& op(std::string_view name) const;  // throws Error (usage)
   const Oracle& oracle(std::string_view op) const;
@@ -43,6 +47,7 @@ class Registry {
   mutable std::map<std::string_view, std::vector<Specimen>> specimens_;  // by op
   mutable std::deque<Specimen> found_;  // before specimens() made those of the op
   std::vector<Law> laws_;
+  std::deque<ProbedSum> probed_;
 };
 
 // Defined in the generated source of each program.

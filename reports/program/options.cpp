@@ -26,6 +26,7 @@ struct RawOptions {
   std::string device;
   std::string dtype;
   std::string cases;
+  std::string length;
   std::string max_failures;
   std::string max_elements;
   std::string seed;
@@ -145,6 +146,19 @@ class CommandLine {
     add_sides(gate);
     gate.add_flag("--certain", options_.certain, "Fail with exit code 4 if the samples leave a time open");
 
+    auto& probe =
+        add(Command::kProbe, "probe",
+            "Find out how paths add up: the tree of each sum, its width and rounding, against the recipe");
+    add_selection(probe);
+    probe
+        .add_option("--length", raw_.length,
+                    "Terms of each sum (default: as few as tell; at most what it can have)")
+        ->type_name("N");
+    add_seed(probe);
+    add_out(probe, "Directory for probe.json, probe.md and a picture of each tree");
+    add_json(probe);
+    probe.add_flag("--specimens", options_.specimens, "Probe the known-bad implementations");
+
     auto& completion =
         add(Command::kCompletion, "completion", "Print what a shell needs to complete command lines");
     completion.add_option("SHELL", options_.subject, "bash, zsh or fish")
@@ -177,6 +191,7 @@ class CommandLine {
       if (!raw_.device.empty()) options_.device = device_name(origin("--device"), raw_.device);
       options_.device_is_typed = is_typed("--device");
       if (!raw_.dtype.empty()) options_.dtype = parse_dtype(raw_.dtype);
+      if (!raw_.length.empty()) options_.terms = parse_integer<int64_t>(origin("--length"), raw_.length, 2);
       if (!raw_.cases.empty()) options_.cases = parse_integer<int64_t>(origin("--cases"), raw_.cases, 1);
       if (!raw_.max_elements.empty())
         options_.max_elements = parse_integer<int64_t>(origin("--max-elements"), raw_.max_elements, 1);

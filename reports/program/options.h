@@ -30,6 +30,7 @@ enum class Command : uint8_t {
   kNew,
   kCompare,
   kGate,
+  kProbe,
   kCompletion,
   kManual
 };
@@ -40,6 +41,7 @@ struct Options {
   std::optional<DType> dtype;
   std::string device = "all";                            // all, cpu, cuda, cuda:k
   bool device_is_typed = false;                          // and does not come from the environment
+  std::optional<int64_t> terms;                          // of the sums that are probed
   int64_t cases = 200;                                   // per path
   std::optional<std::chrono::duration<double>> budget;   // per path; replaces `cases`
   std::optional<std::chrono::duration<double>> timeout;  // of a case in a worker

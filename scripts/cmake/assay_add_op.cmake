@@ -17,7 +17,8 @@ function(assay_add_library name)
 endfunction()
 
 # kernels/<op>/<op>.h and its sources, there or one folder below, oracles/<op>/, properties/<op>.cpp
-# (with properties/specimens/<op>.cpp if it is there) and bench/<op>.cpp become static libraries.
+# (with properties/specimens/<op>.cpp and properties/probed/<op>.cpp if they are there) and
+# bench/<op>.cpp become static libraries.
 # Only the kernels and the properties link the kernels: an oracle that calls what it judges does not
 # link.
 function(assay_add_op op)
@@ -31,10 +32,13 @@ function(assay_add_op op)
                     assay::core $<TARGET_NAME_IF_EXISTS:assay::core_cuda>)
   _assay_add_static(assay_${op}_oracle oracles/${op}/*.cpp assay::oracle_core)
   target_compile_options(assay_${op}_oracle PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
-  _assay_add_static(assay_${op}_properties "properties/${op}.cpp;properties/specimens/${op}.cpp;properties/specimens/${op}_*.cpp"
+  _assay_add_static(assay_${op}_properties "properties/${op}.cpp;properties/specimens/${op}.cpp;properties/specimens/${op}_*.cpp;properties/probed/${op}.cpp"
                     assay::properties_core assay_${op}_kernels)
   _assay_add_static(assay_${op}_bench bench/${op}.cpp assay::bench_core assay_${op}_kernels)
   set_property(GLOBAL APPEND PROPERTY ASSAY_OPS ${op})
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/properties/probed/${op}.cpp)
+    set_property(GLOBAL APPEND PROPERTY ASSAY_PROBED_OPS ${op})
+  endif()
 endfunction()
 
 function(assay_add_program name)
@@ -43,6 +47,7 @@ function(assay_add_program name)
     set(arg_MAIN ${ASSAY_MAIN})
   endif()
   get_property(ops GLOBAL PROPERTY ASSAY_OPS)
+  get_property(probed GLOBAL PROPERTY ASSAY_PROBED_OPS)
   set(ASSAY_REGISTRY_DECLARATIONS)
   set(ASSAY_REGISTRY_CALLS)
   set(ASSAY_SWEEP_CALLS)
@@ -53,6 +58,10 @@ function(assay_add_program name)
            "std::vector<Sweep> sweeps();\n}  // namespace ${op}\n")
     string(APPEND ASSAY_REGISTRY_CALLS
            "    all.add(${op}::ops(), ${op}::oracles(), ${op}::specimens(), ${op}::laws());\n")
+    if(op IN_LIST probed)
+      string(APPEND ASSAY_REGISTRY_DECLARATIONS "namespace ${op} {\nstd::vector<ProbedSum> probed_sums();\n}\n")
+      string(APPEND ASSAY_REGISTRY_CALLS "    all.add_probed(${op}::probed_sums());\n")
+    endif()
     string(APPEND ASSAY_SWEEP_CALLS "    for (const Sweep& sweep : ${op}::sweeps()) all.push_back(sweep);\n")
     foreach(part kernels oracle properties bench)
       list(APPEND libraries assay_${op}_${part})

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes the sums of a path: the tree in which each adds up, what it adds with, the proof by
+// replay, and what of this contradicts the recipe that the path declares.
+//
+// The path runs in this process.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/device.h"
+#include "probe/accumulator.h"
+#include "probe/identity.h"
+#include "probe/replay.h"
+#include "probe/tree.h"
+#include "properties/core/probed_sum.h"
+#include "properties/core/problem.h"
+
+namespace assay {
+
+struct ProbeOptions {
+  std::optional<int64_t> terms{};  // in place of the usual number; clamped to the most of each sum
+  int64_t draws = 1000;            // of the proof
+  uint64_t seed = 0;
+};
+
+struct Probed {
+  const ProbedSum* sum = nullptr;
+  DType dtype = DType::kF32;
+  int64_t terms = 0;
+  Dims dims{};             // of a call
+  std::string declared{};  // Sum::to_string()
+  std::string why_not{};   // it could not be probed
+  std::optional<SumTree> tree{};
+  int64_t pairs = 0;                     // of terms that were asked for
+  std::vector<std::string> differing{};  // places or launches that add up in other ways
+  Accumulator accumulator{};
+  bool is_scaled = false;  // only the tree can be seen
+  Replay proof{};
+  std::vector<std::string> contradictions{};
+  std::optional<Identity> identity{};  // of a sum that is a polynomial
+  double seconds = 0;                  // [s]
+};
+
+// Throws Error that a call threw. One that the path refuses is `why_not`.
+Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType dtype,
+             const ProbeOptions& options);
+
+// Whether nothing speaks against the path: no contradiction, and no polynomial but the formula's.
+bool is_consistent(const Probed& probed);
+
+}  // namespace assay

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The proof: what was found reproduces sums of random factors to the bit, or does not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/core/dtype.h"
+#include "probe/questions.h"
+#include "probe/simulate.h"
+
+namespace assay {
+
+struct Replay {
+  int64_t draws = 0, reproduced = 0;
+  std::string why_not{};  // nothing could be replayed
+  std::string first{};    // the first draw that is not reproduced, with values
+};
+
+// Where values are inexact, the last terms take back what the others should add up to: the sum is
+// then 0 if each bit of it is right. Such terms have to be parts of the root.
+Replay replay(const Reach& reach, const SumTree& tree, const Adder& adder, DType storage, int64_t draws,
+              uint64_t seed);
+
+}  // namespace assay

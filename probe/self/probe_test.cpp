@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole paths: ours, and simulated ones whose answers are known.
+#include "probe/probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/trimul/trimul.h"
+#include "probe/describe.h"
+#include "probe/self/tensor_core_trimul.h"
+#include "properties/core/registry.h"
+
+namespace assay {
+namespace {
+
+class Probing : public testing::Test {
+ protected:
+  Probed probe_sum(const Subject& subject, Site site, DType dtype = DType::kF32,
+                   std::optional<int64_t> terms = {}) {
+    for (const ProbedSum* sum : registry().probed_sums(subject.op->name)) {
+      if (sum->site == site && sum->site.name == site.name)
+        return probe(subject, *device_, *sum, dtype, {.terms = terms});
+    }
+    throw Error("{} has no sum {}", subject.op->name, site.name);
+  }
+
+  std::unique_ptr<Device> device_ = open_cpu();
+};
+
+TEST_F(Probing, ReproducesEachReachedSumOfTheCpuPaths) {
+  size_t reproduced = 0;
+  for (const Op* op : registry().ops()) {
+    for (const ProbedSum* sum : registry().probed_sums(op->name)) {
+      if (!sum->why_not.empty()) continue;
+      for (DType dtype : op->path("cpu").dtypes) {
+        const Probed probed = probe(registry().subject(op->name, "cpu"), *device_, *sum, dtype, {});
+        const std::string where =
+            fmt::format("{} {} {}: {}", op->name, sum->what, name_of(dtype), probed.proof.first);
+        EXPECT_TRUE(probed.why_not.empty() == probed.tree.has_value()) << where << probed.why_not;
+        EXPECT_TRUE(is_consistent(probed)) << where << testing::PrintToString(probed.contradictions);
+        EXPECT_THAT(probed.differing, testing::IsEmpty()) << where;
+        EXPECT_EQ(probed.proof.reproduced, probed.proof.draws) << where;
+        if (probed.proof.draws > 0) ++reproduced;
+      }
+    }
+  }
+  // mhc_post, dynamic_conv and its dx in three dtypes; three of trimul; two of cheri_block in f32.
+  EXPECT_EQ(reproduced, 14u);
+}
+
+TEST_F(Probing, SeesAPathThatRoundsItsInputs) {
+  const Probed probed = probe_sum(registry().subject("mhc_post", "specimen.inputs_rounded"), {0, "out"});
+  EXPECT_THAT(probed.contradictions,
+              testing::ElementsAre("factors keep 8 bits; the recipe declares no rounding: 24 bits"));
+  EXPECT_EQ(probed.proof.reproduced, probed.proof.draws);
+}
+
+TEST_F(Probing, SeesAPathThatAddsInBf16) {
+  const Probed probed =
+      probe_sum(registry().subject("dynamic_conv", "specimen.sums_rounded"), {0, "out"}, DType::kBF16);
+  EXPECT_THAT(probed.contradictions,
+              testing::Contains("the sum is kept in 8 bits; the recipe declares f32, which has 24"));
+}
+
+TEST_F(Probing, SeesEntriesThatAddInAnotherOrder) {
+  const Probed probed =
+      probe_sum(registry().subject("dynamic_conv", "specimen.later_entries_backwards"), {0, "out"});
+  EXPECT_FALSE(probed.tree);
+  EXPECT_THAT(probed.differing, testing::Not(testing::IsEmpty()));
+  EXPECT_TRUE(is_consistent(probed)) << "its recipe permits any order";
+}
+
+TEST_F(Probing, SeesAnotherPolynomial) {
+  const Probed probed =
+      probe_sum(registry().subject("mhc_post", "specimen.residual_added_unmixed"), {0, "out"});
+  EXPECT_TRUE(probed.identity.value().difference);
+  EXPECT_FALSE(is_consistent(probed));
+}
+
+TEST_F(Probing, RefusesSumsOfUnknownOps) {
+  Registry empty;
+  EXPECT_THROW(empty.add_probed({{.op = "none", .site = {0, "out"}, .what = "a sum"}}), Error);
+}
+
+TEST_F(Probing, SaysWhichSumsItCannotReach) {
+  size_t unreached = 0;
+  for (const Op* op : registry().ops()) {
+    for (const ProbedSum* sum : registry().probed_sums(op->name)) {
+      if (sum->why_not.empty()) continue;
+      const Probed probed = probe(registry().subject(op->name, "cpu"), *device_, *sum, DType::kF32, {});
+      EXPECT_EQ(probed.why_not, sum->why_not);
+      EXPECT_FALSE(probed.tree);
+      ++unreached;
+    }
+  }
+  EXPECT_EQ(unreached, 4u);  // the convolutions of the Cheri ops, and dx
+}
+
+struct Simulated {
+  test::TensorCore core;
+  Site site;
+};
+
+class TensorCorePaths : public Probing, public testing::WithParamInterface<Simulated> {};
+
+TEST_P(TensorCorePaths, AreFoundBehindTheNorm) {
+  const auto& [core, site] = GetParam();
+  Path path{.name = "cpu.simulated",
+            .device = DeviceKind::kCpu,
+            .dtypes = {DType::kF32},
+            .deterministic = true,
+            .recipe = {},
+            .unsupported = {},
+            .run = [core = core](const Call& call) { test::TensorCoreTrimul(call, core).run(); },
+            .summary = "simulated"};
+  switch (core.factors) {
+    case Format::kF16:
+      path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kF16); };
+      break;
+    case Format::kTF32:
+      path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kTF32); };
+      break;
+    case Format::kTF32x3:
+      path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kTF32x3); };
+      break;
+    default:
+      path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kBF16); };
+  }
+  const Op& op = registry().op("trimul");
+  const Subject subject{&op, &path, &registry().oracle("trimul")};
+  const Probed probed = probe_sum(subject, site, DType::kF32, 32);
+  ASSERT_TRUE(probed.tree) << probed.why_not;
+  EXPECT_EQ(*probed.tree, fused_chain({32}, core.group)) << line_of_tree(*probed.tree);
+  EXPECT_EQ(probed.accumulator.fraction, core.fraction) << testing::PrintToString(probed.accumulator.unclear);
+  EXPECT_EQ(probed.accumulator.bits, 24) << testing::PrintToString(probed.accumulator.unclear);
+  const FactorUse factors = probed.accumulator.factors.value();
+  const bool is_split = core.factors == Format::kTF32x3;
+  EXPECT_EQ(factors.bits, is_split ? 23 : core.factors == Format::kBF16 ? 8 : 11);
+  EXPECT_EQ(factors.lacks_low_product, is_split && site == trimul::site::kContraction);
+  EXPECT_EQ(probed.proof.reproduced, probed.proof.draws) << probed.proof.first;
+  const bool is_hidden = core.factors == Format::kF16 && !(site == trimul::site::kUpdate);
+  EXPECT_EQ(probed.proof.draws, is_hidden ? 0 : 1000) << probed.proof.why_not;
+  EXPECT_THAT(probed.contradictions, testing::IsEmpty());
+}
+
+std::vector<Simulated> simulated_paths() {
+  std::vector<Simulated> all;
+  for (Site site : {trimul::site::kProjections, trimul::site::kContraction, trimul::site::kUpdate}) {
+    for (Format format : {Format::kF16, Format::kBF16, Format::kTF32, Format::kTF32x3}) {
+      all.push_back({{format, format == Format::kTF32 || format == Format::kTF32x3 ? 8 : 16, 25}, site});
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, TensorCorePaths, testing::ValuesIn(simulated_paths()), [](const auto& info) {
+  return fmt::format("{}_{}", name_of(info.param.core.factors), info.param.site.place);
+});
+
+}  // namespace
+}  // namespace assay
