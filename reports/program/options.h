@@ -12,6 +12,7 @@
 #include "kernels/core/dtype.h"
 #include "reports/gate/changes.h"
 #include "reports/program/command_table.h"
+#include "reports/program/study_options.h"
 
 namespace assay {
 
@@ -30,6 +31,7 @@ enum class Command : uint8_t {
   kNew,
   kCompare,
   kGate,
+  kStudy,
   kCompletion,
   kManual
 };
@@ -65,6 +67,7 @@ struct Options {
   std::string formula;  // of a new op
   std::string after;    // a record, or a folder of them, to compare with the subject
   std::string resume;   // the directory of an unfinished run
+  StudyOptions study;
   // The options that select, draw and judge cases, as they were typed. A resumed run has the same.
   std::map<std::string, std::string> typed;
   std::vector<std::string> command_line;

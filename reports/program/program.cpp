@@ -54,6 +54,8 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
     case Command::kCompare:
     case Command::kGate:
       return run_compare(options);
+    case Command::kStudy:
+      return run_study(registry, sweeps, options);
     case Command::kCompletion:
       return run_completion(registry, options);
     case Command::kManual:
