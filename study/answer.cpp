@@ -10,7 +10,8 @@
 namespace assay::study {
 namespace {
 
-// Times that differ by less are one: the more exact path is preferred.
+// Times are one if their intervals come as near as this: the more exact path is preferred. Medians
+// of one path differ by about as much from run to run.
 constexpr double kSameTime = 1.05;
 
 std::string number(double value) {
@@ -93,9 +94,9 @@ Answer answer_of(const Study& study, const std::vector<Summary>& summaries) {
   }
   const Summary* cheapest = nullptr;
   if (!timed.empty()) {
-    const double fastest = *(*std::ranges::min_element(timed, {}, &Summary::median_ns))->median_ns;
+    const Summary* const fastest = *std::ranges::min_element(timed, {}, &Summary::median_ns);
     for (const Summary* one : timed) {
-      if (*one->median_ns > fastest * kSameTime) continue;
+      if (*one->low_ns > *fastest->high_ns * kSameTime) continue;
       const auto limit = [](const Summary& of) { return of.points[*of.decisive].limit; };
       if (cheapest == nullptr || limit(*one) < limit(*cheapest)) cheapest = one;
     }

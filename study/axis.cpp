@@ -39,8 +39,11 @@ std::optional<double> number_in(std::string_view text) {
 }
 
 // "64:2048:x2" or "64:512:+64".
-std::vector<AxisValue> range(const std::string& axis, const std::vector<std::string>& parts) {
-  const auto bad = [&] { return usage_error("{} is not a range such as 64:2048:x2 or 64:512:+64", axis); };
+std::vector<AxisValue> range(const std::string& text, const std::string& axis,
+                             const std::vector<std::string>& parts) {
+  const auto bad = [&] {
+    return usage_error("{} is not a range such as {}=64:2048:x2 or {}=64:512:+64", excerpt(text), axis, axis);
+  };
   if (parts.size() != 3 || parts[2].size() < 2) throw bad();
   const bool multiplies = parts[2][0] == 'x';
   const auto low = number_in(parts[0]), high = number_in(parts[1]), step = number_in(parts[2].substr(1));
@@ -57,7 +60,7 @@ std::vector<AxisValue> range(const std::string& axis, const std::vector<std::str
 
 std::vector<AxisValue> values_of(const std::string& axis, const std::string& text) {
   const std::vector<std::string> ends = split(text, ':');
-  if (ends.size() > 1) return range(axis, ends);
+  if (ends.size() > 1) return range(axis + "=" + text, axis, ends);
   std::vector<AxisValue> values;
   for (const std::string& word : split(text, ',')) {
     const auto number = number_in(word);

@@ -50,19 +50,22 @@ PointSummary summary_at(const Study& study, size_t point, const std::vector<cons
 }
 
 void add_time(const Study& study, Summary& summary) {
-  double logs = 0;
-  int64_t count = 0;
+  double median = 0, low = 0, high = 0, count = 0;  // logarithms
   for (const Time& time : study.times) {
     if (time.contender != summary.contender) continue;
     if (!time.median_ns) {
       summary.no_time = time.reason;
       return;
     }
-    logs += std::log(*time.median_ns);
+    median += std::log(*time.median_ns);
+    low += std::log(time.low_ns.value_or(*time.median_ns));
+    high += std::log(time.high_ns.value_or(*time.median_ns));
     ++count;
   }
   if (count > 0) {
-    summary.median_ns = std::exp(logs / static_cast<double>(count));
+    summary.median_ns = std::exp(median / count);
+    summary.low_ns = std::exp(low / count);
+    summary.high_ns = std::exp(high / count);
   } else {
     summary.no_time = study.emulated[summary.contender] ? "emulated" : "not timed";
   }

@@ -28,11 +28,12 @@ struct PointSummary {
 struct Summary {
   size_t contender = 0;
   std::vector<PointSummary> points = {};
-  std::string why_not = {};              // why there are no points
-  bool meets = false;                    // at all points
-  std::optional<size_t> decisive = {};   // of `points`: the one with the largest limit
-  std::optional<double> median_ns = {};  // [ns] the geometric mean over the points' dimensions
-  std::string no_time = {};              // why there is none
+  std::string why_not = {};                         // why there are no points
+  bool meets = false;                               // at all points
+  std::optional<size_t> decisive = {};              // of `points`: the one with the largest limit
+  std::optional<double> median_ns = {};             // [ns] the geometric mean over the points' dimensions
+  std::optional<double> low_ns = {}, high_ns = {};  // [ns] of its 95 % intervals, likewise
+  std::string no_time = {};                         // why there is none
   // Medians over all cells.
   std::optional<double> over_best = {}, over_input_rounding = {}, bias = {}, bias_outward = {},
                         componentwise = {}, worst = {};

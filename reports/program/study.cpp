@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <ctime>
 #include <filesystem>
 #include <map>
@@ -100,6 +101,7 @@ class Going {
  public:
   Going(const study::Plan& plan, const Options& options)
       : plan_(plan), options_(options), record_{.origin = {}, .study = study::begin(plan)}, deadline_([this] {
+          if (is_ending_.exchange(true)) return;
           conclude(false);
           _exit(kExitInterrupted);
         }) {
@@ -123,9 +125,15 @@ class Going {
     if (!options_.quiet) show_progress(text);
   }
 
+  int finish(bool complete) {
+    while (is_ending_.exchange(true)) pause();  // the deadline ends the process
+    return conclude(complete);
+  }
+
+ private:
   // Writes the files and prints the answer. Returns the exit code.
   int conclude(bool complete) {
-    mutex_.lock();  // for good: the process ends
+    const std::scoped_lock lock(mutex_);
     clear_progress();
     record_.study.complete = complete;
     record_.origin.seconds = watch_.seconds();
@@ -145,13 +153,13 @@ class Going {
     return is_wrong ? kExitNumericalFailure : kExitPassed;
   }
 
- private:
   const study::Plan& plan_;
   const Options& options_;
   StudyRecord record_;
   Stopwatch watch_;
   std::mutex mutex_;
-  Deadline deadline_;  // last, because its thread uses the others
+  std::atomic<bool> is_ending_ = false;  // somebody concludes
+  Deadline deadline_;                    // last, because its thread uses the others
 };
 
 // Judges and times each path on the dimensions of the points, in workers. One that fails is not
@@ -284,7 +292,7 @@ int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     const auto distances = study::measure_distances(plan, runner);
     going.change([&](StudyRecord& record) { record.study.distances = distances; });
   }
-  return going.conclude(is_done && !is_interrupted());
+  return going.finish(is_done && !is_interrupted());
 }
 
 }  // namespace assay

@@ -23,6 +23,8 @@ struct StudyTable {
 };
 // Contenders, each point, fits, onsets, sites. Empty tables are left out.
 std::vector<StudyTable> tables_of(const study::Study& study);
+// The dimensions that no axis varies: "n=1 c=128".
+std::string fixed_dims(const study::Study& study);
 // "0.001 normwise"
 std::string described(const study::Target& target);
 

@@ -51,7 +51,7 @@ std::string render_study_html(const StudyRecord& record) {
       "{}{}</div>\n"
       "<div class=\"muted\"><code>{}</code></div></header>\n<ul>",
       devices, escape_markup(record.origin.started), format_number(record.origin.seconds), study.seed,
-      plural(study.draws, "draw"), escape_markup(format_dims(study.dims)),
+      plural(study.draws, "draw"), escape_markup(fixed_dims(study)),
       escape_markup(record.origin.tool.version), escape_markup(record.origin.tool.git.substr(0, 12)),
       record.origin.tool.dirty ? " with local changes" : "",
       escape_markup(fmt::format("{}", fmt::join(record.origin.command, " "))));

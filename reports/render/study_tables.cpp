@@ -164,6 +164,15 @@ StudyTable recipes_table(const Study& study) {
 
 }  // namespace
 
+std::string fixed_dims(const study::Study& study) {
+  Dims fixed;
+  for (const auto& [key, value] : study.dims.values()) {
+    if (std::ranges::none_of(study.axes, [&, &name = key](const Axis& axis) { return axis.name == name; }))
+      fixed.set(key, value);
+  }
+  return format_dims(fixed);
+}
+
 std::string described(const study::Target& target) {
   std::string text = fmt::format("{} normwise", format_number(target.normwise));
   if (target.worst) text += fmt::format(", {} of the rms for each element", format_number(*target.worst));

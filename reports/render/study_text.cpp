@@ -30,7 +30,7 @@ std::string row_in_markdown(const std::vector<std::string>& cells) {
 std::string render_study_text(const StudyRecord& record, int width) {
   const study::Study& study = record.study;
   const std::vector<StudyTable> tables = tables_of(study);
-  std::string text = fmt::format("{} of {}, seed {}\n\n", study.op, format_dims(study.dims), study.seed);
+  std::string text = fmt::format("{} of {}, seed {}\n\n", study.op, fixed_dims(study), study.seed);
   for (const StudyTable& table : tables) {
     const bool is_shown = table.title.starts_with("How ") || table.title.starts_with("Where ");
     if (!is_shown) continue;
@@ -60,7 +60,7 @@ std::string render_study_markdown(const StudyRecord& record) {
   for (const std::string& ground : answer.grounds) text += fmt::format("- {}\n", escaped(ground));
   text += fmt::format("\n{} · {} s · seed {} · {} · {} · assay {} ({}{})\n\n`{}`\n",
                       escaped(record.origin.started), format_number(record.origin.seconds), study.seed,
-                      plural(study.draws, "draw"), escaped(format_dims(study.dims)),
+                      plural(study.draws, "draw"), escaped(fixed_dims(study)),
                       escaped(record.origin.tool.version), escaped(record.origin.tool.git),
                       record.origin.tool.dirty ? ", with local changes" : "",
                       printable(fmt::format("{}", fmt::join(record.origin.command, " "))));
