@@ -137,7 +137,9 @@ void reduce_rank(Values& values, const Extents& shape, int64_t rank, uint64_t se
 Values resampled(const Op& op, size_t tensor, const Given& given, uint64_t seed, uint64_t draw) {
   Values values = given.inputs[tensor];
   const auto own = axes_of(op.inputs[tensor]), first = axes_of(op.inputs[0]);
-  if (draw == 0 || own.empty() || first.empty() || own[0] != first[0] || values.empty()) return values;
+  constexpr uint64_t kOfPoint = 0xFFFFFFFFu;
+  if ((draw & kOfPoint) == 0 || own.empty() || first.empty() || own[0] != first[0] || values.empty())
+    return values;
   const int64_t rows = shape_of(op.inputs[tensor], given.dims)[0];
   const auto length = static_cast<int64_t>(values.size()) / rows;
   const CounterRandom random(seed + draw, 5001);

@@ -25,7 +25,12 @@ struct Given {
 // The dimensions of a point.
 Dims dims_at(const std::vector<Axis>& axes, const Point& point, Dims base);
 
-// The inputs of a point in draw number `draw`. `given` may be null.
+// The number of a draw in the whole study: draws of different points are independent.
+constexpr uint64_t draw_at(size_t point, int64_t draw) {
+  return (uint64_t{point} << 32) + static_cast<uint64_t>(draw);
+}
+
+// The inputs of a point. `draw` is from draw_at(); `given` may be null.
 std::vector<Values> draw_inputs(const Op& op, const std::vector<Axis>& axes, const Point& point,
                                 const Dims& dims, uint64_t seed, uint64_t draw, const Given* given);
 

@@ -31,7 +31,7 @@ struct Summary {
   std::string why_not = {};                         // why there are no points
   bool meets = false;                               // at all points
   std::optional<size_t> decisive = {};              // of `points`: the one with the largest limit
-  std::optional<double> median_ns = {};             // [ns] the geometric mean over the points' dimensions
+  std::optional<double> median_ns = {};             // [ns] the geometric mean over dimensions
   std::optional<double> low_ns = {}, high_ns = {};  // [ns] of its 95 % intervals, likewise
   std::string no_time = {};                         // why there is none
   // Medians over all cells.

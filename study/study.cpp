@@ -23,10 +23,10 @@ struct Draw {
   std::vector<Shared> outputs;
 };
 
-Draw make_draw(const Plan& plan, const Point& point, int64_t number, DType dtype) {
+Draw make_draw(const Plan& plan, const Point& point, uint64_t number, DType dtype) {
   Draw draw;
   draw.dims = dims_at(plan.axes, point, plan.dims);
-  draw.drawn = draw_inputs(*plan.op, plan.axes, point, draw.dims, plan.seed, static_cast<uint64_t>(number),
+  draw.drawn = draw_inputs(*plan.op, plan.axes, point, draw.dims, plan.seed, number,
                            plan.given ? &*plan.given : nullptr);
   draw.stored = stored(*plan.op, draw.drawn, dtype);
   const Question as_stored = question_of(*plan.op, draw.dims, draw.stored, dtype, {.storage = dtype});
@@ -35,7 +35,7 @@ Draw make_draw(const Plan& plan, const Point& point, int64_t number, DType dtype
   const Question as_drawn = question_of_values(*plan.op, draw.dims, draw.drawn, {.storage = dtype});
   for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
     const Extents shape = shape_of(plan.op->outputs[output], draw.dims);
-    Shared shared{.elements = chosen_elements(shape, plan.seed + static_cast<uint64_t>(number))};
+    Shared shared{.elements = chosen_elements(shape, plan.seed + number)};
     const auto exact = [&](const Question& question) {
       return middles(evaluate(*plan.oracle, question, static_cast<int>(output),
                               Arithmetic(Arithmetic::Mode::kExact), shared.elements, row_of(shape)));
@@ -166,7 +166,7 @@ bool run_cells(const Plan& plan, const Study& study, Runner& runner, const Watch
       watcher.progress(point, number);
       for (DType dtype : dtypes) {
         if (watcher.gives_up()) return false;
-        const Draw draw = make_draw(plan, study.points[point], number, dtype);
+        const Draw draw = make_draw(plan, study.points[point], draw_at(point, number), dtype);
         for (size_t i = 0; i < plan.contenders.size(); ++i) {
           if (plan.contenders[i].dtype != dtype) continue;
           watcher.add(cells_of(plan, draw, i, point, number, runner));

@@ -126,7 +126,8 @@ class CommandLine {
     add_isolation(exec);
 
     auto& report = add(Command::kReport, "report", "Render the reports of a record again");
-    report.add_option("RUN.JSON", options_.subject, "A record that `run` left, or its directory")->required();
+    report.add_option("RUN.JSON", options_.subject, "A record that `run` left, a study, or its directory")
+        ->required();
     add_out(report, "Directory for the reports (default: beside the record)");
 
     auto& create =
@@ -136,8 +137,8 @@ class CommandLine {
     create.add_option("FORMULA", options_.formula, "Such as 'y[m] = sum_k a[m,k] * x[k] - 0.5 * z[m]'")
         ->required();
 
-    auto& compare =
-        add(Command::kCompare, "compare", "Print what got slower or more wrong between two records");
+    auto& compare = add(Command::kCompare, "compare",
+                        "Print what got slower or more wrong between two records, or two studies");
     add_sides(compare);
 
     auto& gate = add(Command::kGate, "gate", "Compare, and fail if anything got worse");

@@ -24,6 +24,7 @@
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
+#include "reports/program/study_folder.h"
 #include "reports/program/terminal.h"
 #include "reports/record/study_json.h"
 #include "reports/render/text.h"
@@ -39,7 +40,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kMostFlops = int64_t{1} << 26, kMostElements = int64_t{1} << 22;
 
 // The dimensions of the first problem that the op is timed on. Where no axis varies them they are
-// halved, the first one first, until a point is small enough.
+// halved until a point is small enough: the first one, and the others while they stay long enough
+// to tell formats apart.
 Dims default_dims(const Op& op, const std::vector<Sweep>& sweeps, const std::vector<study::Axis>& axes,
                   DType dtype) {
   Dims dims;
@@ -58,10 +60,11 @@ Dims default_dims(const Op& op, const std::vector<Sweep>& sweeps, const std::vec
     const Dims all = study::dims_at(axes, largest, dims);
     return op.cost(all, dtype).flops <= kMostFlops && tensor_bytes(op, all, dtype) <= 8 * kMostElements;
   };
+  constexpr int64_t kLong = 64;
   for (const DimInfo& dim : op.dims) {
+    const int64_t least = &dim == &op.dims.front() ? std::max<int64_t>(dim.min, 1) : kLong;
     const bool is_free = varied.count(dim.key) == 0 && is_axis(op, dim.key) && dim.max > 1;
-    while (is_free && !is_small() && dims.at(dim.key) / 2 >= std::max<int64_t>(dim.min, 1))
-      dims.set(dim.key, dims.at(dim.key) / 2);
+    while (is_free && !is_small() && dims.at(dim.key) / 2 >= least) dims.set(dim.key, dims.at(dim.key) / 2);
   }
   return dims;
 }
@@ -138,12 +141,9 @@ class Going {
     record_.study.complete = complete;
     record_.origin.seconds = watch_.seconds();
     const fs::path folder = options_.out;
-    const std::string json = study_text(record_);
-    write_files_atomically(std::vector<NamedContent>{{folder / "study.json", json},
-                                                     {folder / "study.md", render_study_markdown(record_)},
-                                                     {folder / "study.html", render_study_html(record_)}});
+    write_study(record_, folder);
     if (!options_.quiet) fmt::print(stderr, "study: {}\n", printable((folder / "study.html").string()));
-    fmt::print("{}", options_.json ? json : render_study_text(record_, text_width()));
+    fmt::print("{}", options_.json ? study_text(record_) : render_study_text(record_, text_width()));
     std::fflush(stdout);
     if (!complete) return kExitInterrupted;
     if (record_.study.cells.empty()) return kExitNothingSelected;

@@ -80,7 +80,7 @@ void Plot::set_shares() {
 
 void Plot::axis_of_times() {
   const double range = x_high_ - x_low_;
-  const double step = range > 2 ? 1 : range > 0.9 ? 0.30103 : range / 5;  // decades, factors of two, or less
+  const double step = range > 2 ? 1 : range > 0.9 ? 0.30103 : range / 5;  // decades
   for (double decade = std::ceil(x_low_ / step) * step; decade <= x_high_; decade += step)
     tick(at_x(std::pow(10, decade)), format_time(std::pow(10, decade)));
 }

@@ -21,9 +21,10 @@ SMALL = ("study", "cheri_block", "--sweep", "n=2", "--sweep", "l=64", "--sweep",
 
 class Study(ProgramTest):
     def study(self, *args, code=0):
-        result = assay(*SMALL, "--out", "s", *args, cwd=self.dir)
+        out = ["--out", "s"] if "--out" not in args else []
+        result = assay(*SMALL, *out, *args, cwd=self.dir)
         self.assertEqual(result.returncode, code, result.stderr)
-        return json.loads((self.dir / "s/study.json").read_text())
+        return json.loads((self.dir / (args[-1] if not out else "s") / "study.json").read_text())
 
     def test_a_study_leaves_what_its_schema_says(self):
         study = self.study()
@@ -54,6 +55,27 @@ class Study(ProgramTest):
     def test_shards_are_the_points(self):
         points = [{cell["point"] for cell in self.study("--shard", f"{i}/2")["cells"]} for i in (1, 2)]
         self.assertEqual(points, [{0}, {1}])
+        for i in (1, 2):
+            self.study("--shard", f"{i}/2", "--out", f"parts/{i}")
+        self.assertEqual(assay("report", "parts", "--out", "all", cwd=self.dir).returncode, 0)
+        whole, merged = self.study(), json.loads((self.dir / "all/study.json").read_text())
+        jsonschema.validate(merged, SCHEMA)
+        self.assertTrue(merged["complete"])
+        self.assertEqual(merged["findings"], whole["findings"])
+
+    def test_two_studies_are_compared_cell_by_cell(self):
+        study = self.study("--paths", "cpu")
+        result = assay("compare", "s", "s", "--json", cwd=self.dir)
+        self.assertEqual({one["reading"] for one in json.loads(result.stdout)}, {"equal"})
+        (self.dir / "worse").mkdir()
+        for cell in study["cells"]:
+            cell["normwise"] *= 1.001 if study["contenders"][cell["contender"]]["dtype"] == "f32" else 1
+        (self.dir / "worse/study.json").write_text(json.dumps(study))
+        result = assay("gate", "s", "worse", "--json", cwd=self.dir)
+        readings = {one["contender"]: one["reading"] for one in json.loads(result.stdout)}
+        self.assertEqual(readings, {"cpu in f32": "unclear", "cpu in f16": "equal", "cpu in bf16": "equal"})
+        self.study("--paths", "cpu", "--seed", "1", "--out", "other")
+        self.fails(2, "the studies have different draws", "compare", "s", "other")
 
     def test_an_interruption_keeps_what_is_there(self):
         long = [*SMALL[:-3], "--repeat", "100000", "--no-time"]
