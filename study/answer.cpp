@@ -62,7 +62,7 @@ std::string ground_of(const Study& study, const Summary& summary, const Summary*
   if (const std::string at = text_of(study.axes, study.points[point.point]); study.points.size() > 1)
     text += fmt::format(" at {}", at);
   if (summary.median_ns) text += fmt::format(", {}", time_text(*summary.median_ns));
-  if (!summary.meets) {
+  if (summary.standing != Standing::kMet) {
     int64_t nonfinite = 0, outside = 0;
     double most = 0;
     for (const PointSummary& one : summary.points) {
@@ -72,8 +72,11 @@ std::string ground_of(const Study& study, const Summary& summary, const Summary*
     }
     if (outside > 0) text += fmt::format("; {} elements lie outside the ball of its recipe", outside);
     if (nonfinite > 0) text += fmt::format("; {} elements are not finite", nonfinite);
-    if (outside == 0 && nonfinite == 0 && std::isfinite(most))
+    if (summary.standing == Standing::kOpen) {
+      text += "; too close to the target to tell";
+    } else if (outside == 0 && nonfinite == 0 && std::isfinite(most)) {
       text += fmt::format("; misses the target {:.2g}-fold", most);
+    }
     if (!summary.why_not.empty()) text += fmt::format("; {}", summary.why_not);
     if (cheapest != nullptr && summary.median_ns && *summary.median_ns < *cheapest->median_ns)
       text += fmt::format(" and saves {}", time_text(*cheapest->median_ns - *summary.median_ns));
@@ -85,12 +88,22 @@ std::string ground_of(const Study& study, const Summary& summary, const Summary*
 
 Answer answer_of(const Study& study, const std::vector<Summary>& summaries) {
   std::vector<const Summary*> timed;
-  std::vector<std::string> untimed, misses;
+  std::vector<std::string> untimed, open, misses;
   for (const Summary& summary : summaries) {
-    if (summary.meets && summary.median_ns) timed.push_back(&summary);
-    if (summary.meets && !summary.median_ns) untimed.push_back(study.contenders[summary.contender].label());
-    if (!summary.meets && !summary.points.empty())
-      misses.push_back(study.contenders[summary.contender].label());
+    if (summary.points.empty()) continue;
+    const std::string name = study.contenders[summary.contender].label();
+    switch (summary.standing) {
+      case Standing::kMet:
+        if (summary.median_ns) timed.push_back(&summary);
+        if (!summary.median_ns) untimed.push_back(name);
+        break;
+      case Standing::kOpen:
+        open.push_back(name);
+        break;
+      case Standing::kMissed:
+        misses.push_back(name);
+        break;
+    }
   }
   const Summary* cheapest = nullptr;
   if (!timed.empty()) {
@@ -115,6 +128,9 @@ Answer answer_of(const Study& study, const std::vector<Summary>& summaries) {
   }
   if (!misses.empty() && (cheapest != nullptr || !untimed.empty()))
     answer.sentence += fmt::format("; {} {} it", listed(misses), misses.size() == 1 ? "misses" : "miss");
+  if (!open.empty())
+    answer.sentence +=
+        fmt::format("; {} {} too close to it to tell", listed(open), open.size() == 1 ? "is" : "are");
   answer.sentence += ".";
   if (!study.complete) answer.sentence += " The study is not complete.";
   if (cheapest != nullptr) answer.grounds.push_back(ground_of(study, *cheapest, nullptr));

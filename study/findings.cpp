@@ -43,9 +43,15 @@ PointSummary summary_at(const Study& study, size_t point, const std::vector<cons
   summary.limit = upper_limit(normwise);
   summary.worst_limit = upper_limit(worst);
   if (const auto logs = log10_interval(normwise)) summary.digits = Interval{-logs->high, -logs->low};
-  summary.meets = summary.limit <= study.target.normwise &&
-                  (!study.target.worst || summary.worst_limit <= *study.target.worst) &&
-                  summary.nonfinite == 0 && summary.outside == 0;
+  const auto standing_of = [](const std::vector<double>& errors, double upper, double target) {
+    if (upper <= target) return Standing::kMet;
+    return lower_limit(errors) <= target ? Standing::kOpen : Standing::kMissed;
+  };
+  summary.standing = standing_of(normwise, summary.limit, study.target.normwise);
+  if (study.target.worst)
+    summary.standing =
+        std::max(summary.standing, standing_of(worst, summary.worst_limit, *study.target.worst));
+  if (summary.nonfinite > 0 || summary.outside > 0) summary.standing = Standing::kMissed;
   return summary;
 }
 
@@ -100,6 +106,18 @@ uint64_t group_of(const Study& study, const Point& point, size_t without) {
 
 }  // namespace
 
+std::string_view name_of(Standing standing) {
+  switch (standing) {
+    case Standing::kMet:
+      return "met";
+    case Standing::kOpen:
+      return "open";
+    case Standing::kMissed:
+      return "missed";
+  }
+  throw Error("Standing({}) is no standing", static_cast<int>(standing));
+}
+
 std::vector<Summary> summarize(const Study& study) {
   std::vector<Summary> all;
   for (size_t number = 0; number < study.contenders.size(); ++number) {
@@ -117,8 +135,9 @@ std::vector<Summary> summarize(const Study& study) {
       if (cell.repeats) summary.repeats = summary.repeats.value_or(true) && *cell.repeats;
     }
     for (const auto& [point, own] : by_point) summary.points.push_back(summary_at(study, point, own));
-    summary.meets = !summary.points.empty() && summary.why_not.empty() &&
-                    std::ranges::all_of(summary.points, &PointSummary::meets);
+    if (summary.why_not.empty() && !summary.points.empty()) summary.standing = Standing::kMet;
+    for (const PointSummary& point : summary.points)
+      summary.standing = std::max(summary.standing, point.standing);
     for (size_t i = 0; i < summary.points.size(); ++i) {
       if (!summary.decisive || summary.points[i].limit > summary.points[*summary.decisive].limit)
         summary.decisive = i;
@@ -166,7 +185,8 @@ std::vector<Onset> onsets(const Study& study, const std::vector<Summary>& summar
       const auto& values = study.axes[axis].values;
       for (const PointSummary& point : summary.points) {
         const size_t value = study.points[point.point][axis];
-        if (!point.meets && (!onset.value || *values[value].number < *values[*onset.value].number))
+        if (point.standing == Standing::kMissed &&
+            (!onset.value || *values[value].number < *values[*onset.value].number))
           onset.value = value;
       }
       all.push_back(onset);

@@ -12,6 +12,14 @@
 
 namespace assay::study {
 
+// Whether a target is met, as far as the draws tell.
+enum class Standing : uint8_t {
+  kMet,     // the upper limits are below it, and all is finite and in its ball
+  kOpen,    // it lies between the lower limit and the upper one
+  kMissed,  // a lower limit is above it, or something is not finite or not in its ball
+};
+std::string_view name_of(Standing standing);  // "met"
+
 // One contender at one point, over its draws and outputs: of each draw the largest error of all
 // outputs.
 struct PointSummary {
@@ -22,14 +30,14 @@ struct PointSummary {
   double worst_limit = 0;               // upper_limit() of Errors::worst
   std::optional<Interval> digits = {};  // -log10(normwise): its mean, 95 %
   int64_t nonfinite = 0, outside = 0;   // elements, all draws
-  bool meets = false;                   // both targets, everything finite and in its ball
+  Standing standing = Standing::kOpen;
 };
 
 struct Summary {
   size_t contender = 0;
   std::vector<PointSummary> points = {};
   std::string why_not = {};                         // why there are no points
-  bool meets = false;                               // at all points
+  Standing standing = Standing::kOpen;              // the worst of all points
   std::optional<size_t> decisive = {};              // of `points`: the one with the largest limit
   std::optional<double> median_ns = {};             // [ns] the geometric mean over dimensions
   std::optional<double> low_ns = {}, high_ns = {};  // [ns] of its 95 % intervals, likewise

@@ -77,10 +77,14 @@ double quantile(std::vector<double> values, double share) {
   return values[rank - 1];
 }
 
-double upper_limit(const std::vector<double>& errors) {
+namespace {
+
+// exp(mean + k * sd) with the larger or the smaller of the factors k that solve
+// (k - z)^2 = z^2 (1/n + k^2 / (2 (n - 1))), z = kZ95.
+double limit(const std::vector<double>& errors, bool is_upper) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto n = static_cast<double>(errors.size());
-  if (n < 3) return kInfinity;
+  if (n < 3) return is_upper ? kInfinity : 0;
   std::vector<double> logs;
   for (double error : errors) {
     if (!std::isfinite(error)) return kInfinity;
@@ -92,8 +96,17 @@ double upper_limit(const std::vector<double>& errors) {
   const auto [mean, sd] = moments_of(logs);
   if (sd == 0) return largest;
   const double a = 1 - kZ95 * kZ95 / (2 * (n - 1)), b = kZ95 * kZ95 - kZ95 * kZ95 / n;
-  const double k = (kZ95 + std::sqrt(kZ95 * kZ95 - a * b)) / a;
-  return std::exp(mean + k * sd);
+  const double root = std::sqrt(kZ95 * kZ95 - a * b);
+  return std::exp(mean + (kZ95 + (is_upper ? root : -root)) / a * sd);
+}
+
+}  // namespace
+
+double upper_limit(const std::vector<double>& errors) {
+  return limit(errors, true);
+}
+double lower_limit(const std::vector<double>& errors) {
+  return limit(errors, false);
 }
 
 std::optional<Interval> log10_interval(const std::vector<double>& errors) {

@@ -18,8 +18,10 @@ struct Interval {
 // A limit that 95 % of all draws do not exceed, right with a probability of 95 % if the logarithms
 // of the errors are normal over draws: exp(mean + k * sd) with the factor k of a one-sided
 // tolerance limit [Natrella 1963, 2-15; NIST Handbook 7.2.6.3]. The largest value if all are equal.
-// Infinite for less than three values, or where one is infinite or NaN.
+// Infinite for less than three values, or where one is not finite. The lower limit is below the
+// 95 % quantile with a probability of 95 %; 0 for less than three values.
 double upper_limit(const std::vector<double>& errors);
+double lower_limit(const std::vector<double>& errors);
 
 // The mean of log10 of the errors with its 95 % interval, by Student's t. Absent if an error is 0
 // or not finite, or if there are fewer than two.

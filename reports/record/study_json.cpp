@@ -76,11 +76,12 @@ Json findings_json(const Study& study) {
   const Answer answer = answer_of(study, summaries);
   Json json{{"answer", answer.sentence}, {"grounds", answer.grounds}, {"summaries", Json::array()}};
   for (const Summary& summary : summaries) {
-    Json one{{"contender", summary.contender}, {"meets", summary.meets}, {"points", Json::array()}};
+    Json one{
+        {"contender", summary.contender}, {"standing", name_of(summary.standing)}, {"points", Json::array()}};
     put(one, "median_ns", summary.median_ns);
     if (!summary.no_time.empty()) one["no_time"] = summary.no_time;
     for (const PointSummary& point : summary.points) {
-      Json at{{"point", point.point}, {"draws", point.draws}, {"meets", point.meets}};
+      Json at{{"point", point.point}, {"draws", point.draws}, {"standing", name_of(point.standing)}};
       put_number(at, "median", point.median);
       put_number(at, "limit", point.limit);
       put_number(at, "worst_limit", point.worst_limit);

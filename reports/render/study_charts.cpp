@@ -48,7 +48,7 @@ StudyChart pareto(const Study& study, const std::vector<Summary>& summaries) {
   for (const Summary& summary : summaries) {
     if (!summary.decisive) continue;
     const double limit = summary.points[*summary.decisive].limit;
-    plot.point(summary.median_ns, limit, summary.meets ? "within" : "beyond",
+    plot.point(summary.median_ns, limit, summary.standing == study::Standing::kMissed ? "beyond" : "within",
                study.contenders[summary.contender].label());
   }
   chart.content = plot.svg("error against time");
@@ -144,7 +144,7 @@ StudyChart heat_map(const Study& study, const std::vector<Summary>& summaries) {
       At& cell = grid[at[axes[0]] * right.values.size() + at[axes[1]]];
       cell.limit = std::max(cell.limit, point.limit);
       cell.is_there = true;
-      cell.meets &= point.meets;
+      cell.meets &= point.standing != study::Standing::kMissed;
     }
     std::string rows = "<table class=\"heat\"><tr><td>";
     for (const study::AxisValue& value : right.values)

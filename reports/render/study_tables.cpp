@@ -15,10 +15,6 @@ std::string digits_text(const PointSummary& point) {
   return fmt::format("{:.2f} – {:.2f}", point.digits->low, point.digits->high);
 }
 
-std::string meets_text(bool meets) {
-  return meets ? "met" : "missed";
-}
-
 // Where most is lost.
 const PointSummary* decisive(const Summary& summary) {
   return summary.decisive ? &summary.points[*summary.decisive] : nullptr;
@@ -50,7 +46,7 @@ StudyTable contenders_table(const Study& study, const std::vector<Summary>& summ
       median += *time.median_ns;
     }
     table.rows.push_back(
-        {study.label(summary.contender), meets_text(summary.meets), format_number(at->limit),
+        {study.label(summary.contender), std::string(name_of(summary.standing)), format_number(at->limit),
          digits_text(*at), format_number(summary.over_best), format_number(summary.over_input_rounding),
          format_number(summary.worst), format_number(summary.componentwise), format_number(summary.bias),
          format_number(summary.bias_outward), summary.repeats ? (*summary.repeats ? "yes" : "no") : "–",
@@ -62,7 +58,8 @@ StudyTable contenders_table(const Study& study, const std::vector<Summary>& summ
 
 StudyTable points_table(const Study& study, const std::vector<Summary>& summaries) {
   StudyTable table{.title = "Upper limits at each point",
-                   .note = fmt::format("Normwise errors; the target is {}. An exclamation mark: missed.",
+                   .note = fmt::format("Normwise errors; the target is {}. An exclamation mark: missed; a "
+                                       "question mark: too close to tell.",
                                        described(study.target)),
                    .heads = {},
                    .rows = {},
@@ -78,7 +75,10 @@ StudyTable points_table(const Study& study, const std::vector<Summary>& summarie
     for (const Summary& summary : summaries) {
       const auto at = std::ranges::find(summary.points, point, &PointSummary::point);
       const bool is_there = at != summary.points.end();
-      row.push_back(is_there ? format_number(at->limit) + (at->meets ? "" : " !") : "–");
+      row.push_back(is_there ? format_number(at->limit) + (at->standing == Standing::kMissed ? " !"
+                                                           : at->standing == Standing::kOpen ? " ?"
+                                                                                             : "")
+                             : "–");
       has_any |= is_there;
     }
     if (has_any) table.rows.push_back(std::move(row));

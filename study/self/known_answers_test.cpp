@@ -105,6 +105,21 @@ TEST(KnownAnswers, AnotherSeedGivesTheSameSentence) {
   EXPECT_THAT(sentence(0, 1e-12), HasSubstr("Nothing here has"));
 }
 
+TEST(KnownAnswers, ATargetAmidTheDrawsIsTooCloseToTell) {
+  Study study = run(sum_plan({"k=256"}));
+  const size_t rounded = number_of(study, "rounded in f32");
+  const PointSummary at = summarize(study)[rounded].points.front();
+  for (const auto& [target, standing] :
+       {std::pair(at.limit * 1.01, Standing::kMet), std::pair(at.limit * 0.99, Standing::kOpen),
+        std::pair(at.median / 2, Standing::kMissed)}) {
+    study.target.normwise = target;
+    const std::vector<Summary> summaries = summarize(study);
+    EXPECT_EQ(summaries[rounded].standing, standing);
+    const bool is_open = answer_of(study, summaries).sentence.find("too close") != std::string::npos;
+    EXPECT_EQ(is_open, standing == Standing::kOpen);
+  }
+}
+
 TEST(KnownAnswers, AllContendersSeeTheSameDraws) {
   const Plan plan = sum_plan({"k=8"});
   const Dims dims = dims_at(plan.axes, {0, 0}, plan.dims);

@@ -17,18 +17,20 @@ TEST(Statistics, QuantilesAreValues) {
 }
 
 // Of log-normal errors the limit holds 95 % of all draws in 95 % of studies.
-TEST(Statistics, TheUpperLimitCoversWhatItSays) {
+TEST(Statistics, TheLimitsCoverWhatTheySay) {
   const CounterRandom random(1, 2);
   constexpr int kStudies = 2000, kDraws = 8;
   const double true_quantile = std::exp(1.6448536);
-  int right = 0;
+  int right = 0, right_below = 0;
   uint64_t counter = 0;
   for (int i = 0; i < kStudies; ++i) {
     std::vector<double> errors;
     for (int draw = 0; draw < kDraws; ++draw) errors.push_back(std::exp(random.normal(counter++)));
     right += upper_limit(errors) >= true_quantile;
+    right_below += lower_limit(errors) <= true_quantile;
   }
   EXPECT_NEAR(right / double{kStudies}, 0.95, 0.015);
+  EXPECT_NEAR(right_below / double{kStudies}, 0.95, 0.02);
 }
 
 TEST(Statistics, TwoDrawsLimitNothing) {
