@@ -82,6 +82,11 @@ std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_
     const std::vector<Ball> balls = in(Arithmetic(Arithmetic::Mode::kBall));
     cell.errors =
         errors_of({.got = got, .exact = shared.exact, .unrounded = shared.unrounded, .balls = balls}, dtype);
+    // What the emulation does besides is outside the recipe on purpose.
+    if (contender.plant.kind != Plant::Kind::kNone) {
+      cell.errors.outside = 0;
+      cell.errors.over_best = std::nullopt;
+    }
     cells.push_back(std::move(cell));
   }
   return cells;

@@ -69,8 +69,12 @@ Dims default_dims(const Op& op, const std::vector<Sweep>& sweeps, const std::vec
   return dims;
 }
 
-// The dimensions that the shapes in a file have; others stay.
+// The dimensions of the case that a file names, and those that its shapes have; others stay.
 Dims dims_in(const Op& op, const TensorFile& file, Dims dims) {
+  if (const auto line = file.metadata.find("case"); line != file.metadata.end()) {
+    const Case which = parse_case(line->second);
+    if (which.op == op.name) dims = which.dims;
+  }
   for (const TensorInfo& info : op.inputs) {
     const auto axes = axes_of(info);
     const auto found = file.tensors.find(std::string(info.name));
@@ -240,8 +244,10 @@ int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   if (!options.in.empty()) {
     plan.given = given_from(op, options, plan.dims);
     plan.dims = plan.given->dims;
-    if (std::ranges::any_of(plan.axes, [](const auto& axis) { return axis.kind == study::Axis::Kind::kDim; }))
-      throw usage_error("--sweep of a dimension changes shapes, but --in gives them");
+    for (const study::Axis& axis : plan.axes) {
+      if (axis.kind == study::Axis::Kind::kDim && is_axis(op, axis.name))
+        throw usage_error("--sweep {} changes shapes, but --in gives them", axis.name);
+    }
   }
   const auto devices = open_devices(options.device);
   const auto find_device = [&](const Path& path) {

@@ -57,11 +57,16 @@ std::string render_study_html(const StudyRecord& record) {
       escape_markup(fmt::format("{}", fmt::join(record.origin.command, " "))));
   for (const std::string& ground : answer.grounds) page += fmt::format("<li>{}\n", escape_markup(ground));
   page += "</ul>\n";
-  for (const StudyChart& chart : charts_of(study, summaries))
-    page += section(chart.id, chart.title, chart.note, chart.content);
+  // The first table is the summary.
   size_t number = 0;
-  for (const StudyTable& table : tables_of(study))
+  const std::vector<StudyTable> tables = tables_of(study);
+  for (const StudyTable& table : tables) {
+    if (number == 1) {
+      for (const StudyChart& chart : charts_of(study, summaries))
+        page += section(chart.id, chart.title, chart.note, chart.content);
+    }
     page += section(fmt::format("table{}", number++), table.title, table.note, table_in_html(table));
+  }
   return page + "</body></html>\n";
 }
 

@@ -52,6 +52,19 @@ class Study(ProgramTest):
         shares = {share["site"]: share["alone"] for share in study["sites"] if share["contender"] == 0}
         self.assertGreater(shares["w2"], 100 * shares["outputs"])
 
+    def test_tensors_of_ones_own_are_resampled(self):
+        case = "cheri_block/cpu/f32/n=6/l=16/c=16/dilation=2/hidden=32"
+        self.assertEqual(assay("draw", case, "--out", "x.safetensors", cwd=self.dir).returncode, 0)
+        result = assay("study", "cheri_block", "--in", "x.safetensors", "--no-time", "--out", "s", "--dtype", "f32",
+                       "--recipe", "kept=cpu:w1 y=kept-in-bf16", "--sweep", "dilation=2,4", cwd=self.dir)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        study = json.loads((self.dir / "s/study.json").read_text())
+        self.assertEqual(study["dims"], {"n": 6, "l": 16, "c": 16, "dilation": 2, "hidden": 32})
+        errors = {cell["draw"]: cell["normwise"] for cell in study["cells"] if cell["contender"] == 0 and cell["point"] == 0}
+        self.assertEqual(len(set(errors.values())), 8)
+        self.assertEqual([summary["standing"] for summary in study["findings"]["summaries"]][-1], "missed")
+        self.fails(2, "--sweep l changes shapes", "study", "cheri_block", "--in", "x.safetensors", "--sweep", "l=1")
+
     def test_shards_are_the_points(self):
         points = [{cell["point"] for cell in self.study("--shard", f"{i}/2")["cells"]} for i in (1, 2)]
         self.assertEqual(points, [{0}, {1}])
