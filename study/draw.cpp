@@ -15,6 +15,14 @@ namespace {
 enum Lane : uint64_t { kHasOutlier = 100, kExponent, kKept, kGrade, kRow };
 constexpr int64_t kGrain = 4096;
 
+// In parallel.
+template <class Visit>
+void for_elements(int64_t count, const Visit& visit) {
+  parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) visit(i);
+  });
+}
+
 struct Properties {
   double mean_over_std = 0, scale = 1, spread = 0, density = 1;
   std::optional<int64_t> rank;
@@ -121,16 +129,14 @@ void reduce_rank(Values& values, const Extents& shape, int64_t rank, uint64_t se
   const int64_t columns = shape.rank() == 0 ? 1 : shape[shape.rank() - 1];
   const double norm = 1 / std::sqrt(static_cast<double>(rank));
   const CounterRandom left_factors(seed, 6000 + tensor), right_factors(seed, 7000 + tensor);
-  parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      double sum = 0;
-      for (int64_t r = 0; r < rank; ++r) {
-        const auto left = static_cast<uint64_t>(i / columns * rank + r),
-                   right = static_cast<uint64_t>(i % columns * rank + r);
-        sum += left_factors.normal(left) * right_factors.normal(right);
-      }
-      values[static_cast<size_t>(i)] = sum * norm;
+  for_elements(std::ssize(values), [&](size_t i) {
+    const uint64_t row = i / static_cast<uint64_t>(columns), column = i % static_cast<uint64_t>(columns);
+    double sum = 0;
+    for (uint64_t r = 0; r < static_cast<uint64_t>(rank); ++r) {
+      sum += left_factors.normal(row * static_cast<uint64_t>(rank) + r) *
+             right_factors.normal(column * static_cast<uint64_t>(rank) + r);
     }
+    values[i] = sum * norm;
   });
 }
 
@@ -178,17 +184,15 @@ std::vector<Values> draw_inputs(const Op& op, const std::vector<Axis>& axes, con
       if (has.rank) {
         reduce_rank(values, shape, *has.rank, own_seed, tensor);
       } else {
-        parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) values[static_cast<size_t>(i)] = source(i);
-        });
+        for_elements(std::ssize(values), [&](size_t i) { values[i] = source(static_cast<int64_t>(i)); });
       }
     }
     const CounterRandom random(own_seed, tensor);
-    for (size_t i = 0; i < values.size(); ++i) {
+    for_elements(std::ssize(values), [&](size_t i) {
       const double exponent = has.spread == 0 ? 0 : has.spread * (random.uniform(i, kExponent) - 0.5);
       values[i] = has.scale * std::exp2(exponent) * (has.mean_over_std + values[i]);
       if (has.density < 1 && random.uniform(i, kKept) >= has.density) values[i] = 0;
-    }
+    });
     inputs.push_back(std::move(values));
   }
   return inputs;
@@ -197,10 +201,10 @@ std::vector<Values> draw_inputs(const Op& op, const std::vector<Axis>& axes, con
 std::vector<std::byte> stored(std::span<const double> values, DType dtype) {
   std::vector<std::byte> bytes(values.size() * size_of(dtype));
   visit(dtype, [&]<class T>(std::type_identity<T>) {
-    for (size_t i = 0; i < values.size(); ++i) {
+    for_elements(std::ssize(values), [&](size_t i) {
       const T value = from_double<T>(values[i]);
       std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
-    }
+    });
   });
   return bytes;
 }

@@ -31,25 +31,43 @@ std::optional<double> ratio(std::optional<double> error, std::optional<double> y
 }  // namespace
 
 std::vector<int64_t> chosen_elements(const Extents& shape, uint64_t seed) {
-  const int64_t count = element_count(shape);
   std::vector<int64_t> elements;
-  if (count == 0) return elements;
-  const int64_t length = shape.rank() == 0 ? 1 : shape[shape.rank() - 1];
-  const int64_t rows = count / length, wanted = std::max(kRows, kElements / length);
-  std::vector<int64_t> chosen;
-  if (rows <= wanted) {
-    for (int64_t row = 0; row < rows; ++row) chosen.push_back(row);
-  } else {
-    // One from each of as many parts.
-    const CounterRandom random(seed, 9000);
-    for (int64_t part = 0; part < wanted; ++part) {
-      const int64_t first = part * rows / wanted, end = (part + 1) * rows / wanted;
-      const auto offset = random.bits(static_cast<uint64_t>(part)) % static_cast<uint64_t>(end - first);
-      chosen.push_back(first + static_cast<int64_t>(offset));
+  if (element_count(shape) == 0) return elements;
+  const int axes = std::max(shape.rank() - 1, 0);  // all but that of a row
+  const int64_t length = shape.rank() == 0 ? 1 : shape[axes];
+  // Doubles the share of the axis that has the smallest one, while more rows are wanted.
+  const auto wanted = static_cast<double>(std::max(kRows, kElements / length));
+  std::vector<int64_t> counts(static_cast<size_t>(axes), 1);
+  for (double rows = 1; rows < wanted;) {
+    int sparsest = -1;
+    double most = 1;
+    for (int axis = 0; axis < axes; ++axis) {
+      const double left =
+          static_cast<double>(shape[axis]) / static_cast<double>(counts[static_cast<size_t>(axis)]);
+      if (left > most) sparsest = axis;
+      most = std::max(most, left);
     }
+    if (sparsest < 0) break;
+    int64_t& count = counts[static_cast<size_t>(sparsest)];
+    rows /= static_cast<double>(count);
+    count = std::min(2 * count, shape[sparsest]);
+    rows *= static_cast<double>(count);
   }
-  for (int64_t row : chosen) {
-    for (int64_t i = 0; i < length; ++i) elements.push_back(row * length + i);
+  // Of each axis one index from each of as many parts, and all combinations of them.
+  const CounterRandom random(seed, 9000);
+  elements.push_back(0);
+  for (int axis = 0; axis <= axes && shape.rank() > 0; ++axis) {
+    const int64_t size = shape[axis], count = axis == axes ? size : counts[static_cast<size_t>(axis)];
+    std::vector<int64_t> longer;
+    for (int64_t start : elements) {
+      for (int64_t part = 0; part < count; ++part) {
+        const int64_t first = part * size / count, end = (part + 1) * size / count;
+        const auto offset = random.bits(static_cast<uint64_t>(part), static_cast<uint64_t>(axis)) %
+                            static_cast<uint64_t>(end - first);
+        longer.push_back(start * size + first + static_cast<int64_t>(offset));
+      }
+    }
+    elements = std::move(longer);
   }
   return elements;
 }

@@ -11,8 +11,9 @@
 
 namespace assay::study {
 
-// The elements of an output that are looked at: whole rows along the last axis, all of them or a
-// random choice of about kElements, but at least kRows.
+// The elements of an output that are looked at: whole rows along the last axis, all or about
+// kElements, but at least kRows. They have all combinations of a few indices along each other axis,
+// chosen at random: where rows with a common index share work, an oracle does it once.
 inline constexpr int64_t kElements = 4096, kRows = 16;
 std::vector<int64_t> chosen_elements(const Extents& shape, uint64_t seed);
 

@@ -9,8 +9,6 @@
 namespace assay::study {
 namespace {
 
-constexpr int64_t kSiteDraws = 3;
-
 // Whether a site rounds at all.
 bool acts(const Rounding& rounding) {
   return rounding.format != Format::kStored && !is_split(rounding.format);
@@ -54,19 +52,19 @@ Parts parts_of(const Recipe& recipe, const Oracle& oracle) {
   return parts;
 }
 
-// One contender on one set of inputs.
+// One contender on the inputs of the first draw at the first point.
 class Bench {
  public:
-  Bench(const Plan& plan, const Contender& contender, int64_t draw)
+  Bench(const Plan& plan, const Contender& contender)
       : plan_(plan), plant_(contender.plant), dims_(dims_at(plan.axes, points_of(plan.axes)[0], plan.dims)) {
     const Point first(plan.axes.size(), 0);
-    inputs_ = stored(*plan.op,
-                     draw_inputs(*plan.op, plan.axes, first, dims_, plan.seed, static_cast<uint64_t>(draw),
-                                 plan.given ? &*plan.given : nullptr),
-                     contender.dtype);
+    inputs_ = stored(
+        *plan.op,
+        draw_inputs(*plan.op, plan.axes, first, dims_, plan.seed, 0, plan.given ? &*plan.given : nullptr),
+        contender.dtype);
     dtype_ = contender.dtype;
     for (const TensorInfo& output : plan.op->outputs) {
-      elements_.push_back(chosen_elements(shape_of(output, dims_), plan.seed + static_cast<uint64_t>(draw)));
+      elements_.push_back(chosen_elements(shape_of(output, dims_), plan.seed));
       exact_.push_back({});
     }
     for (size_t i = 0; i < elements_.size(); ++i)
@@ -97,62 +95,45 @@ class Bench {
   std::vector<std::vector<double>> exact_;
 };
 
-// Sums of squares over draws, by site.
-struct Squares {
-  std::string site;
-  double alone = 0, without = 0;
-};
-
 }  // namespace
 
 void measure_sites(const Plan& plan, const std::function<bool()>& gives_up,
                    const std::function<void(SiteShare)>& add) {
+  const auto every = [](size_t) { return true; };
+  const auto none = [](size_t) { return false; };
   for (size_t number = 0; number < plan.contenders.size(); ++number) {
     const Contender& contender = plan.contenders[number];
+    const Bench bench(plan, contender);
+    const Parts parts = parts_of(contender.recipe(bench.dims()), *plan.oracle);
     for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
-      std::vector<Squares> found;
-      double all = 0;
-      const int64_t draws = std::min(kSiteDraws, plan.draws);
-      for (int64_t draw = 0; draw < draws; ++draw) {
+      const auto square = [&](const auto& has_rounding, const auto& has_sum, bool rounds_outputs) {
+        return bench.square(output, recipe_with(parts, has_rounding, has_sum, rounds_outputs));
+      };
+      const double between = square(none, none, false), all = square(every, every, true);
+      const auto record = [&](std::string_view site, double alone, double without) {
+        add({.contender = number,
+             .output = output,
+             .site = std::string(site),
+             .alone = std::sqrt(std::max(alone, 0.0)),
+             .without = std::sqrt(without),
+             .all = std::sqrt(all)});
+      };
+      for (size_t i = 0; i < parts.roundings.size() + parts.sums.size(); ++i) {
         if (gives_up()) return;
-        const Bench bench(plan, contender, draw);
-        const Parts parts = parts_of(contender.recipe(bench.dims()), *plan.oracle);
-        const auto every = [](size_t) { return true; };
-        const auto none = [](size_t) { return false; };
-        const auto square = [&](const auto& has_rounding, const auto& has_sum, bool outputs) {
-          return bench.square(output, recipe_with(parts, has_rounding, has_sum, outputs));
-        };
-        const double between = square(none, none, false);
-        all += square(every, every, true);
-        size_t next = 0;
-        const auto record = [&](std::string_view site, double alone, double without) {
-          if (next == found.size()) found.push_back({std::string(site)});
-          found[next].alone += std::max(alone, 0.0);
-          found[next++].without += without;
-        };
-        for (size_t i = 0; i < parts.roundings.size(); ++i) {
-          const auto only = [i](size_t j) { return i == j; };
-          const auto others = [i](size_t j) { return i != j; };
+        const size_t first_sum = parts.roundings.size();
+        const bool is_sum = i >= first_sum;
+        const auto only = [at = is_sum ? i - first_sum : i](size_t j) { return j == at; };
+        const auto others = [only](size_t j) { return !only(j); };
+        if (is_sum) {
+          record(parts.sums[i - first_sum].site.name, square(none, only, false) - between,
+                 square(every, others, true));
+        } else {
           record(parts.roundings[i].site.name, square(only, none, false) - between,
                  square(others, every, true));
         }
-        for (size_t i = 0; i < parts.sums.size(); ++i) {
-          const auto only = [i](size_t j) { return i == j; };
-          const auto others = [i](size_t j) { return i != j; };
-          record(parts.sums[i].site.name, square(none, only, false) - between, square(every, others, true));
-        }
-        record("outputs", square(none, none, true) - between, square(every, every, false));
-        record("f32 between sites", between, square(every, every, true));
       }
-      const auto mean = [&](double squares) { return std::sqrt(squares / static_cast<double>(draws)); };
-      for (const auto& [site, alone, without] : found) {
-        add({.contender = number,
-             .output = output,
-             .site = site,
-             .alone = mean(alone),
-             .without = mean(without),
-             .all = mean(all)});
-      }
+      record("outputs", square(none, none, true) - between, square(every, every, false));
+      record("f32 between sites", between, all);
     }
   }
 }

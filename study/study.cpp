@@ -23,19 +23,23 @@ struct Draw {
   std::vector<Shared> outputs;
 };
 
-Draw make_draw(const Plan& plan, const Point& point, uint64_t number, DType dtype) {
+Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t number, DType dtype) {
+  const Point& at = study.points[point];
+  const uint64_t seed_of_draw = draw_at(point, number);
   Draw draw;
-  draw.dims = dims_at(plan.axes, point, plan.dims);
-  draw.drawn = draw_inputs(*plan.op, plan.axes, point, draw.dims, plan.seed, number,
+  draw.dims = dims_at(plan.axes, at, plan.dims);
+  draw.drawn = draw_inputs(*plan.op, plan.axes, at, draw.dims, plan.seed, seed_of_draw,
                            plan.given ? &*plan.given : nullptr);
   draw.stored = stored(*plan.op, draw.drawn, dtype);
   const Question as_stored = question_of(*plan.op, draw.dims, draw.stored, dtype, {.storage = dtype});
-  // What a file holds has been rounded already: its numbers before that are unknown.
-  const bool has_unrounded = !plan.given;
+  // What a file holds has been rounded already: its numbers before that are unknown. Two draws tell
+  // what rounding does.
+  constexpr int64_t kYardsticks = 2;
+  const bool has_unrounded = !plan.given && number < kYardsticks;
   const Question as_drawn = question_of_values(*plan.op, draw.dims, draw.drawn, {.storage = dtype});
   for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
     const Extents shape = shape_of(plan.op->outputs[output], draw.dims);
-    Shared shared{.elements = chosen_elements(shape, plan.seed + number)};
+    Shared shared{.elements = chosen_elements(shape, plan.seed + seed_of_draw)};
     const auto exact = [&](const Question& question) {
       return middles(evaluate(*plan.oracle, question, static_cast<int>(output),
                               Arithmetic(Arithmetic::Mode::kExact), shared.elements, row_of(shape)));
@@ -171,7 +175,7 @@ bool run_cells(const Plan& plan, const Study& study, Runner& runner, const Watch
       watcher.progress(point, number);
       for (DType dtype : dtypes) {
         if (watcher.gives_up()) return false;
-        const Draw draw = make_draw(plan, study.points[point], draw_at(point, number), dtype);
+        const Draw draw = make_draw(plan, study, point, number, dtype);
         for (size_t i = 0; i < plan.contenders.size(); ++i) {
           if (plan.contenders[i].dtype != dtype) continue;
           watcher.add(cells_of(plan, draw, i, point, number, runner));

@@ -54,8 +54,8 @@ struct Time {
   std::optional<double> floor_ns = {};                              // [ns] the floor
 };
 
-// What one site of a recipe does to an output, at the first point. Errors are normwise, over a few
-// draws (root mean square).
+// What one site of a recipe does to an output, at the first point. Errors are normwise, in the
+// first draw.
 struct SiteShare {
   size_t contender = 0, output = 0;
   std::string site = {};  // "hidden"; "outputs" and "f32 between sites" besides

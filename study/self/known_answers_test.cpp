@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "study/findings.h"
 #include "study/self/sum_op.h"
@@ -103,6 +105,29 @@ TEST(KnownAnswers, AnotherSeedGivesTheSameSentence) {
   // A sentence that does not depend on the errors would pass the above.
   EXPECT_NE(first, sentence(0, 1e-1));
   EXPECT_THAT(sentence(0, 1e-12), HasSubstr("Nothing here has"));
+}
+
+TEST(KnownAnswers, ElementsAreWholeRowsThatSpreadOverAllAxes) {
+  const auto chosen = [](const Extents& shape) { return chosen_elements(shape, 1); };
+  EXPECT_EQ(std::ssize(chosen({7, 5})), 35);
+  EXPECT_EQ(std::ssize(chosen({3})), 3);
+  EXPECT_EQ(std::ssize(chosen({})), 1);
+  EXPECT_TRUE(chosen({4, 0}).empty());
+  const Extents shape{2, 300, 300, 128};
+  const std::vector<int64_t> elements = chosen(shape);
+  EXPECT_EQ(std::ssize(elements) % 128, 0);
+  EXPECT_GE(std::ssize(elements), kElements);
+  EXPECT_LT(std::ssize(elements), 3 * kElements);
+  EXPECT_TRUE(std::ranges::is_sorted(elements));
+  std::set<int64_t> first, second, third;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const Extents at = index_of(elements[i], shape);
+    first.insert(at[0]);
+    second.insert(at[1]);
+    third.insert(at[2]);
+  }
+  EXPECT_GE(std::min(second.size(), third.size()), 4u);
+  EXPECT_GT(*third.rbegin(), 200);
 }
 
 TEST(KnownAnswers, ATargetAmidTheDrawsIsTooCloseToTell) {
