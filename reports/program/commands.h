@@ -22,6 +22,7 @@ int run_judge(const Registry& registry, const Options& options);
 int run_exec(const Registry& registry, const Options& options);
 int run_new(const Registry& registry, const Options& options);
 int run_report(const Options& options);
+int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& options);
 int run_compare(const Options& options);  // compare, gate
 int run_probe(const Registry& registry, const Options& options);
 int run_completion(const Registry& registry, const Options& options);

@@ -11,6 +11,7 @@
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
 #include "reports/program/selection.h"
+#include "reports/program/study_folder.h"
 #include "reports/program/terminal.h"
 #include "reports/render/changes.h"
 
@@ -71,6 +72,12 @@ int exit_code(const Changes& changes, const Options& options) {
 }  // namespace
 
 int run_compare(const Options& options) {
+  if (const auto study = read_study(options.subject)) {
+    const auto other = read_study(options.after);
+    if (!other)
+      throw usage_error("{} holds a study, but {} none", excerpt(options.subject), excerpt(options.after));
+    return compare_studies(*study, *other, options);
+  }
   std::vector<Record> before = read_side(options.subject), after = read_side(options.after);
   if (const auto missing = unmatched(options.filters, before); !missing.empty()) {
     fmt::print(stderr, "assay: nothing in {} matches {}\n", excerpt(options.subject),

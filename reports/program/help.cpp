@@ -3,6 +3,8 @@
 
 #include <sstream>
 
+#include "kernels/core/did_you_mean.h"
+#include "kernels/core/printable.h"
 #include "reports/program/terminal.h"
 #include "reports/render/text.h"
 
@@ -41,6 +43,23 @@ std::string HelpLayout::make_subcommand(const CLI::App* sub) const {
 
 std::string HelpLayout::make_option_desc(const CLI::Option* option) const {
   return in_column(option->get_description(), get_column_width());
+}
+
+std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (unknown.empty()) return excerpt(error.what());
+  const auto chosen = app.get_subcommands();
+  const std::string word = unknown.front().substr(0, unknown.front().find('='));
+  const bool is_option = word.starts_with("-");
+  if (!is_option && !chosen.empty()) return excerpt(error.what());
+  std::vector<std::string> known;
+  if (is_option) {
+    const CLI::App& command = chosen.empty() ? app : *chosen.front();
+    for (const CLI::Option* option : command.get_options()) known.push_back(option->get_name());
+    return fmt::format("{} has no option {}{}", command.get_name(), excerpt(word), did_you_mean(word, known));
+  }
+  for (const CLI::App* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  return fmt::format("there is no command {}{}", excerpt(word), did_you_mean(word, known));
 }
 
 }  // namespace assay

@@ -17,4 +17,7 @@ class HelpLayout : public CLI::Formatter {
   std::string make_option_desc(const CLI::Option* option) const override;
 };
 
+// Names the first word that no command takes, if there is one, and what it may stand for.
+std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error);
+
 }  // namespace assay

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <sstream>
 
-#include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
 #include "properties/core/generate.h"
 #include "reports/program/help.h"
@@ -128,7 +127,8 @@ class CommandLine {
     add_isolation(exec);
 
     auto& report = add(Command::kReport, "report", "Render the reports of a record again");
-    report.add_option("RUN.JSON", options_.subject, "A record that `run` left, or its directory")->required();
+    report.add_option("RUN.JSON", options_.subject, "A record that `run` left, a study, or its directory")
+        ->required();
     add_out(report, "Directory for the reports (default: beside the record)");
 
     auto& create =
@@ -138,8 +138,8 @@ class CommandLine {
     create.add_option("FORMULA", options_.formula, "Such as 'y[m] = sum_k a[m,k] * x[k] - 0.5 * z[m]'")
         ->required();
 
-    auto& compare =
-        add(Command::kCompare, "compare", "Print what got slower or more wrong between two records");
+    auto& compare = add(Command::kCompare, "compare",
+                        "Print what got slower or more wrong between two records, or two studies");
     add_sides(compare);
 
     auto& gate = add(Command::kGate, "gate", "Compare, and fail if anything got worse");
@@ -158,6 +158,20 @@ class CommandLine {
     add_out(probe, "Directory for probe.json, probe.md and a picture of each tree");
     add_json(probe);
     probe.add_flag("--specimens", options_.specimens, "Probe the known-bad implementations");
+
+    auto& study = add(Command::kStudy, "study",
+                      "Say which precision an op needs: errors and times of its paths and of recipes");
+    study.add_option("OP", options_.subject, "An op")->required();
+    add_study_options(study, options_.study);
+    add_in(study, "File with a user's inputs, which are resampled");
+    study.add_option("--dtype", raw_.dtype, "Only this storage dtype: f32, f16 or bf16")
+        ->type_name(kDTypeValue);
+    add_device(study);
+    add_seed(study);
+    add_shard(study, "Study the i-th of n parts of the points: i/n");
+    add_isolation(study);
+    add_out(study, "Directory for study.json, study.md and study.html (default assay-study)");
+    add_json(study);
 
     auto& completion =
         add(Command::kCompletion, "completion", "Print what a shell needs to complete command lines");
@@ -213,7 +227,7 @@ class CommandLine {
     } catch (const CLI::Success& success) {
       return {.options = {}, .exit_code = print(success)};
     } catch (const CLI::ParseError& error) {
-      fmt::print(stderr, "assay: {}; see --help\n", what_is_wrong(error));
+      fmt::print(stderr, "assay: {}; see --help\n", what_is_wrong(app_, error));
       return {.options = {}, .exit_code = kExitUsage};
     }
     options_.command_line.assign(argv, argv + argc);
@@ -251,25 +265,6 @@ class CommandLine {
           option->envname("");
       }
     }
-  }
-
-  // Names the first word that no command takes, if there is one, and what it may stand for.
-  std::string what_is_wrong(const CLI::ParseError& error) const {
-    const std::vector<std::string> unknown = app_.remaining(true);
-    if (unknown.empty()) return excerpt(error.what());
-    const auto chosen = app_.get_subcommands();
-    const std::string word = unknown.front().substr(0, unknown.front().find('='));
-    const bool is_option = word.starts_with("-");
-    if (!is_option && !chosen.empty()) return excerpt(error.what());
-    std::vector<std::string> known;
-    if (is_option) {
-      const CLI::App& command = chosen.empty() ? app_ : *chosen.front();
-      for (const CLI::Option* option : command.get_options()) known.push_back(option->get_name());
-      return fmt::format("{} has no option {}{}", command.get_name(), excerpt(word),
-                         did_you_mean(word, known));
-    }
-    for (const CLI::App* sub : app_.get_subcommands({})) known.push_back(sub->get_name());
-    return fmt::format("there is no command {}{}", excerpt(word), did_you_mean(word, known));
   }
 
   // Keeps the text of the options that decide what the record says. A resumed run takes those of
@@ -356,8 +351,11 @@ class CommandLine {
     sub.add_option("--max-failures", raw_.max_failures,
                    "Failing cases after which a path is judged no further")
         ->type_name("N");
-    sub.add_option("--shard", raw_.shard, "Judge the i-th of n parts of the cases: i/n")->type_name("I/N");
+    add_shard(sub, "Judge the i-th of n parts of the cases: i/n");
     add_seed(sub);
+  }
+  void add_shard(CLI::App& sub, const char* what) {
+    sub.add_option("--shard", raw_.shard, what)->type_name("I/N");
   }
   void add_isolation(CLI::App& sub) {
     CLI::Option* const timeout =

@@ -12,6 +12,7 @@
 #include "kernels/core/dtype.h"
 #include "reports/gate/changes.h"
 #include "reports/program/command_table.h"
+#include "reports/program/study_options.h"
 
 namespace assay {
 
@@ -31,6 +32,7 @@ enum class Command : uint8_t {
   kCompare,
   kGate,
   kProbe,
+  kStudy,
   kCompletion,
   kManual
 };
@@ -67,6 +69,7 @@ struct Options {
   std::string formula;  // of a new op
   std::string after;    // a record, or a folder of them, to compare with the subject
   std::string resume;   // the directory of an unfinished run
+  StudyOptions study;
   // The options that select, draw and judge cases, as they were typed. A resumed run has the same.
   std::map<std::string, std::string> typed;
   std::vector<std::string> command_line;

@@ -56,6 +56,8 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
       return run_compare(options);
     case Command::kProbe:
       return run_probe(registry, options);
+    case Command::kStudy:
+      return run_study(registry, sweeps, options);
     case Command::kCompletion:
       return run_completion(registry, options);
     case Command::kManual:

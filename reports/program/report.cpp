@@ -5,14 +5,17 @@
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/run_folder.h"
+#include "reports/program/study_folder.h"
 #include "reports/render/render.h"
 #include "reports/store/files.h"
 
 namespace assay {
 
-// Renders a record. The record itself stays as it is; another folder gets a copy of it.
+// Renders a record, or a study. The record of a run stays as it is; another folder gets a copy
+// of it.
 int run_report(const Options& options) {
   namespace fs = std::filesystem;
+  if (const auto study = read_study(options.subject)) return report_study(*study, options);
   const fs::path source = record_file(options.subject);
   const fs::path beside = source.has_parent_path() ? source.parent_path() : ".";
   const fs::path out = options.out.empty() ? beside : fs::path(options.out);

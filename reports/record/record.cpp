@@ -78,8 +78,6 @@ DeviceRecord read_device(const JsonFields& fields) {
   return device;
 }
 
-namespace {
-
 Json to_json(const MachineRecord& machine) {
   Json json{{"host_os", machine.host_os}};
   if (!machine.host_name.empty()) json["host_name"] = machine.host_name;
@@ -113,6 +111,8 @@ ToolRecord read_tool(const JsonFields& fields) {
           .compiler = fields.text("compiler"),
           .build = fields.text("build")};
 }
+
+namespace {
 
 // ---- numerics
 

@@ -100,13 +100,17 @@ Json to_json(const Record& record);
 // and names the field.
 Record record_from_json(const Json& json, std::string_view source = "the record");
 
-// The same for parts of a record, which a journal holds.
+// The same for parts of a record, which a journal or a study holds.
 Json to_json(const CaseRecord& item);
 Json to_json(const DeviceRecord& device);
+Json to_json(const MachineRecord& machine);
+Json to_json(const ToolRecord& tool);
 Json to_json(const NotRun& path);
 CaseRecord read_case(const JsonFields& fields);
 Case read_case_line(const JsonFields& fields, std::string_view key);
 DeviceRecord read_device(const JsonFields& fields);
+MachineRecord read_machine(const JsonFields& fields);
+ToolRecord read_tool(const JsonFields& fields);
 NotRun read_not_run(const JsonFields& fields);
 
 // JSON on one line. A reason may quote bytes that are not UTF-8. They become U+FFFD.

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FOLDERS = ("kernels", "oracles", "properties", "bench", "probe", "reports", "scripts")
+FOLDERS = ("kernels", "oracles", "properties", "bench", "probe", "study", "reports", "scripts")
 
 
 def main():

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-LAYERS = ("kernels", "oracles", "properties", "bench", "probe", "reports")
+LAYERS = ("kernels", "oracles", "properties", "bench", "probe", "study", "reports")
 CORES = ("core", "core_cuda")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cute/|cutlass/|cooperative_groups|nvtx|nvml|mma\.h|device_launch|thrust/|cub/)")
@@ -33,6 +33,7 @@ def allowed_folders(path):
         "properties": ["kernels", "oracles", "properties"],
         "bench": ["kernels", "oracles", "properties/core", "bench", *marks],
         "probe": ["kernels" if marks else "kernels/core", "oracles", "properties/core", "probe", *marks],
+        "study": ["kernels", "oracles", "properties/core", "bench/core", "study", *marks],
         "reports": list(LAYERS),
     }[layer]
 

@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-FOLDERS = ("kernels", "oracles", "properties", "bench", "probe", "reports", "scripts", ".ci")
+FOLDERS = ("kernels", "oracles", "properties", "bench", "probe", "study", "reports", "scripts", ".ci")
 TEXT_SUFFIXES = ("", ".h", ".cpp", ".cu", ".cuh", ".py", ".cmake", ".in", ".txt", ".md", ".json")
 LONG = 400  # [lines]
 CPP = r"\.(h|cpp|cu|cuh)(\.in)?$"

@@ -18,7 +18,7 @@ install(TARGETS assay RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(EXPORT assayTargets NAMESPACE assay:: DESTINATION ${assay_package_dir})
 
 file(GLOB_RECURSE assay_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-     kernels/*.h kernels/*.cuh oracles/*.h properties/*.h bench/*.h bench/*.cuh probe/*.h reports/*.h)
+     kernels/*.h kernels/*.cuh oracles/*.h properties/*.h bench/*.h bench/*.cuh probe/*.h study/*.h reports/*.h)
 list(FILTER assay_headers EXCLUDE REGEX "/self/")
 foreach(header IN LISTS assay_headers)
   cmake_path(GET header PARENT_PATH folder)

@@ -94,6 +94,7 @@ assay_add_test_program(assay_properties_test FROM properties/self SHARDS 11 SOUR
                                              LINK ${ASSAY_MPFR})
 assay_add_test_program(assay_bench_test      FROM bench/self SERIAL)
 assay_add_test_program(assay_probe_test      FROM probe/self LINK assay::probe)
+assay_add_test_program(assay_study_test      FROM study/self LINK assay_study)
 assay_add_test_program(assay_reports_test    FROM reports/self SHARDS 2 LINK assay::reports)
 set_source_files_properties(reports/self/readers_test.cpp PROPERTIES
   COMPILE_DEFINITIONS ASSAY_CORPUS="${PROJECT_SOURCE_DIR}/reports/self/corpus")
@@ -185,7 +186,7 @@ function(assay_add_header_check target)
 endfunction()
 
 file(GLOB_RECURSE assay_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-     kernels/*.h kernels/*.cuh oracles/*.h properties/*.h bench/*.h bench/*.cuh probe/*.h reports/*.h)
+     kernels/*.h kernels/*.cuh oracles/*.h properties/*.h bench/*.h bench/*.cuh probe/*.h study/*.h reports/*.h)
 if(NOT ASSAY_HAS_CUDA)
   list(FILTER assay_headers EXCLUDE REGEX "^kernels/core_cuda/|[.]cuh$")
 endif()

@@ -26,6 +26,7 @@ CLEAN = {
     "properties/core/law.cpp": TOP + '#include "kernels/conv/conv.h"\n#include "oracles/core/ball.h"\n',
     "properties/conv.h": HEADER,
     "bench/core/timer.cpp": TOP + '#include "properties/core/problem.h"\n',
+    "study/axis.cpp": TOP + '#include "bench/core/timer.h"\n',
     "reports/main.cpp": TOP + '#include "bench/core/timer.h"\n#include "properties/conv.h"\n',
 }
 
@@ -80,7 +81,9 @@ class Layers(Check):
         self.assert_refused("oracles/conv/self/audit.cpp", "oracles/core/ball.h")
         self.assert_refused("properties/core/law.cpp", "bench/core/timer.h")
         self.assert_refused("bench/core/timer.cpp", "properties/conv.h")
-        for layer in ("kernels/conv/cpu.cpp", "oracles/conv/conv.cpp", "properties/conv.h", "bench/core/timer.cpp"):
+        self.assert_refused("bench/core/timer.cpp", "study/axis.h")
+        self.assert_refused("study/axis.cpp", "properties/conv.h")
+        for layer in ("kernels/conv/cpu.cpp", "oracles/conv/conv.cpp", "properties/conv.h", "bench/core/timer.cpp", "study/axis.cpp"):
             self.assert_refused(layer, "reports/record/record.h")
 
     def test_angle_brackets_hide_nothing(self):

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Studies on disk: study.json and what is rendered from it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "reports/program/options.h"
+#include "reports/record/study_json.h"
+
+namespace assay {
+
+// The study of a file study.json, of its folder, or of a folder of such folders: shards of one
+// study. Nothing if there is none. Throws Error (usage) if a file is damaged or if
+// the shards are not of one study.
+std::optional<StudyRecord> read_study(const std::filesystem::path& path);
+
+// Writes study.json, study.md and study.html, all or none.
+void write_study(const StudyRecord& record, const std::filesystem::path& folder);
+
+// `report` and `compare` of studies. They return an exit code.
+int report_study(const StudyRecord& record, const Options& options);
+int compare_studies(const StudyRecord& before, const StudyRecord& after, const Options& options);
+
+}  // namespace assay

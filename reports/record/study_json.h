@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// study.json and back: schema assay.study/1, reports/schema/assay.study-1.schema.json.
+#pragma once
+
+#include "reports/record/record.h"
+#include "study/findings.h"
+
+namespace assay {
+
+// Who made a study, and when.
+struct StudyOrigin {
+  std::string started;  // ISO 8601, UTC
+  double seconds = 0;   // [s] wall time
+  std::vector<std::string> command;
+  ToolRecord tool;
+  MachineRecord machine;
+};
+
+struct StudyRecord {
+  StudyOrigin origin;
+  study::Study study;
+};
+
+// With all findings. What is absent is left out; an infinite limit is null.
+Json to_json(const StudyRecord& record);
+std::string study_text(const StudyRecord& record);
+// The study alone; its findings follow from it. Throws Error (usage) that names the field.
+StudyRecord parse_study(std::string_view text, std::string_view source);
+
+}  // namespace assay

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors whose size theory knows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "study/findings.h"
+#include "study/self/sum_op.h"
+
+namespace assay::study {
+namespace {
+
+using test::run;
+using test::sum_plan;
+using testing::HasSubstr;
+
+size_t number_of(const Study& study, std::string_view label) {
+  for (size_t i = 0; i < study.contenders.size(); ++i) {
+    if (study.contenders[i].label() == label) return i;
+  }
+  throw Error("there is no contender {}", label);
+}
+
+Fit fit_of(const Study& study, std::string_view label, size_t axis = 0) {
+  for (const Fit& fit : fits(study)) {
+    if (fit.contender == number_of(study, label) && fit.axis == axis) return fit;
+  }
+  throw Error("there is no fit for {}", label);
+}
+
+TEST(KnownAnswers, RoundedSumsOfZeroMeanGrowAsTheSquareRoot) {
+  const Study study = run(sum_plan({"k=256:4096:x4"}));
+  const Fit fit = fit_of(study, "rounded in f32");
+  EXPECT_NEAR(fit.exponent.value, 0.5, 0.1);
+  EXPECT_THAT(fit.reading, HasSubstr("square root"));
+}
+
+TEST(KnownAnswers, TruncatedSumsOfPositiveNumbersGrowInProportion) {
+  const Study study = run(sum_plan({"k=256:4096:x4"}, "positive"));
+  const Fit fit = fit_of(study, "truncated in f32");
+  EXPECT_NEAR(fit.exponent.value, 1, 0.1);
+  EXPECT_THAT(fit.reading, HasSubstr("truncation"));
+}
+
+// The test above would see it: a sum that rounds has another exponent.
+TEST(KnownAnswers, ARoundedSumIsNotTakenForATruncatedOne) {
+  const Study study = run(sum_plan({"k=256:4096:x4"}, "positive"));
+  const Fit fit = fit_of(study, "rounded in f32");
+  EXPECT_LT(fit.exponent.interval.high, 0.85);
+  EXPECT_THAT(fit.reading, testing::Not(HasSubstr("truncation")));
+}
+
+TEST(KnownAnswers, TruncationErrsTowardZeroAndRoundingDoesNot) {
+  Plan plan = sum_plan({"k=4096"}, "positive");
+  plan.draws = 8;
+  const std::vector<Summary> summaries = summarize(run(plan));
+  const Study study = begin(plan);
+  EXPECT_LT(*summaries[number_of(study, "truncated in f32")].bias_outward, -10);
+  EXPECT_LT(std::abs(*summaries[number_of(study, "rounded in f32")].bias_outward), 10);
+}
+
+// f32 inside costs less than storing the inputs in bf16, and storing the outputs in bf16 about as
+// much.
+TEST(KnownAnswers, MorePrecisionThanThatOfTheInputsBuysNothing) {
+  Plan plan = sum_plan({"k=64"});
+  const std::vector<Summary> summaries = summarize(run(plan));
+  const Study study = begin(plan);
+  EXPECT_LT(*summaries[number_of(study, "rounded in bf16")].over_input_rounding, 1);
+  EXPECT_NEAR(*summaries[number_of(study, "rounded in bf16")].over_best, 1, 0.05);
+  // In f32 the sum, not the storage, decides.
+  EXPECT_GT(*summaries[number_of(study, "truncated in f32")].over_best, 1.5);
+}
+
+TEST(KnownAnswers, TheOnsetIsTheFirstLengthThatMisses) {
+  Study study = run(sum_plan({"k=64:4096:x4"}, "positive"));
+  const size_t truncated = number_of(study, "truncated in f32");
+  const std::vector<Summary> all = summarize(study);
+  // Between the errors at 256 and at 1024 terms.
+  study.target.normwise = std::sqrt(all[truncated].points[1].limit * all[truncated].points[2].limit);
+  const auto onset_of = [&](size_t contender) {
+    for (const Onset& onset : onsets(study, summarize(study))) {
+      if (onset.contender == contender && onset.axis == 0) return onset.value;
+    }
+    throw Error("there is no onset of {}", contender);
+  };
+  EXPECT_EQ(onset_of(truncated), 2u);
+  EXPECT_EQ(onset_of(number_of(study, "rounded in bf16")), 0u);
+  study.target.normwise = 1;
+  EXPECT_EQ(onset_of(truncated), std::nullopt);
+}
+
+TEST(KnownAnswers, AnotherSeedGivesTheSameSentence) {
+  const auto sentence = [](uint64_t seed, double target) {
+    Study study = run(sum_plan({"k=64,1024"}, "normal,positive", seed));
+    study.target.normwise = target;
+    return answer_of(study, summarize(study)).sentence;
+  };
+  const std::string first = sentence(0, 1e-4);
+  EXPECT_EQ(first, sentence(1, 1e-4));
+  EXPECT_THAT(first, HasSubstr("rounded in f32 and truncated in f32"));
+  EXPECT_THAT(first, HasSubstr("rounded in bf16 misses it"));
+  // A sentence that does not depend on the errors would pass the above.
+  EXPECT_NE(first, sentence(0, 1e-1));
+  EXPECT_THAT(sentence(0, 1e-12), HasSubstr("Nothing here has"));
+}
+
+TEST(KnownAnswers, ElementsAreWholeRowsThatSpreadOverAllAxes) {
+  const auto chosen = [](const Extents& shape) { return chosen_elements(shape, 1); };
+  EXPECT_EQ(std::ssize(chosen({7, 5})), 35);
+  EXPECT_EQ(std::ssize(chosen({3})), 3);
+  EXPECT_EQ(std::ssize(chosen({})), 1);
+  EXPECT_TRUE(chosen({4, 0}).empty());
+  const Extents shape{2, 300, 300, 128};
+  const std::vector<int64_t> elements = chosen(shape);
+  EXPECT_EQ(std::ssize(elements) % 128, 0);
+  EXPECT_GE(std::ssize(elements), kElements);
+  EXPECT_LT(std::ssize(elements), 3 * kElements);
+  EXPECT_TRUE(std::ranges::is_sorted(elements));
+  std::set<int64_t> first, second, third;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const Extents at = index_of(elements[i], shape);
+    first.insert(at[0]);
+    second.insert(at[1]);
+    third.insert(at[2]);
+  }
+  EXPECT_GE(std::min(second.size(), third.size()), 4u);
+  EXPECT_GT(*third.rbegin(), 200);
+}
+
+TEST(KnownAnswers, ATargetAmidTheDrawsIsTooCloseToTell) {
+  Study study = run(sum_plan({"k=256"}));
+  const size_t rounded = number_of(study, "rounded in f32");
+  const PointSummary at = summarize(study)[rounded].points.front();
+  for (const auto& [target, standing] :
+       {std::pair(at.limit * 1.01, Standing::kMet), std::pair(at.limit * 0.99, Standing::kOpen),
+        std::pair(at.median / 2, Standing::kMissed)}) {
+    study.target.normwise = target;
+    const std::vector<Summary> summaries = summarize(study);
+    EXPECT_EQ(summaries[rounded].standing, standing);
+    const bool is_open = answer_of(study, summaries).sentence.find("too close") != std::string::npos;
+    EXPECT_EQ(is_open, standing == Standing::kOpen);
+  }
+}
+
+TEST(KnownAnswers, AllContendersSeeTheSameDraws) {
+  const Plan plan = sum_plan({"k=8"});
+  const Dims dims = dims_at(plan.axes, {0, 0}, plan.dims);
+  const auto values = [&](uint64_t seed, uint64_t draw) {
+    return draw_inputs(*plan.op, plan.axes, {0, 0}, dims, seed, draw, nullptr);
+  };
+  EXPECT_EQ(values(3, 1), values(3, 1));
+  EXPECT_NE(values(3, 1), values(3, 2));
+  EXPECT_NE(values(3, 1), values(4, 1));
+  const Study study = run(plan);
+  EXPECT_EQ(std::ssize(study.cells), std::ssize(study.contenders) * plan.draws);
+}
+
+}  // namespace
+}  // namespace assay::study

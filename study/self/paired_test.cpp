@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/paired.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "study/self/sum_op.h"
+
+namespace assay::study {
+namespace {
+
+TEST(Paired, OneStudyIsEqualToItself) {
+  const Study study = test::run(test::sum_plan({"k=64,256"}));
+  for (const Paired& paired : compare(study, study)) EXPECT_EQ(paired.reading, "equal");
+}
+
+TEST(Paired, ASmallErrorInEachCellIsSeenAndOneInHalfOfThemIsNot) {
+  const Study before = test::run(test::sum_plan({"k=64,256,512"}));
+  Study after = before;
+  for (Cell& cell : after.cells) *cell.errors.normwise *= 1.01;
+  for (const Paired& paired : compare(before, after)) {
+    EXPECT_EQ(paired.reading, "worse");
+    EXPECT_NEAR(paired.ratio, 1.01, 1e-9);
+  }
+  for (const Paired& paired : compare(after, before)) EXPECT_EQ(paired.reading, "better");
+  after = before;
+  for (size_t i = 0; i < after.cells.size(); ++i)
+    *after.cells[i].errors.normwise *= after.cells[i].draw % 2 == 0 ? 1.5 : 0.5;
+  for (const Paired& paired : compare(before, after)) EXPECT_EQ(paired.reading, "unclear");
+}
+
+TEST(Paired, OtherDrawsAreNotCompared) {
+  const Study study = test::run(test::sum_plan({"k=64"}));
+  Study other = study;
+  other.seed = 1;
+  EXPECT_THROW(compare(study, other), Error);
+  other = study;
+  other.cells.clear();
+  EXPECT_THROW(compare(study, other), Error);
+}
+
+}  // namespace
+}  // namespace assay::study

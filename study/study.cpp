@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study/study.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/core/printable.h"
+#include "study/question.h"
+
+namespace assay::study {
+namespace {
+
+// What all contenders of one dtype share in one draw, of one output.
+struct Shared {
+  std::vector<int64_t> elements = {};
+  std::vector<double> exact = {}, unrounded = {};
+};
+
+struct Draw {
+  Dims dims;
+  std::vector<Values> drawn;
+  TensorBytes stored;
+  std::vector<Shared> outputs;
+};
+
+Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t number, DType dtype) {
+  const Point& at = study.points[point];
+  const uint64_t seed_of_draw = draw_at(point, number);
+  Draw draw;
+  draw.dims = dims_at(plan.axes, at, plan.dims);
+  draw.drawn = draw_inputs(*plan.op, plan.axes, at, draw.dims, plan.seed, seed_of_draw,
+                           plan.given ? &*plan.given : nullptr);
+  draw.stored = stored(*plan.op, draw.drawn, dtype);
+  const Question as_stored = question_of(*plan.op, draw.dims, draw.stored, dtype, {.storage = dtype});
+  // What a file holds has been rounded already: its numbers before that are unknown. Two draws tell
+  // what rounding does.
+  constexpr int64_t kYardsticks = 2;
+  const bool has_unrounded = !plan.given && number < kYardsticks;
+  const Question as_drawn = question_of_values(*plan.op, draw.dims, draw.drawn, {.storage = dtype});
+  for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
+    const Extents shape = shape_of(plan.op->outputs[output], draw.dims);
+    Shared shared{.elements = chosen_elements(shape, plan.seed + seed_of_draw)};
+    const auto exact = [&](const Question& question) {
+      return middles(evaluate(*plan.oracle, question, static_cast<int>(output),
+                              Arithmetic(Arithmetic::Mode::kExact), shared.elements, row_of(shape)));
+    };
+    shared.exact = exact(as_stored);
+    if (has_unrounded) shared.unrounded = exact(as_drawn);
+    draw.outputs.push_back(std::move(shared));
+  }
+  return draw;
+}
+
+std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_number, size_t point,
+                           int64_t number, Runner& runner) {
+  const Contender& contender = plan.contenders[contender_number];
+  std::vector<Cell> cells;
+  const Recipe recipe = contender.recipe(draw.dims);
+  const Question question = question_of(*plan.op, draw.dims, draw.stored, contender.dtype, recipe);
+  Runner::Outputs ran;
+  ran.why_not = contender.why_not;
+  if (!contender.is_emulated() && ran.why_not.empty())
+    ran = runner.run(contender, draw.dims, draw.stored, number == 0);
+  for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
+    Cell cell{.point = point, .contender = contender_number, .output = output, .draw = number, .errors = {}};
+    cell.why_not = ran.why_not;
+    if (!cell.why_not.empty()) {
+      cells.push_back(std::move(cell));
+      continue;
+    }
+    const TensorInfo& info = plan.op->outputs[output];
+    const Extents shape = shape_of(info, draw.dims);
+    const DType dtype = info.dtype.value_or(contender.dtype);
+    const Shared& shared = draw.outputs[output];
+    const auto in = [&](const Arithmetic& arithmetic) {
+      return evaluate(*plan.oracle, question, static_cast<int>(output), arithmetic, shared.elements,
+                      row_of(shape));
+    };
+    std::vector<double> got;
+    if (contender.is_emulated()) {
+      got = middles(in(Arithmetic(contender.plant, kPlainestPath)));
+    } else {
+      for (int64_t element : shared.elements) got.push_back(read_element(ran.first[output], dtype, element));
+      if (!ran.second.empty()) cell.repeats = ran.first[output] == ran.second[output];
+    }
+    const std::vector<Ball> balls = in(Arithmetic(Arithmetic::Mode::kBall));
+    cell.errors =
+        errors_of({.got = got, .exact = shared.exact, .unrounded = shared.unrounded, .balls = balls}, dtype);
+    // What the emulation does besides is outside the recipe on purpose.
+    if (contender.plant.kind != Plant::Kind::kNone) {
+      cell.errors.outside = 0;
+      cell.errors.over_best = std::nullopt;
+    }
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+}  // namespace
+
+std::string Study::label(size_t contender) const {
+  return contenders[contender].label() + (emulated[contender] ? ", emulated" : "");
+}
+
+Study begin(const Plan& plan) {
+  Study study{.op = std::string(plan.op->name),
+              .outputs = {},
+              .axes = plan.axes,
+              .points = points_of(plan.axes),
+              .contenders = plan.contenders,
+              .emulated = {},
+              .recipes = {},
+              .dims = plan.dims,
+              .draws = plan.draws,
+              .seed = plan.seed,
+              .shard = plan.shard,
+              .shards = plan.shards,
+              .target = plan.target};
+  for (const TensorInfo& output : plan.op->outputs) study.outputs.emplace_back(output.name);
+  for (const Point& point : study.points) require_dims(*plan.op, dims_at(plan.axes, point, plan.dims));
+  const Dims first = dims_at(plan.axes, study.points[0], plan.dims);
+  for (const Contender& contender : plan.contenders) {
+    study.emulated.push_back(contender.is_emulated());
+    study.recipes.push_back(contender.recipe(first).to_string());
+  }
+  return study;
+}
+
+Runner::Outputs Runner::run(const Contender& contender, const Dims& dims, const TensorBytes& inputs,
+                            bool twice) {
+  Outputs outputs;
+  try {
+    const Path& path = *contender.path;
+    if (path.unsupported) {
+      if (const auto why = path.unsupported(dims, contender.dtype)) {
+        outputs.why_not = "unsupported: " + *why;
+        return outputs;
+      }
+    }
+    const bool is_same = problem_ != nullptr && &problem_->path() == &path &&
+                         problem_->which().dtype == contender.dtype && problem_->which().dims == dims;
+    if (!is_same) {
+      problem_.reset();
+      problem_ = std::make_unique<Problem>(op_, path,
+                                           Case{.op = std::string(op_.name),
+                                                .path = std::string(path.name),
+                                                .dtype = contender.dtype,
+                                                .dims = dims},
+                                           device_of_(path));
+    }
+    problem_->set_inputs(inputs);
+    problem_->poison_outputs(Poison::kNan);
+    problem_->run();
+    outputs.first = problem_->outputs();
+    if (!twice) return outputs;
+    problem_->poison_outputs(Poison::kFinite);
+    problem_->run();
+    outputs.second = problem_->outputs();
+  } catch (const std::exception& error) {
+    problem_.reset();
+    outputs = {.first = {}, .second = {}, .why_not = excerpt(message_of(error))};
+  }
+  return outputs;
+}
+
+bool run_cells(const Plan& plan, const Study& study, Runner& runner, const Watcher& watcher) {
+  for (size_t point = 0; point < study.points.size(); ++point) {
+    if (static_cast<int64_t>(point) % plan.shards != plan.shard) continue;
+    // Contenders of one dtype share the exact values.
+    std::vector<DType> dtypes;
+    for (const Contender& contender : plan.contenders) {
+      if (std::ranges::count(dtypes, contender.dtype) == 0) dtypes.push_back(contender.dtype);
+    }
+    for (int64_t number = 0; number < plan.draws; ++number) {
+      watcher.progress(point, number);
+      for (DType dtype : dtypes) {
+        if (watcher.gives_up()) return false;
+        const Draw draw = make_draw(plan, study, point, number, dtype);
+        for (size_t i = 0; i < plan.contenders.size(); ++i) {
+          if (plan.contenders[i].dtype != dtype) continue;
+          watcher.add(cells_of(plan, draw, i, point, number, runner));
+          if (watcher.gives_up()) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace assay::study

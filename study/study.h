@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// A study: errors of paths and recipes at each point of some axes, in several draws, and times of
+// the same problems.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "properties/core/problem.h"
+#include "study/axis.h"
+#include "study/contender.h"
+#include "study/draw.h"
+#include "study/errors.h"
+
+namespace assay::study {
+
+struct Target {
+  double normwise = 1e-3;
+  std::optional<double> worst = {};  // Errors::worst, of each element
+};
+
+struct Plan {
+  const Op* op = nullptr;
+  const Oracle* oracle = nullptr;
+  std::vector<Axis> axes = {};
+  Dims dims = {};  // of what no axis varies
+  std::vector<Contender> contenders = {};
+  int64_t draws = 8;  // at each point
+  uint64_t seed = 0;
+  int64_t shard = 0, shards = 1;    // of the points, each n-th
+  std::optional<Given> given = {};  // a user's tensors
+  Target target = {};
+};
+
+// One output of one contender, at a point, in a draw.
+struct Cell {
+  size_t point = 0, contender = 0, output = 0;
+  int64_t draw = 0;
+  Errors errors = {};
+  // Two runs on the same inputs gave the same bits. Absent if it is emulated, and in all draws but
+  // the first.
+  std::optional<bool> repeats = {};
+  std::string why_not = {};  // why there are no errors: "unsupported: ..."
+};
+
+// The time of a path on the dimensions of a point, from `bench`.
+struct Time {
+  size_t point = 0, contender = 0;
+  std::string verdict = {};  // of the judge on this problem, with normal data
+  std::string reason = {};   // of the verdict, or why there is no time
+  std::optional<double> median_ns = {}, low_ns = {}, high_ns = {};  // [ns] cold, and 95 %
+  std::optional<double> floor_ns = {};                              // [ns] the floor
+};
+
+// What one site of a recipe does to an output, at the first point. Errors are normwise, in the
+// first draw.
+struct SiteShare {
+  size_t contender = 0, output = 0;
+  std::string site = {};  // "hidden"; "outputs" and "f32 between sites" besides
+  double alone = 0;       // performed alone, all else exact
+  double without = 0;     // all but this
+  double all = 0;         // of the whole recipe
+};
+
+// Distances in one draw at the first point, in order: what a share k / (size - 1) of the elements
+// does not exceed. In units of the rms of the exact values.
+struct Distances {
+  size_t contender = 0, output = 0;
+  std::vector<double> from_computed = {}, from_exact = {};
+};
+inline constexpr int kDistances = 64;
+
+struct Study {
+  std::string op = {};
+  std::vector<std::string> outputs = {};  // names
+  std::vector<Axis> axes = {};
+  std::vector<Point> points = {};
+  std::vector<Contender> contenders = {};  // without functions if read from a file
+  std::vector<bool> emulated = {};         // of each contender
+  std::vector<std::string> recipes = {};   // of each contender, at the first point
+  Dims dims = {};
+  int64_t draws = 0;
+  uint64_t seed = 0;
+  int64_t shard = 0, shards = 1;
+  Target target = {};
+  bool complete = false;
+  std::vector<Cell> cells = {};
+  std::vector<Time> times = {};
+  std::vector<SiteShare> sites = {};
+  std::vector<Distances> distances = {};
+
+  std::string label(size_t contender) const;  // "cuda.bf16 in f32, emulated"
+};
+
+// Everything but cells and what follows from them.
+Study begin(const Plan& plan);
+
+// Runs a path on inputs. Keeps the problem for the next call on the same dimensions.
+class Runner {
+ public:
+  // The device of a path.
+  using DeviceOf = std::function<Device&(const Path&)>;
+  Runner(const Op& op, DeviceOf device_of) : op_(op), device_of_(std::move(device_of)) {}
+
+  struct Outputs {
+    TensorBytes first, second;  // of two calls; the second only if asked for
+    std::string why_not;        // why there are none
+  };
+  Outputs run(const Contender& contender, const Dims& dims, const TensorBytes& inputs, bool twice);
+
+ private:
+  const Op& op_;
+  DeviceOf device_of_;
+  std::unique_ptr<Problem> problem_;
+};
+
+// What a study tells while it goes on. Each is called from one thread.
+struct Watcher {
+  std::function<bool()> gives_up;              // asked after each cell
+  std::function<void(std::vector<Cell>)> add;  // of one contender in one draw
+  std::function<void(size_t point, int64_t draw)> progress;
+};
+
+// All cells of the plan's shard. Returns whether it was not given up.
+bool run_cells(const Plan& plan, const Study& study, Runner& runner, const Watcher& watcher);
+
+}  // namespace assay::study
