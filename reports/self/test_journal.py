@@ -150,26 +150,17 @@ class Resume(JournalTest):
         self.assertEqual(again.returncode, 2)
         self.assertIn("holds no unfinished run: no journal.jsonl", again.stderr)
 
-    def test_bench_goes_on_too_and_without_memory_for_the_copy_measures_no_ceilings(self):
-        def bench(*args):
-            command = f"ulimit -v 2000000; exec '{ASSAY}' bench -q {' '.join(map(str, args))}"
-            return subprocess.Popen(["bash", "-c", command], text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-        process = bench("mhc_post/cpu", "--dtype", "bf16", "--out", self.out)
+    def test_bench_goes_on_too(self):
+        process = self.start("bench", "mhc_post/cpu", "--dtype", "bf16")
         while process.poll() is None and not (self.journal.exists() and '"running"' in self.journal.read_text()):
             time.sleep(0.005)
         process.kill()
         process.communicate()
-        _, errors = (resumed := bench("--resume", self.out)).communicate()
-        self.assertEqual(resumed.returncode, 0, errors)
+        resumed = assay("bench", "--resume", self.out, "-q")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
         record = self.record()
         jsonschema.validate(record, json.loads((SCHEMAS / "assay.run-1.schema.json").read_text()))
-        (device,) = record["machine"]["devices"]
-        self.assertNotIn("ceilings", device)
-        self.assertIn("cannot map", device["no_ceilings"])
-        self.assertTrue(all(case["perf"]["median_ns"] > 0 and "floor_ns" not in case["perf"] for case in record["cases"]))
-        for name in "report.html", "report.md":
-            self.assertIn("not measured: cpu: cannot map", (self.out / name).read_text())
+        self.assertTrue(all(case["perf"]["floor_ns"] > 0 for case in record["cases"]))
 
     def test_a_budget_counts_what_was_spent(self):
         process = self.start("verify", "mhc_post/cpu", "--budget", "8s")

@@ -36,6 +36,7 @@ FATES = {
     "all_memory": ("crashed", "threw: std::bad_alloc, in the first run"),
     "keeps_all_memory": (None, ""),  # small cases find memory still
     "keeps_all_memory_and_files": (None, ""),
+    "keeps_some_memory": ("pass", ""),
     "closes_files": ("crashed", "closed its process's connection to this program"),
     "closes_files_and_hangs": ("timeout", "closed its process's connection to this program, and did not end within 1 s, in the first run"),
     "says_nonsense": ("crashed", "damaged its process, whose answer makes no sense"),
@@ -242,19 +243,28 @@ class Workers(MurderousTest):
             result = self.assay(*command, "--no-isolate")
             self.assertEqual((result.returncode, result.stderr.splitlines()[-1]), (1, "assay: a path called exit() or pthread_exit()"), command)
 
-    def test_without_memory_to_flush_the_caches_there_is_no_time(self):
-        without_time = 0
-        for kibibytes in range(400_000, 20_000_000, 100_000):
-            command = f"ulimit -v {kibibytes}; exec '{self.program}' bench echo/healthy --device cpu --json"
+    def test_without_memory_to_copy_or_to_flush_the_caches_there_is_no_time(self):
+        out = self.work / "out"
+        without_time = without_ceilings = 0
+        for kibibytes in range(300_000, 20_000_000, 20_000):
+            command = f"ulimit -v {kibibytes}; exec '{self.program}' bench echo/keeps_some_memory --device cpu --out '{out}'"
             result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
             self.assertIn(result.returncode, (0, 5), result.stderr)
-            (case,) = json.loads(result.stdout)["cases"]
+            record = json.loads((out / "run.json").read_text())
+            (case,) = record["cases"]
+            (device,) = record["machine"]["devices"]
+            if "ceilings" not in device:
+                self.assertIn("cannot map", device["no_ceilings"])
+                self.assertIn("not measured: cpu: cannot map", (out / "report.html").read_text())
+                self.assertIn("not measured: cpu: cannot map", (out / "report.md").read_text())
+                without_ceilings += 1
             if case["perf"]:
                 break
             if case["verdict"] == "pass":
                 self.assertIn("cannot map", case["no_perf"])
                 without_time += 1
         self.assertGreater(without_time, 0)
+        self.assertGreater(without_ceilings, 0)
 
     def test_a_case_is_replayed_and_timed_in_workers(self):
         case = "echo/exit/f32/n=5"

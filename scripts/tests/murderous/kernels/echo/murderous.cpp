@@ -80,6 +80,13 @@ void keep_all_memory() {
   }
 }
 
+// Less than the judge calls a loss, in the first call alone.
+void keep_some_memory() {
+  static const void* const kept = mmap(nullptr, size_t{60} << 20, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  static_cast<void>(kept);
+}
+
 // Addresses alone.
 void keep_all_addresses() {
   for (size_t bytes = size_t{1} << 46; bytes >= size_t{1} << 20;) {
@@ -268,6 +275,7 @@ std::vector<Path> murderous_paths() {
       path("stops", [](const Call&) { raise(SIGSTOP); }),
       path("all_memory", [](const Call&) { take_all_memory(); }),
       path("keeps_all_memory", [](const Call&) { keep_all_memory(); }),
+      path("keeps_some_memory", [](const Call&) { keep_some_memory(); }),
       path("keeps_all_memory_and_files",
            [](const Call&) {
              const rlimit few{.rlim_cur = 64, .rlim_max = 64};
