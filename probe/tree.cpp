@@ -211,6 +211,11 @@ Recovered recover_tree(int64_t count, const CommonLeaves& ask, uint64_t seed) {
                     others[k].first, others[k].second, got[k], want[k]);
     return recovered;
   }
+  if (const int64_t most = widest_node(tree); most > kMostAtOnce) {
+    recovered.why_not =
+        fmt::format("{} terms would be added at once: what follows the sum hides its units", most);
+    return recovered;
+  }
   recovered.tree = std::move(tree);
   return recovered;
 }

@@ -114,6 +114,15 @@ TEST(Recover, RefusesCountsThatAreNone) {
   EXPECT_THROW(recover_tree(8, common_leaves_by_masks(broken)), Error);
 }
 
+TEST(Recover, TakesNoLostUnitsForAnAddition) {
+  const CommonLeaves lost = [](const std::vector<Pair>& pairs) {
+    return std::vector<int64_t>(pairs.size(), 64);
+  };
+  const Recovered recovered = recover_tree(64, lost);
+  EXPECT_FALSE(recovered.tree);
+  EXPECT_EQ(recovered.why_not, "64 terms would be added at once: what follows the sum hides its units");
+}
+
 TEST(LineOfTree, FoldsRuns) {
   EXPECT_EQ(line_of_tree(leaf(0)), "0");
   EXPECT_EQ(line_of_tree(sequential({64})), "seq(0..63)");
