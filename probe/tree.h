@@ -57,8 +57,8 @@ std::vector<int64_t> common_leaves(const SumTree& tree, const std::vector<Pair>&
 
 // The tree over `count` >= 1 terms. Asks for n - 1 pairs at least and n(n-1)/2 at most, in as few
 // calls as the tree has levels of groups. Then it asks for other pairs, at random, and gives
-// nothing if the tree contradicts one of them: no tree explains these numbers. Nor does it call more
-// than kMostAtOnce terms one addition: there, what follows the sum has lost the units.
+// nothing if the tree contradicts one of them: no tree explains these numbers. More terms than
+// kMostAtOnce are no addition: there, what follows the sum has lost the units.
 inline constexpr int64_t kMostAtOnce = 33;  // FP8 on tensor cores: 32 products, and the sum so far
 struct Recovered {
   std::optional<SumTree> tree;

@@ -10,8 +10,8 @@ import unittest
 from program import ASSAY, ProgramTest, assay
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-# Times differ, and test_judge.py and scripts/tests/test_install.py have the rest.
-NOT_RUN = re.compile(r"assay (bench|draw|judge|new) |python3 |cd ")
+# Times differ, a GPU may be absent; test_judge.py and scripts/tests/test_install.py have the rest.
+NOT_RUN = re.compile(r"assay (bench|draw|judge|new|study|probe) |python3 |cd ")
 
 
 def shown(document):
@@ -58,7 +58,7 @@ class Documents(ProgramTest):
         return ran
 
     def test_readme(self):
-        self.assertEqual(self.assert_prints("README.md"), 4)
+        self.assertEqual(self.assert_prints("README.md"), 3)
 
     def test_residue_of_the_first_call(self):
         self.assertEqual(self.assert_prints("reports/transcripts/first_call_residue.md"), 5)
