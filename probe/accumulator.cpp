@@ -75,7 +75,7 @@ class Finder {
   // For each t: 2^t at the first place, 1 at the second, -2^t at the third. Rounded, since values
   // behind a norm are inexact.
   std::vector<double> remainders(int64_t first, int64_t second, int64_t third) const {
-    std::vector<std::vector<Term>> sums;
+    std::vector<std::vector<PlacedValue>> sums;
     for (int t = 0; t <= most_; ++t) {
       const double power = std::ldexp(1.0, t);
       sums.push_back({{first, power}, {second, 1}, {third, -power}});
@@ -103,9 +103,9 @@ class Finder {
   void find_mode() {
     const double base = std::ldexp(1.0, *found_.bits - 1);
     const int64_t i = nested_[0], j = nested_[1], last = nested_.back();
-    std::vector<std::vector<Term>> sums = {{{i, base}, {j, 0.75}, {last, -base}},
-                                           {{i, -base}, {j, -0.75}, {last, base}},
-                                           {{i, base}, {j, 0.5}, {last, -base}}};
+    std::vector<std::vector<PlacedValue>> sums = {{{i, base}, {j, 0.75}, {last, -base}},
+                                                  {{i, -base}, {j, -0.75}, {last, base}},
+                                                  {{i, base}, {j, 0.5}, {last, -base}}};
     if (nested_.size() > 3) sums.push_back({{i, base}, {j, 1}, {nested_[2], 0.5}, {last, -base}});
     const std::vector<double> got = near(ask(reach_, sums, scale_));
     const double above = got[0], below = got[1], tie = got[2], odd_tie = got.size() > 3 ? got[3] : 2;
@@ -139,7 +139,7 @@ class Finder {
     double tail;
   };
   std::vector<double> remaining(const std::vector<Tail>& tails) const {
-    std::vector<std::vector<Term>> sums;
+    std::vector<std::vector<PlacedValue>> sums;
     for (const auto& [h, tail] : tails) {
       const double high = std::ldexp(1.0, -h);
       sums.push_back({{0, 1 + high + tail}, {1, -1}, {2, -high}, {3, tail}});

@@ -20,7 +20,7 @@ void put(Factors& factors, const Reach& reach, int64_t sum, int64_t term, double
   factors.b[at] = std::ldexp(value, -half);
 }
 
-std::vector<double> ask(const Reach& reach, const std::vector<std::vector<Term>>& sums, int scale) {
+std::vector<double> ask(const Reach& reach, const std::vector<std::vector<PlacedValue>>& sums, int scale) {
   Factors factors(static_cast<int64_t>(sums.size()), reach.terms);
   for (size_t s = 0; s < sums.size(); ++s) {
     for (const auto& [place, value] : sums[s])

@@ -31,13 +31,13 @@ struct Reach {
 // Sets term k of a sum to `value`, a number of few bits.
 void put(Factors& factors, const Reach& reach, int64_t sum, int64_t term, double value);
 
-// The values of sums whose terms are those given, times 2^scale, and 0 elsewhere. Without that
-// scale.
-struct Term {
+// The values of sums that hold these values, times 2^scale, in these places, and 0 elsewhere.
+// Without that scale.
+struct PlacedValue {
   int64_t place;
   double value;
 };
-std::vector<double> ask(const Reach& reach, const std::vector<std::vector<Term>>& sums, int scale = 0);
+std::vector<double> ask(const Reach& reach, const std::vector<std::vector<PlacedValue>>& sums, int scale = 0);
 
 // L(i,j), by M and -M among units (tree.h). Throws Error (unsupported) if a count is no integer.
 CommonLeaves common_leaves_by_masks(const Reach& reach);

@@ -94,7 +94,7 @@ Json findings_json(const Study& study) {
   for (const Fit& fit : fits(study)) {
     Json one{{"contender", fit.contender}, {"axis", fit.axis}, {"reading", fit.reading}};
     put_number(one, "exponent", fit.exponent.value);
-    put_numbers(one, "ci95", std::array{fit.exponent.interval.low, fit.exponent.interval.high});
+    put_numbers(one, "interval", std::array{fit.exponent.interval.low, fit.exponent.interval.high});
     json["fits"].push_back(std::move(one));
   }
   json["onsets"] = Json::array();

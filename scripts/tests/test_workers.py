@@ -35,8 +35,8 @@ FATES = {
     "stops": ("timeout", "did not return within 0.3 s, in the first run"),
     "all_memory": ("crashed", "threw: std::bad_alloc, in the first run"),
     "keeps_all_memory": (None, ""),  # small cases find memory still
-    "keeps_all_memory_and_files": (None, ""),
     "keeps_some_memory": ("pass", ""),
+    "keeps_all_memory_and_files": (None, ""),
     "closes_files": ("crashed", "closed its process's connection to this program"),
     "closes_files_and_hangs": ("timeout", "closed its process's connection to this program, and did not end within 1 s, in the first run"),
     "says_nonsense": ("crashed", "damaged its process, whose answer makes no sense"),
