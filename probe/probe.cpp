@@ -190,6 +190,9 @@ Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType
   found.declared = declared.to_string();
   found.is_scaled = sum.is_scaled && sum.is_scaled(recipe);
   try {
+    if (sum.is_polynomial)
+      found.identity =
+          test_identity(subject, device, dtype, sum.dims(found.terms, 64), found.terms, options.seed);
     const Reach reach = reach_of(subject, device, sum, dtype, found.terms, recipe);
     if (auto differing =
             differing_places(reach, std::min<int64_t>(sum.most_sums(found.terms), 64), options.seed))
@@ -204,9 +207,6 @@ Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType
       found.contradictions = contradictions(declared, *found.tree, found.accumulator, reach.factor_bits);
     for (std::string& what : contradictions_of_groups(declared, reach))
       found.contradictions.push_back(std::move(what));
-    if (sum.is_polynomial)
-      found.identity =
-          test_identity(subject, device, dtype, sum.dims(found.terms, 64), found.terms, options.seed);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kUnsupported) throw;
     found.why_not = error.what();

@@ -78,7 +78,7 @@ std::string ground_of(const Study& study, const Summary& summary, const Summary*
       text += fmt::format("; misses the target {:.2g}-fold", most);
     }
     if (!summary.why_not.empty()) text += fmt::format("; {}", summary.why_not);
-    if (cheapest != nullptr && summary.median_ns && *summary.median_ns < *cheapest->median_ns)
+    if (cheapest != nullptr && summary.high_ns && *summary.high_ns * kSameTime < *cheapest->low_ns)
       text += fmt::format(" and saves {}", time_text(*cheapest->median_ns - *summary.median_ns));
   }
   return text + largest_site(study, summary.contender);

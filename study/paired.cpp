@@ -15,12 +15,14 @@ std::string key_of(const Study& study, const Cell& cell) {
                      study.outputs[cell.output], cell.draw);
 }
 
-// The errors of each contender by its label, and then by the key of the cell.
+// The errors of each contender by its label, and then by the key of the cell. Infinite where there
+// is none, or where an element is not finite or outside its ball.
 std::map<std::string, std::map<std::string, double>> errors_in(const Study& study) {
   std::map<std::string, std::map<std::string, double>> errors;
   for (const Cell& cell : study.cells) {
-    if (cell.errors.normwise)
-      errors[study.label(cell.contender)][key_of(study, cell)] = *cell.errors.normwise;
+    const bool is_broken = cell.errors.nonfinite > 0 || cell.errors.outside > 0;
+    errors[study.label(cell.contender)][key_of(study, cell)] =
+        is_broken ? HUGE_VAL : cell.errors.normwise.value_or(HUGE_VAL);
   }
   return errors;
 }
@@ -35,29 +37,31 @@ std::vector<Paired> compare(const Study& before, const Study& after) {
   require_same("seed", before.seed, after.seed);
   const auto errors_before = errors_in(before), errors_after = errors_in(after);
   std::vector<Paired> all;
+  int64_t common = 0;  // cells
   for (const auto& [label, cells] : errors_before) {
     const auto found = errors_after.find(label);
-    if (found == errors_after.end()) continue;
     Paired paired{.contender = label};
     std::vector<double> ratios;
     for (const auto& [key, error] : cells) {
-      const auto other = found->second.find(key);
-      if (other == found->second.end()) continue;
-      if (other->second < error) ++paired.better;
-      if (other->second > error) ++paired.worse;
-      if (other->second == error) ++paired.equal;
-      if (error > 0) ratios.push_back(other->second / error);
+      const bool is_there = found != errors_after.end() && found->second.contains(key);
+      const double other = is_there ? found->second.at(key) : HUGE_VAL;
+      if (is_there) ++common;
+      if (other < error) ++paired.better;
+      if (other > error) ++paired.worse;
+      if (other == error) ++paired.equal;
+      if (other > error && other == HUGE_VAL) ++paired.lost;
+      if (error > 0 && std::isfinite(error) && std::isfinite(other)) ratios.push_back(other / error);
     }
-    if (paired.better + paired.worse + paired.equal == 0) continue;
     if (!ratios.empty()) paired.ratio = quantile(std::move(ratios), 0.5);
     paired.probability = sign_test(paired.better + paired.worse, paired.worse);
     all.push_back(paired);
   }
-  if (all.empty()) throw usage_error("the studies have no cell in common");
+  if (common == 0) throw usage_error("the studies have no cell in common");
   for (Paired& paired : all) {
     const bool is_clear = paired.probability < 0.01 / static_cast<double>(all.size());
     const bool is_equal = paired.better + paired.worse == 0;
-    paired.reading = is_equal                       ? "equal"
+    paired.reading = paired.lost > 0                ? "worse"
+                     : is_equal                     ? "equal"
                      : !is_clear                    ? "unclear"
                      : paired.worse > paired.better ? "worse"
                                                     : "better";

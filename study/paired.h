@@ -14,10 +14,12 @@ namespace assay::study {
 struct Paired {
   std::string contender;
   int64_t better = 0, worse = 0, equal = 0;  // cells, by their normwise error
-  double ratio = 1;                          // the median of after / before
-  double probability = 1;                    // of the sign test
-  // "worse" or "better" if the probability is below 1 % over the number of contenders, else
-  // "unclear"; "equal" if no cell differs.
+  // Of the worse ones: gone, without errors, not finite, or outside their balls, and not so before.
+  int64_t lost = 0;
+  double ratio = 1;        // the median of after / before
+  double probability = 1;  // of the sign test
+  // "worse" if a cell is lost. Else "worse" or "better" if the probability is below 1 % over the
+  // number of contenders, else "unclear"; "equal" if no cell differs.
   std::string reading = {};
 };
 

@@ -31,10 +31,9 @@ std::string cpu_model() {
   return "unknown CPU";
 }
 
-// Where Linux tells nothing, more than most processors have.
+// At least what most processors have: a virtual machine may hide its last level.
 int64_t cache_bytes() {
-  const int64_t told = last_level_cache_bytes("/sys/devices/system/cpu");
-  return told > 0 ? told : int64_t{256} << 20;
+  return std::max(last_level_cache_bytes("/sys/devices/system/cpu"), int64_t{32} << 20);
 }
 
 class CpuDevice final : public Device {

@@ -44,8 +44,8 @@ TEST_F(Probing, ReproducesEachReachedSumOfTheCpuPaths) {
       }
     }
   }
-  // mhc_post, dynamic_conv and its dx in three dtypes; three of trimul; two of cheri_block in f32.
-  EXPECT_EQ(reproduced, 14u);
+  // In f32: mhc_post, dynamic_conv and its dx, three of trimul, two of cheri_block.
+  EXPECT_EQ(reproduced, 8u);
 }
 
 TEST_F(Probing, SeesAPathThatRoundsItsInputs) {
@@ -74,6 +74,12 @@ TEST_F(Probing, SeesAnotherPolynomial) {
   const Probed probed =
       probe_sum(registry().subject("mhc_post", "specimen.residual_added_unmixed"), {0, "out"});
   EXPECT_TRUE(probed.identity.value().difference);
+  EXPECT_FALSE(is_consistent(probed));
+}
+
+TEST_F(Probing, SeesAnotherPolynomialWhoseTreeItCannotFind) {
+  const Probed probed = probe_sum(registry().subject("mhc_post", "specimen.comb_transposed"), {0, "out"});
+  EXPECT_FALSE(probed.why_not.empty());
   EXPECT_FALSE(is_consistent(probed));
 }
 

@@ -25,7 +25,10 @@ class Probe(ProgramTest):
         for key in [("mhc_post", "out", "bf16"), ("dynamic_conv", "out", "f16"), ("trimul", "contraction", "f32")]:
             self.assertEqual(found[key]["tree"]["shape"], "sequential")
             self.assertEqual(found[key]["accumulator"]["bits"], 24)
-            self.assertEqual(found[key]["proof"], {"draws": 1000, "reproduced": 1000})
+            proof = {"draws": 1000, "reproduced": 1000}
+            if key[2] != "f32":
+                proof = {"draws": 0, "reproduced": 0, "why_not": "rounded to 16 bits, sums in most orders are equal"}
+            self.assertEqual(found[key]["proof"], proof)
         self.assertLessEqual(found["mhc_post", "out", "f32"]["identity"]["miss_probability"], 3e-11)
         self.assertIn("M stays in the example", found["cheri_block", "conv", "f32"]["why_not"])
 

@@ -29,6 +29,26 @@ TEST(Paired, ASmallErrorInEachCellIsSeenAndOneInHalfOfThemIsNot) {
   for (const Paired& paired : compare(before, after)) EXPECT_EQ(paired.reading, "unclear");
 }
 
+TEST(Paired, WhatIsLostIsWorse) {
+  const Study before = test::run(test::sum_plan({"k=64,256"}));
+  const auto readings = [&](const auto& spoil) {
+    Study after = before;
+    for (Cell& cell : after.cells) *cell.errors.normwise *= 0.99;
+    spoil(after);
+    std::string all;
+    for (const Paired& paired : compare(before, after)) all += paired.reading + " ";
+    return all;
+  };
+  EXPECT_THAT(readings([](Study&) {}), testing::Not(testing::HasSubstr("worse")));
+  EXPECT_THAT(readings([](Study& after) { after.cells[0].errors.nonfinite = 1; }),
+              testing::HasSubstr("worse"));
+  EXPECT_THAT(readings([](Study& after) { after.cells[0].errors.outside = 1; }), testing::HasSubstr("worse"));
+  EXPECT_THAT(readings([](Study& after) { after.cells[0].errors.normwise.reset(); }),
+              testing::HasSubstr("worse"));
+  EXPECT_THAT(readings([](Study& after) { after.cells.erase(after.cells.begin()); }),
+              testing::HasSubstr("worse"));
+}
+
 TEST(Paired, OtherDrawsAreNotCompared) {
   const Study study = test::run(test::sum_plan({"k=64"}));
   Study other = study;
