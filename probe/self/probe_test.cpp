@@ -9,6 +9,7 @@
 #include "probe/describe.h"
 #include "probe/self/tensor_core_trimul.h"
 #include "properties/core/registry.h"
+#include "properties/self/marks.h"
 
 namespace assay {
 namespace {
@@ -110,6 +111,7 @@ struct Simulated {
 class TensorCorePaths : public Probing, public testing::WithParamInterface<Simulated> {};
 
 TEST_P(TensorCorePaths, AreFoundBehindTheNorm) {
+  NOT_SANITIZED("what is simulated is no code of the program; Probing has the probe");
   const auto& [core, site] = GetParam();
   Path path{.name = "cpu.simulated",
             .device = DeviceKind::kCpu,

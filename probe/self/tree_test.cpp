@@ -7,6 +7,7 @@
 #include "kernels/core/error.h"
 #include "probe/describe.h"
 #include "probe/self/known.h"
+#include "properties/self/marks.h"
 
 namespace assay {
 namespace {
@@ -53,6 +54,9 @@ std::vector<Known> known_trees(int64_t n) {
 class KnownTrees : public testing::TestWithParam<int64_t> {};
 
 TEST_P(KnownTrees, AreRecoveredAndNamed) {
+  if (GetParam() > 96) {
+    NOT_SANITIZED("smaller trees are");
+  }
   for (const auto& [shape, tree, adder, bits] : known_trees(GetParam())) {
     const Reach reach = known(tree, adder, bits);
     const Recovered recovered = recover_tree(reach.terms, common_leaves_by_masks(reach));
