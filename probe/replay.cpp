@@ -34,16 +34,6 @@ Factors any_factors(const Reach& reach, int64_t draws, uint64_t seed) {
   return factors;
 }
 
-std::vector<double> simulated(const Factors& factors, const SumTree& tree, const Adder& adder) {
-  std::vector<double> values;
-  const auto terms = static_cast<size_t>(factors.terms);
-  for (size_t s = 0; s < static_cast<size_t>(factors.sums()); ++s) {
-    values.push_back(simulate(tree, std::span(factors.a).subspan(s * terms, terms),
-                              std::span(factors.b).subspan(s * terms, terms), adder));
-  }
-  return values;
-}
-
 // Sets the terms `last` to what the others add up to, with the opposite sign, in parts of as many
 // bits as a factor keeps. Returns whether there are enough of them.
 bool take_back(Factors& factors, const std::vector<int64_t>& last, int bits, const SumTree& tree,
@@ -69,6 +59,16 @@ bool take_back(Factors& factors, const std::vector<int64_t>& last, int bits, con
 }
 
 }  // namespace
+
+std::vector<double> simulated(const Factors& factors, const SumTree& tree, const Adder& adder) {
+  std::vector<double> values;
+  const auto terms = static_cast<size_t>(factors.terms);
+  for (size_t s = 0; s < static_cast<size_t>(factors.sums()); ++s) {
+    values.push_back(simulate(tree, std::span(factors.a).subspan(s * terms, terms),
+                              std::span(factors.b).subspan(s * terms, terms), adder));
+  }
+  return values;
+}
 
 Replay replay(const Reach& reach, const SumTree& tree, const Adder& adder, DType storage, int64_t draws,
               uint64_t seed) {

@@ -22,4 +22,7 @@ struct Replay {
 Replay replay(const Reach& reach, const SumTree& tree, const Adder& adder, DType storage, int64_t draws,
               uint64_t seed);
 
+// Each sum of factors, added up in this tree with this adder.
+std::vector<double> simulated(const Factors& factors, const SumTree& tree, const Adder& adder);
+
 }  // namespace assay

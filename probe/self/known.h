@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "probe/questions.h"
+#include "probe/replay.h"
 #include "probe/simulate.h"
 
 namespace assay::test {
@@ -17,15 +18,7 @@ inline Reach known(const SumTree& tree, const Adder& adder, int bits = 24,
   reach.terms = leaf_count(tree);
   reach.first = first;
   reach.factor_bits = bits;
-  reach.sums = [tree, adder](const Factors& factors) {
-    std::vector<double> values;
-    const auto terms = static_cast<size_t>(factors.terms);
-    for (size_t s = 0; s < static_cast<size_t>(factors.sums()); ++s) {
-      values.push_back(simulate(tree, std::span(factors.a).subspan(s * terms, terms),
-                                std::span(factors.b).subspan(s * terms, terms), adder));
-    }
-    return values;
-  };
+  reach.sums = [tree, adder](const Factors& factors) { return simulated(factors, tree, adder); };
   return reach;
 }
 
