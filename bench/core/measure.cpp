@@ -2,95 +2,42 @@
 #include "bench/core/measure.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
+
+#include "properties/core/judge.h"
 
 namespace assay {
 namespace {
 
-double time_once(Problem& problem, Cache cache) {
-  if (cache == Cache::kCold) problem.device().flush_cache();
-  return problem.device().time([&] { problem.enqueue(); });
-}
+constexpr int64_t kTimedSample = int64_t{1} << 16;
 
-// As many calls as fill a third of a second, or five seconds together with their flushes, but 15 to
-// 300. 15 are enough for an interval of the median, and few enough for a slow path or a slow flush.
-int64_t sample_count(Problem& problem, Cache cache) {
-  using Seconds = std::chrono::duration<double>;
-  const auto start = std::chrono::steady_clock::now();
-  const double call = time_once(problem, cache);
-  const double all = Seconds(std::chrono::steady_clock::now() - start).count();
-  return std::clamp<int64_t>(static_cast<int64_t>(std::min(0.33 / std::max(call, 1e-9), 5 / all)), 15, 300);
+// The ceilings of products are those of one large product. A smaller one may run at a higher clock.
+constexpr double kFasterProducts = 1.25;
+
+std::string microseconds(double ns) {
+  return fmt::format("{:.4g} us", ns / 1e3);
 }
 
 }  // namespace
 
-std::string_view name_of(Cache cache) {
-  switch (cache) {
-    case Cache::kCold:
-      return "cold";
-    case Cache::kWarm:
-      return "warm";
-  }
-  throw Error("Cache({}) is not a cache state", static_cast<int>(cache));
-}
-
-MedianInterval median_interval(std::vector<double> samples) {
-  if (samples.empty()) throw Error("a median needs at least one sample");
-  std::ranges::sort(samples);
-  const size_t n = samples.size();
-  const double median = n % 2 == 1 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
-  // The number of samples below the true median is binomial(n, 1/2). The interval from the k-th
-  // smallest to the k-th largest sample misses it with probability 2 * P(binomial < k). Take the
-  // largest k for which that is at most 5 %. With fewer than six samples there is no such k, and
-  // the interval is the whole range.
-  double probability = std::ldexp(1.0, -static_cast<int>(n));  // of j samples below
-  double below = 0;                                            // of at most j
-  size_t k = 0;
-  for (size_t j = 0; j < n / 2; ++j) {
-    below += probability;
-    if (2 * below > 0.05) break;
-    k = j;
-    probability *= static_cast<double>(n - j) / static_cast<double>(j + 1);
-  }
-  return {.median = median, .low = samples[k], .high = samples[n - 1 - k]};
-}
-
-std::optional<Drift> drift_of(const std::vector<double>& samples) {
-  const size_t count = std::max<size_t>(samples.size() / 10, 10);
-  if (samples.size() < 3 * count) return std::nullopt;
-  const auto begin = samples.begin();
-  const MedianInterval first = median_interval({begin, begin + static_cast<std::ptrdiff_t>(count)});
-  const MedianInterval last =
-      median_interval({begin + static_cast<std::ptrdiff_t>(samples.size() / 2), samples.end()});
-  const bool is_apart = first.high < last.low || last.high < first.low;
-  if (!is_apart || std::abs(last.median - first.median) <= 0.03 * first.median) return std::nullopt;
-  return Drift{.count = count, .first = first.median, .last = last.median};
-}
-
-std::vector<double> take_samples(Problem& problem, Cache cache) {
-  time_once(problem, Cache::kWarm);  // first touch of the outputs, code pages, clocks
-  const int64_t count = sample_count(problem, cache);
-  std::vector<double> samples;
-  for (int64_t i = 0; i < count; ++i) samples.push_back(time_once(problem, cache) * 1e9);
-  return samples;
-}
-
-Perf measure(Problem& problem, const Recipe& recipe, Cache cache, const std::optional<Ceilings>& ceilings) {
-  return perf_of(take_samples(problem, cache), problem.op(), recipe, problem.which(), problem.device().info(),
-                 cache, ceilings);
-}
-
-Perf perf_of(std::vector<double> samples_ns, const Op& op, const Recipe& recipe, const Case& which,
-             const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings) {
+Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& which, const DeviceInfo& device,
+             Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws) {
   Perf perf;
   perf.cache = cache;
   perf.timer = device.kind == DeviceKind::kCuda ? "cuda_event" : "steady_clock";
-  perf.samples_ns = std::move(samples_ns);
+  perf.samples_ns = std::move(samples.ns);
   const MedianInterval interval = median_interval(perf.samples_ns);
   perf.median_ns = interval.median;
   perf.ci95_ns[0] = interval.low;
   perf.ci95_ns[1] = interval.high;
+  perf.draws = draws;
+  if (samples.waits > 0) perf.waits_ns = 1e9 * samples.waits;
+  if (!samples.other_ns.empty()) {
+    const MedianInterval other = median_interval(samples.other_ns);
+    perf.other = OtherData{.data = other_data(draws).to_string(),
+                           .samples_ns = std::move(samples.other_ns),
+                           .median_ns = other.median,
+                           .ci95_ns = {other.low, other.high}};
+  }
   const Cost cost = op.cost(which.dims, which.dtype);
   perf.bytes = cost.bytes;
   perf.flops = cost.flops;
@@ -101,12 +48,35 @@ Perf perf_of(std::vector<double> samples_ns, const Op& op, const Recipe& recipe,
   // the cache.
   const bool from_memory = cache == Cache::kCold || cost.bytes > 2 * device.cache_bytes;
   const double fastest = std::max(ceilings->copy_bytes_per_s, ceilings->read_bytes_per_s);
-  const double least_ns = static_cast<double>(cost.bytes) / fastest * 1e9;
-  if (from_memory && perf.ci95_ns[1] < least_ns) {
-    perf.implausible = fmt::format("{:.4g} us is less than reading as many bytes takes, {:.4g} us",
-                                   perf.ci95_ns[1] / 1e3, least_ns / 1e3);
+  const double read_ns = static_cast<double>(cost.bytes) / fastest * 1e9;
+  const double products_ns =
+      floor_seconds(*ceilings, {.bytes = 0, .flops = cost.flops}, recipe) * 1e9 / kFasterProducts;
+  if (from_memory && perf.ci95_ns[1] < read_ns) {
+    perf.implausible = fmt::format("{} is less than reading as many bytes takes, {}",
+                                   microseconds(perf.ci95_ns[1]), microseconds(read_ns));
+  } else if (perf.ci95_ns[1] < products_ns) {
+    perf.implausible = fmt::format("{} is less than as many products take at {} times the measured rate, {}",
+                                   microseconds(perf.ci95_ns[1]), kFasterProducts, microseconds(products_ns));
   }
   return perf;
+}
+
+Verdict judge_timed(const Subject& subject, const Case& which, const Recipe& recipe, uint64_t draws,
+                    TimedAnswer answer) {
+  const auto cpu = open_cpu();
+  Problem problem(*subject.op, *subject.path, which, *cpu);
+  problem.only_hold_inputs();
+  problem.draw_inputs(which.seed);
+  Draws(problem, draws).use(answer.draw);
+  Verdict verdict = judge_outputs(subject, problem, recipe, std::move(answer.outputs),
+                                  {.random_sample = kTimedSample});
+  if (is_failure(verdict.kind)) {
+    const std::string on = answer.draw == kOtherData
+                               ? fmt::format("data={} from another seed", other_data(draws).to_string())
+                               : fmt::format("draw {} of its inputs", answer.draw);
+    verdict.reason = fmt::format("a timed call on {}: {}", on, verdict.reason);
+  }
+  return verdict;
 }
 
 }  // namespace assay

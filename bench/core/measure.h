@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing: one sample per call, cold and warm caches apart, medians with intervals.
+// What the times of a problem mean: medians with intervals, beside what the device can do at best.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,20 @@
 #include <vector>
 
 #include "bench/core/ceilings.h"
+#include "bench/core/median.h"
+#include "bench/core/timer.h"
 #include "properties/core/case.h"
 #include "properties/core/problem.h"
 
 namespace assay {
 
-enum class Cache : uint8_t {
-  kCold,  // Device::flush_cache() runs before every sample
-  kWarm,  // the same call ran just before
+// The times on other data than those of the case (Timer, rule 4).
+struct OtherData {
+  std::string data;  // "uniform"
+  std::vector<double> samples_ns;
+  double median_ns = 0;        // [ns]
+  double ci95_ns[2] = {0, 0};  // [ns]
 };
-std::string_view name_of(Cache cache);
 
 struct Perf {
   Cache cache = Cache::kCold;
@@ -31,8 +35,12 @@ struct Perf {
   // Absent if the ceilings of the device were not measured.
   std::optional<double> floor_ns;           // [ns] floor_seconds() of bench/core/ceilings.h
   std::optional<double> fraction_of_floor;  // [1] floor_ns / median_ns
-  // Why the time cannot be right: it is shorter than reading the bytes takes.
+  // Why the time cannot be right: it is shorter than reading the bytes or doing the flops takes.
   std::optional<std::string> implausible;
+  std::optional<uint64_t> draws;   // the seed of Draws
+  std::optional<OtherData> other;  // with cold caches
+  // [ns] How long a call waited for its own stream before it returned. Absent if it does not.
+  std::optional<double> waits_ns;
 };
 
 // A problem to time, from bench/<op>.cpp. The program adds the path.
@@ -46,33 +54,16 @@ struct Sweep {
 // The sweeps of all ops, defined in the generated source of each program.
 const std::vector<Sweep>& sweeps();
 
-// Times a problem that was judged just before, whose path has said its recipe. `ceilings` belong to
-// its device; they are absent if they were not measured.
-Perf measure(Problem& problem, const Recipe& recipe, Cache cache, const std::optional<Ceilings>& ceilings);
+// The process that runs the path takes the samples. Any other one, which knows the device and its
+// ceilings, says what they mean. `ceilings` are absent if they were not measured; `draws` is the
+// seed of the timer.
+Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& which, const DeviceInfo& device,
+             Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws);
 
-// The two parts of measure(): the process that runs the path takes the samples, [ns], and any other
-// one, which knows the device and its ceilings, says what they mean.
-std::vector<double> take_samples(Problem& problem, Cache cache);
-Perf perf_of(std::vector<double> samples_ns, const Op& op, const Recipe& recipe, const Case& which,
-             const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings);
-
-// The median and its 95 % interval by order statistics (binomial, without an assumption on the
-// distribution).
-struct MedianInterval {
-  double median;
-  double low;
-  double high;
-};
-MedianInterval median_interval(std::vector<double> samples);  // throws Error if empty
-
-// A change of the samples while they are taken, as on a GPU that meets its power limit. The median
-// of the first tenth (at least ten samples) and the median of the last half differ by more than 3
-// %, and their intervals do not overlap. Independent samples of one distribution do so at most one
-// time in ten. Fewer than 30 samples give no answer.
-struct Drift {
-  size_t count;        // samples in the first part
-  double first, last;  // medians
-};
-std::optional<Drift> drift_of(const std::vector<double>& samples);
+// The verdict of the oracle on what a timed call computed. It runs nothing of the path. Outputs of
+// more than 2^18 elements are compared on a sample (compare_outputs.h). Throws Error (device) if the
+// host has no memory for it.
+Verdict judge_timed(const Subject& subject, const Case& which, const Recipe& recipe, uint64_t draws,
+                    TimedAnswer answer);
 
 }  // namespace assay

@@ -102,7 +102,7 @@ Op conv_norm_op() {
       .formula =
           "y = (conv - mean) * rstd over each example, conv[n,l,c] = sum_k w[k,c] * x[n,l+(k-1)*dilation,c]",
       .dims = common_dims(),
-      .inputs = {{kX, "n l c", {}, "activations"}, {kW, "3 c", {}, "taps of each channel"}},
+      .inputs = {{kX, "n l c", {}, "activations"}, {kW, "3 c", {}, "taps of each channel", kIsWeight}},
       .outputs = {{kY, "n l c", {}, "normalised convolution"}},
       .cost = conv_norm_cost,
       .paths = {}};
@@ -133,7 +133,7 @@ Op conv_norm_grad_op() {
         .dims = common_dims(),
         .inputs = {{grad::kDy, "n l c", {}, "gradient of the loss by y"},
                    {grad::kX, "n l c", {}, "activations"},
-                   {grad::kW, "3 c", {}, "taps of each channel"}},
+                   {grad::kW, "3 c", {}, "taps of each channel", kIsWeight}},
         .outputs = {{grad::kDx, "n l c", {}, "gradient by x"}, {grad::kDw, "3 c", {}, "gradient by w"}},
         .cost = conv_norm_grad_cost,
         .paths = {}};
@@ -185,9 +185,9 @@ Op block_op() {
         .formula = "out = x + 0.15 * w2 gelu_tanh(w1 conv_norm(x))",
         .dims = common_dims(),
         .inputs = {{kX, "n l c", {}, "activations"},
-                   {kW, "3 c", {}, "taps of each channel"},
-                   {kW1, "hidden c", {}, "weights of the expansion"},
-                   {kW2, "c hidden", {}, "weights of the contraction"}},
+                   {kW, "3 c", {}, "taps of each channel", kIsWeight},
+                   {kW1, "hidden c", {}, "weights of the expansion", kIsWeight},
+                   {kW2, "c hidden", {}, "weights of the contraction", kIsWeight}},
         .outputs = {{kOut, "n l c", {}, "activations of the next block"}},
         .cost = block_cost,
         .paths = {}};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -21,6 +22,8 @@ namespace {
 // Huge pages need this alignment. It also keeps tensors off each other's cache lines.
 constexpr int64_t kAlignment = int64_t{2} << 20;
 const int64_t kPage = sysconf(_SC_PAGESIZE);
+
+constexpr int64_t kGrain = int64_t{1} << 20;  // [bytes] of a task
 
 std::string cpu_model() {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -89,7 +92,10 @@ class CpuDevice final : public Device {
   void synchronize(void*) override {}
 
   void copy(void* to, const void* from, int64_t bytes, void*) override {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
+    parallel_for(bytes, kGrain, [&](int64_t begin, int64_t end) {
+      std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
+                  static_cast<size_t>(end - begin));
+    });
   }
   void fill(void* memory, unsigned char byte, int64_t bytes, void*) override {
     std::memset(memory, byte, static_cast<size_t>(bytes));
@@ -152,6 +158,43 @@ class CpuDevice final : public Device {
 };
 
 }  // namespace
+
+// A sum over words, each mixed with its position. So ranges may be added in any order.
+uint64_t hash_of(MemorySpan memory) {
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
+  const auto* const bytes = static_cast<const std::byte*>(memory.data);
+  std::atomic<uint64_t> sum = 0;
+  parallel_for((memory.bytes + 7) / 8, kGrain / 8, [&](int64_t begin, int64_t end) {
+    uint64_t part = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes + 8 * i, static_cast<size_t>(std::min<int64_t>(8, memory.bytes - 8 * i)));
+      const uint64_t mixed = (word ^ static_cast<uint64_t>(i) * kOdd) * kOdd;
+      part += mixed ^ mixed >> 32;
+    }
+    sum += part;
+  });
+  return sum;
+}
+
+void Device::flip(MemorySpan memory) {
+  auto* const bytes = static_cast<unsigned char*>(memory.data);
+  parallel_for(memory.bytes, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) bytes[i] ^= 1;
+  });
+}
+
+Watched Device::watch(const std::function<void()>& work, std::span<const MemorySpan> memory) {
+  const auto hashes = [&] {
+    std::vector<uint64_t> all;
+    for (const MemorySpan& span : memory) all.push_back(hash(span));
+    return all;
+  };
+  work();
+  const std::vector<uint64_t> at_return = hashes();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return {.escaped = hashes() != at_return};
+}
 
 std::string DeviceInfo::name() const {
   return kind == DeviceKind::kCpu ? "cpu" : fmt::format("{}:{}", name_of(kind), index);

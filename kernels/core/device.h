@@ -38,6 +38,21 @@ struct Part {
 };
 using Parts = std::vector<Part>;
 
+// Some memory of a device.
+struct MemorySpan {
+  void* data;
+  int64_t bytes;
+};
+
+// A hash of bytes in host memory.
+uint64_t hash_of(MemorySpan memory);
+
+// What a call did while it was watched.
+struct Watched {
+  bool escaped = false;  // the memory changed at a time when it should not
+  double blocked = 0;    // [s] how long the call waited for its own stream before it returned
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -78,6 +93,18 @@ class Device {
   // [s] The time from an idle stream until the `work` enqueued on it is complete.
   virtual double time(const std::function<void()>& work, void* stream) = 0;
   double time(const std::function<void()>& work) { return time(work, stream()); }
+  // [s] Waits for all streams. How long that took.
+  virtual double wait_until_idle() { return 0; }
+
+  // A hash of the bytes that the memory holds after the work enqueued on stream() so far. This one
+  // and the next two suit a device whose memory the host can access.
+  virtual uint64_t hash(MemorySpan memory) { return hash_of(memory); }
+  // Enqueues on stream(): flips the lowest bit of each byte. Done twice it changes nothing.
+  virtual void flip(MemorySpan memory);
+  // Calls `work`, which enqueues on stream(), and sees whether it changes the memory when it should
+  // not. CPU: within 20 ms after its return. CUDA: while stream() is held up, so that nothing that
+  // was enqueued there can have begun. Afterwards the work is complete.
+  virtual Watched watch(const std::function<void()>& work, std::span<const MemorySpan> memory);
 
   // Records what `work` enqueues on stream() without running it. The returned function enqueues it
   // on stream() each time it is called. Returns an empty function if the device has no graphs.
@@ -91,7 +118,12 @@ class Device {
   virtual void run_on_other_schedule(const std::function<void()>& work, uint64_t seed) = 0;
 
   // Fills the caches with data that nobody uses. On a GPU half of it is modified, as after a copy.
+  // What others have set aside of the cache for themselves is taken back before.
   virtual void flush_cache() = 0;
+  // [bytes] of a cache that is set aside for data which shall stay there.
+  virtual int64_t cache_set_aside() { return 0; }
+  // Enqueues on stream(): all shared memory holds this byte, until kernels write to it.
+  virtual void fill_shared_memory(unsigned char) {}
 };
 
 // Memory of a device, released at the end of its life.

@@ -70,7 +70,10 @@ struct TensorInfo : TensorPlace {
   std::string_view shape;
   std::optional<DType> dtype;  // absent: the storage dtype of the case
   std::string_view meaning;
+  // Kept from call to call while the other inputs change. Paths may keep what they make of it.
+  bool is_weight = false;
 };
+inline constexpr bool kIsWeight = true;
 
 // The axes of "n hc h": {"n", "hc", "h"}. The names live as long as the op's table.
 std::vector<std::string_view> axes_of(const TensorInfo& tensor);

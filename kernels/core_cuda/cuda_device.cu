@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/cuda_device.h"
 #include "kernels/core_cuda/cuda_owners.h"
+#include "kernels/core_cuda/inspect.h"
 #include "kernels/core_cuda/mapped_memory.h"
 
 namespace assay {
@@ -166,6 +168,30 @@ class CudaDevice final : public Device {
     return 1e-3 * static_cast<double>(milliseconds);
   }
 
+  double wait_until_idle() override {
+    const CurrentDevice current(info_.index);
+    const auto begin = std::chrono::steady_clock::now();
+    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  uint64_t hash(MemorySpan memory) override {
+    const CurrentDevice current(info_.index);
+    return inspector().hash(memory, stream_.get());
+  }
+  void flip(MemorySpan memory) override {
+    const CurrentDevice current(info_.index);
+    GpuInspector::flip(memory, stream_.get());
+  }
+  Watched watch(const std::function<void()>& work, std::span<const MemorySpan> memory) override {
+    const CurrentDevice current(info_.index);
+    return inspector().watch(work, memory, stream_.get());
+  }
+  void fill_shared_memory(unsigned char byte) override {
+    const CurrentDevice current(info_.index);
+    GpuInspector::fill_shared_memory(byte, stream_.get());
+  }
+
   std::function<void()> capture(const std::function<void()>& work) override {
     const CurrentDevice current(info_.index);
     cuda_check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
@@ -201,8 +227,16 @@ class CudaDevice final : public Device {
     busy_->run(work, stream_.get(), other_stream_.get(), seed);
   }
 
+  int64_t cache_set_aside() override {
+    const CurrentDevice current(info_.index);
+    size_t bytes = 0;
+    cuda_check(cudaDeviceGetLimit(&bytes, cudaLimitPersistingL2CacheSize), "cudaDeviceGetLimit");
+    return static_cast<int64_t>(bytes);
+  }
+
   void flush_cache() override {
     const CurrentDevice current(info_.index);
+    reset_cache();
     const int64_t half = 2 * info_.cache_bytes;
     if (!flush_) {
       flush_ = std::make_unique<DeviceBuffer>(*this, 2 * half);
@@ -219,6 +253,24 @@ class CudaDevice final : public Device {
   using StreamKey = std::pair<void*, std::thread::id>;
 
   static cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+  GpuInspector& inspector() {
+    if (!inspector_) inspector_ = std::make_unique<GpuInspector>();
+    return *inspector_;
+  }
+
+  // Lines that shall persist in the L2 cache are ordinary again, no part of it is set aside, and
+  // work on our streams asks for none.
+  void reset_cache() {
+    if (cache_set_aside() > 0)
+      cuda_check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0), "cudaDeviceSetLimit");
+    cuda_check(cudaCtxResetPersistingL2Cache(), "cudaCtxResetPersistingL2Cache");
+    const cudaLaunchAttributeValue no_window{};
+    for (const CudaStream* stream : {&stream_, &other_stream_}) {
+      cuda_check(cudaStreamSetAttribute(stream->get(), cudaStreamAttributeAccessPolicyWindow, &no_window),
+                 "cudaStreamSetAttribute");
+    }
+  }
 
   // Identifies a stream among those alive now. The handle cudaStreamPerThread stands for another
   // stream in each thread.
@@ -239,6 +291,7 @@ class CudaDevice final : public Device {
   CudaStream other_stream_;
   std::unique_ptr<DeviceBuffer> flush_;
   std::unique_ptr<BusyGpu> busy_;
+  std::unique_ptr<GpuInspector> inspector_;
   mutable std::mutex stream_ids_mutex_;
   mutable std::map<StreamKey, uint64_t> stream_ids_;
 };

@@ -193,7 +193,7 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   const Question question = problem.question(outputs.recipe);
   const Answered answered =
       compare(*subject.oracle, question, output,
-              compared_elements(shape, which.seed, subject.oracle->shares_rows), dtype, outputs.got[output]);
+              compared_elements(shape, which.seed, subject.oracle->shares_rows, outputs.random_sample), dtype, outputs.got[output]);
   double largest_bound = 0;
   for (const Expected& expected : answered.expected) largest_bound = std::max(largest_bound, expected.bound);
   OutputNumerics numerics{
@@ -252,10 +252,11 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
   return result;
 }
 
-std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows) {
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows,
+                                       int64_t random_sample) {
   const int64_t count = element_count(shape);
   std::vector<int64_t> elements;
-  if (count <= kCompareAll) {
+  if (count <= 4 * random_sample) {
     elements.resize(static_cast<size_t>(count));
     for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
     return elements;
@@ -286,8 +287,8 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool
     }
   }
   const CounterRandom random(seed, kSampleStream);
-  const int64_t run = whole_rows ? std::min(shape[rank - 1], kRandomSample) : 1;
-  for (int64_t i = 0; i < kRandomSample / run; ++i) {
+  const int64_t run = whole_rows ? std::min(shape[rank - 1], random_sample) : 1;
+  for (int64_t i = 0; i < random_sample / run; ++i) {
     const auto at = random.bits(static_cast<uint64_t>(i)) % static_cast<uint64_t>(count / run);
     for (int64_t e = 0; e < run; ++e) elements.push_back(static_cast<int64_t>(at) * run + e);
   }

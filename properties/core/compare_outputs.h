@@ -11,11 +11,10 @@
 
 namespace assay {
 
-// Outputs of more than kCompareAll elements are compared on a sample. It has index lines along each
+// Outputs of more than four times kRandomSample elements are compared on a sample. It has index lines along each
 // axis, of at most about 4096 evenly spaced elements. Their other indices lie at the edges of the
 // tensor's box, one step inside and one tile inside. It also has kRandomSample random elements, or
 // random rows of as many (Oracle::shares_rows). The sample depends on the shape and the seed only.
-inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
 inline constexpr int64_t kTileEdge = 64;
 
@@ -23,6 +22,7 @@ struct Outputs {
   const TensorBytes& got;
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
   const Recipe& recipe;
+  int64_t random_sample = kRandomSample;
 };
 
 // Compares outputs with what the oracle expects for the inputs that the problem holds. `shares` is
@@ -30,6 +30,7 @@ struct Outputs {
 Verdict compare_outputs(const Subject& subject, const Problem& problem, const Outputs& outputs, bool shares);
 
 // The row-major positions that are compared, ascending.
-std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false,
+                                       int64_t random_sample = kRandomSample);
 
 }  // namespace assay

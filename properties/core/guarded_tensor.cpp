@@ -164,6 +164,11 @@ TensorView GuardedTensor::host_view() const {
   return {host() + place_.data, dtype_, shape_, strides_};
 }
 
+MemorySpan GuardedTensor::device_span() const {
+  const TensorView view = device_view();
+  return {view.data, span_bytes(view)};
+}
+
 void GuardedTensor::poison(Poison poison) {
   device_memory_.allow_writes();
   for (const Part& segment : place_.watched) {
@@ -243,6 +248,17 @@ void GuardedTensor::scatter(std::span<const std::byte> dense) {
       }
     });
   });
+}
+
+void GuardedTensor::set_rotated(const void* contents, int64_t by) {
+  device_memory_.allow_writes();
+  const MemorySpan span = device_span();
+  const int64_t first = by * static_cast<int64_t>(size_of(dtype_)), rest = span.bytes - first;
+  auto* const to = static_cast<std::byte*>(span.data);
+  const auto* const from = static_cast<const std::byte*>(contents);
+  if (rest > 0) device_->copy(to + first, from, rest, device_->stream());
+  if (first > 0) device_->copy(to, from + rest, first, device_->stream());
+  device_->synchronize();
 }
 
 bool GuardedTensor::swap_memory(GuardedTensor& other) {

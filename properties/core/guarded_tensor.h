@@ -46,6 +46,8 @@ class GuardedTensor {
 
   TensorView device_view() const;  // for the path
   TensorView host_view() const;    // the same in host memory, up to date after download()
+  // From the first element to the last, for a dense tensor all of it, in the device's memory.
+  MemorySpan device_span() const;
   int64_t elements() const { return elements_; }
 
   // Fills all host memory of the tensor, elements included.
@@ -63,6 +65,10 @@ class GuardedTensor {
   // The elements in row-major order, as raw bytes of the dtype.
   std::vector<std::byte> gather() const;
   void scatter(std::span<const std::byte> dense);
+
+  // Sets a dense tensor, in the device's memory alone, to as many elements of that device. They are
+  // moved up by so many places, and those at the end come first.
+  void set_rotated(const void* contents, int64_t by);
 
   // Exchanges the memory of two tensors of one device, contents included. Returns false, and does
   // nothing, if they lie in their memory in different ways.

@@ -253,7 +253,7 @@ std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const Judge
   std::optional<Runs> runs = run(request, which, prepare);
   if (!runs) return std::nullopt;
   recipe_ = runs->recipe;
-  Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options.shares);
+  Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options);
   if (tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
   return verdict;
 }
@@ -266,7 +266,7 @@ std::optional<Verdict> Isolation::judge_alone(const Case& which) {
 
 Worker::Answer Isolation::ask(const Case& which, const Message& request) {
   worker().send(request);
-  Worker::Answer answer = worker_->receive(timeout(which));
+  Worker::Answer answer = worker_->receive(timeout(which), most_bytes(*subject_.op, which));
   if (!answer.message) worker_.reset();
   return answer;
 }

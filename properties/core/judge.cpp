@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/judge.h"
 
-#include "properties/core/compare_outputs.h"
 #include "properties/core/precheck.h"
 
 namespace assay {
@@ -48,14 +47,20 @@ void keep_evidence(Verdict& verdict, const Problem& problem, Runs&& runs, const 
   verdict.evidence = std::move(evidence);
 }
 
-Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& runs, bool shares) {
+Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& runs,
+                   const JudgeOptions& options) {
   if (runs.verdict) {
     Verdict verdict = *runs.verdict;
     if (verdict.kind == VerdictKind::kFail && runs.recipe) verdict.recipe = runs.recipe->to_string();
     return verdict;
   }
   Verdict verdict = compare_outputs(
-      subject, problem, {.got = runs.got, .previous = runs.previous, .recipe = *runs.recipe}, shares);
+      subject, problem,
+      {.got = runs.got,
+       .previous = runs.previous,
+       .recipe = *runs.recipe,
+       .random_sample = options.random_sample},
+      options.shares);
   if (verdict.kind != VerdictKind::kSkipped) verdict.recipe = runs.recipe->to_string();
   if (runs.broken_law.empty() || is_failure(verdict.kind)) return verdict;
   verdict.kind = VerdictKind::kFail;
@@ -86,23 +91,23 @@ Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& opti
 
 Verdict judge(const Subject& subject, Problem& problem, Recipe recipe, const JudgeOptions& options) {
   Runs runs = run_path(subject, problem, std::move(recipe), options.inputs);
-  Verdict result = verdict_on(subject, problem, runs, options.shares);
+  Verdict result = verdict_on(subject, problem, runs, options);
   keep_evidence(result, problem, std::move(runs), [&] { return judged_inputs(problem, options.inputs); });
   return result;
 }
 
-Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs, bool shares) {
-  Verdict result = verdict_on(subject, problem, runs, shares);
+Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs, const JudgeOptions& options) {
+  Verdict result = verdict_on(subject, problem, runs, options);
   keep_evidence(result, problem, std::move(runs), [&] { return problem.inputs(); });
   return result;
 }
 
 Verdict judge_outputs(const Subject& subject, const Problem& problem, Recipe recipe, TensorBytes outputs,
-                      bool shares) {
+                      const JudgeOptions& options) {
   Runs runs;
   runs.got = std::move(outputs);
   runs.recipe = std::move(recipe);
-  return judge_runs(subject, problem, std::move(runs), shares);
+  return judge_runs(subject, problem, std::move(runs), options);
 }
 
 }  // namespace assay

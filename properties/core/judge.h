@@ -33,6 +33,7 @@
 
 #include "kernels/core/device.h"
 #include "properties/core/case.h"
+#include "properties/core/compare_outputs.h"
 #include "properties/core/evidence.h"
 #include "properties/core/problem.h"
 #include "properties/core/runs.h"
@@ -45,6 +46,7 @@ struct JudgeOptions {
   // Also computes OutputNumerics::shares, over the compared elements that are finite. They stay
   // empty if there are none or if the oracle has no stages. Each stage takes as long as the oracle.
   bool shares = false;
+  int64_t random_sample = kRandomSample;  // of large outputs (compare_outputs.h)
 };
 
 Verdict judge(const Subject& subject, const Case& which, Device& device, const JudgeOptions& options = {});
@@ -56,11 +58,12 @@ Verdict judge(const Subject& subject, Problem& problem, const JudgeOptions& opti
 Verdict judge(const Subject& subject, Problem& problem, Recipe recipe, const JudgeOptions& options = {});
 
 // The rest of the rules, after those of run_path() elsewhere. The problem holds the inputs of the
-// judged call. No path runs. `shares` is that of JudgeOptions.
-Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs, bool shares = false);
+// judged call. No path runs.
+Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs,
+                   const JudgeOptions& options = {});
 
 // Rules 8 to 10 alone, on outputs that somebody else computed.
 Verdict judge_outputs(const Subject& subject, const Problem& problem, Recipe recipe, TensorBytes outputs,
-                      bool shares = false);
+                      const JudgeOptions& options = {});
 
 }  // namespace assay

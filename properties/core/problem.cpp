@@ -75,6 +75,13 @@ void require_memory(const Op& op, const Case& which, const Device& device) {
 
 }  // namespace
 
+uint64_t hash_of(TensorBytes& tensors) {
+  uint64_t hash = 0;
+  for (std::vector<std::byte>& tensor : tensors)
+    hash = CounterRandom(hash, hash_of(MemorySpan{tensor.data(), std::ssize(tensor)})).bits(0);
+  return hash;
+}
+
 Problem::Problem(const Op& op, const Path& path, const Case& which, Device& device,
                  std::shared_ptr<Context> context)
     : op_(&op),
@@ -122,13 +129,17 @@ void Problem::draw_inputs(uint64_t seed, size_t first) {
 }
 
 void Problem::draw_input(uint64_t seed, size_t number) {
+  draw_input(seed, number, case_.data);
+}
+
+void Problem::draw_input(uint64_t seed, size_t number, const Data& data) {
   std::vector<DType> dtypes;
   for (const auto* tensors : {&inputs_, &outputs_}) {
     for (const GuardedTensor& tensor : *tensors) dtypes.push_back(tensor.host_view().dtype);
   }
   GuardedTensor& tensor = inputs_[number];
   const TensorView view = tensor.host_view();
-  const Drawing drawing(case_.data, seed,
+  const Drawing drawing(data, seed,
                         {.tensor = static_cast<int>(number),
                          .tensors = static_cast<int>(inputs_.size()),
                          .dtype = view.dtype,
@@ -162,6 +173,13 @@ void Problem::swap_inputs(std::optional<size_t> number) {
   }
 }
 
+void Problem::rotate_input(size_t number, const void* contents, int64_t by, uint64_t version) {
+  GuardedTensor& tensor = inputs_[number];
+  tensor.set_rotated(contents, by);
+  if (!only_holds_inputs_) tensor.protect();
+  if (!versions_.empty() && has_version_[number]) versions_[number] = version;
+}
+
 void Problem::poison_other_inputs() {
   for (GuardedTensor& tensor : other_inputs_) {
     tensor.poison(Poison::kNan);
@@ -184,6 +202,7 @@ void Problem::poison_outputs(Poison poison) {
     tensor.poison(poison);
     tensor.upload();
   }
+  device_->fill_shared_memory(static_cast<unsigned char>(poison));
 }
 
 Call Problem::call() const {

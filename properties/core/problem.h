@@ -36,6 +36,7 @@ struct Subject {
 
 // Dense tensor contents in row-major order, one entry per tensor of the op's table.
 using TensorBytes = std::vector<std::vector<std::byte>>;
+uint64_t hash_of(TensorBytes& tensors);
 
 // A call did what no path may: it returned with another floating-point environment than it was
 // called with, or touched a fence or an input (GuardedTensor::find_touch).
@@ -65,10 +66,15 @@ class Problem {
   // gets their version again. Draws all inputs from number `first` on; the others stay.
   void draw_inputs(uint64_t seed, size_t first = 0);
   void draw_input(uint64_t seed, size_t number);
+  void draw_input(uint64_t seed, size_t number, const Data& data);  // not those of the case
   void set_inputs(const TensorBytes& inputs);
   // Exchanges all inputs, or one, for a second set of tensors, which has no values at first. Throws
   // Error (device) if memory does not suffice.
   void swap_inputs(std::optional<size_t> number = std::nullopt);
+  // GuardedTensor::set_rotated() on a dense input. The version is that of its contents, if this
+  // input has versions.
+  void rotate_input(size_t number, const void* contents, int64_t by, uint64_t version);
+  uint64_t version(size_t number) const { return versions_.empty() ? 0 : versions_[number]; }
   void poison_other_inputs();  // of the set that is not in use
   // Exchanges the memory of inputs after the first, in pairs of equal size. The inputs have to be
   // set anew.
@@ -111,6 +117,10 @@ class Problem {
   Question question(Recipe recipe) const;
   Question question() const;  // under the recipe that the path says
 
+  // A hash of the outputs that were judged; absent before, and unless the path gives the same again.
+  const std::optional<uint64_t>& judged() const { return judged_; }
+  void set_judged(std::optional<uint64_t> hash) { judged_ = hash; }
+
   std::vector<GuardedTensor>& input_tensors() { return inputs_; }
   std::vector<GuardedTensor>& output_tensors() { return outputs_; }
   const Case& which() const { return case_; }
@@ -139,6 +149,7 @@ class Problem {
   std::shared_ptr<Context> context_of_graph_;
   std::function<void()> replay_;
   std::unique_ptr<LowThresholds> low_thresholds_;
+  std::optional<uint64_t> judged_;
   std::string step_;
   std::function<void(std::string_view)> observer_;
 };

@@ -264,6 +264,8 @@ Runs run_path(const Subject& subject, Problem& problem, Recipe recipe, const Ten
   runs.verdict = verdict_on(subject, problem, inputs, input_hashes, runs);
   if (runs.verdict) runs.verdict->reason = excerpt(runs.verdict->reason, kLongestReason);
   runs.broken_law = excerpt(runs.broken_law, kLongestReason);
+  problem.set_judged(runs.verdict || !problem.path().deterministic ? std::nullopt
+                                                                   : std::optional(hash_of(runs.got)));
   if (runs.again == runs.got) runs.again.clear();
   const bool has_changed = !input_hashes.empty() && !std::ranges::equal(problem.input_tensors(), input_hashes,
                                                                         {}, &GuardedTensor::hash);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <random>
 
 #include "kernels/core/printable.h"
 #include "properties/core/limits.h"
@@ -39,28 +40,59 @@ Message answer_of(Verdict verdict) {
   return {.fields = to_json(Said{.verdict = std::move(verdict)}), .tensors = {}};
 }
 
-Message take_samples(std::optional<Problem>& problem, const std::string& name, Channel& channel) {
+// What a worker holds of the case that it was last asked to keep.
+struct Held {
+  std::optional<Problem> problem;
+  std::optional<Timer> timer;
+};
+
+// request {"time": "cold" or "warm", "draws": seed}
+// answer  {"samples_ns", "other_ns", "waits_s", "fault", "answers": draws}, their outputs
+Message take_samples(Held& held, const Message& request, Channel& channel) {
+  const auto name = request.fields.at("time").get<std::string>();
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
-  if (!problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
+  if (!held.problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
   channel.set_step(fmt::format("the timing with {} caches", name));
   try {
-    if (*cache == Cache::kCold) problem->device().flush_cache();
-    const auto limit = limit_on(problem->path().device);
-    return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
+    Device& device = held.problem->device();
+    if (*cache == Cache::kCold) device.flush_cache();
+    const auto limit = limit_on(held.problem->path().device);
+    if (!held.timer) held.timer.emplace(*held.problem, request.fields.at("draws").get<uint64_t>());
+    Samples samples = held.timer->take(*cache);
+    Message answer{.fields = {{"samples_ns", samples.ns},
+                              {"other_ns", samples.other_ns},
+                              {"waits_s", samples.waits},
+                              {"fault", samples.fault},
+                              {"answers", nlohmann::ordered_json::array()}},
+                   .tensors = {}};
+    for (TimedAnswer& timed : held.timer->take_answers()) {
+      answer.fields["answers"].push_back(timed.draw);
+      std::ranges::move(timed.outputs, std::back_inserter(answer.tensors));
+    }
+    return answer;
   } catch (const OutOfMemory& error) {
     return answer_of(no_memory(error.what()));
   }
 }
 
-// [ns] None if the message makes no sense.
-std::vector<double> samples_in(const Message& answer) {
-  std::vector<double> samples;
-  if (!answer.fields.contains("samples_ns")) return samples;
-  for (const auto& sample : answer.fields["samples_ns"]) {
-    if (!sample.is_number()) return {};
-    samples.push_back(sample.get<double>());
+// Throws a JSON exception, or Nonsense, for what no worker sends that is intact.
+std::pair<Samples, std::vector<TimedAnswer>> timed_in(Message&& message, const Op& op, const Case& which) {
+  const auto& fields = message.fields;
+  Samples samples{.ns = fields.at("samples_ns").get<std::vector<double>>(),
+                  .other_ns = fields.at("other_ns").get<std::vector<double>>(),
+                  .waits = fields.at("waits_s").get<double>(),
+                  .fault = excerpt(fields.at("fault").get<std::string>(), kLongestReason)};
+  if (samples.ns.empty()) throw Nonsense("no samples");
+  std::vector<TimedAnswer> answers;
+  size_t next = 0;
+  for (const auto draw : fields.at("answers").get<std::vector<size_t>>()) {
+    TimedAnswer answer{.draw = draw, .outputs = {}};
+    for (size_t i = 0; i < op.outputs.size(); ++i) answer.outputs.push_back(std::move(message.tensors.at(next++)));
+    if (draw > kOtherData || !have_sizes_of(answer.outputs, op.outputs, which))
+      throw Nonsense("outputs of other sizes");
+    answers.push_back(std::move(answer));
   }
-  return samples;
+  return {std::move(samples), std::move(answers)};
 }
 
 // Why there are none.
@@ -71,15 +103,21 @@ std::string reason_in(const Message& answer) {
              : nonsense().reason;
 }
 
+// Nobody can tell it ahead, so no path knows the draws.
+uint64_t unpredictable() {
+  return std::random_device()();
+}
+
 Message crashed(std::string_view reason) {
   return answer_of({.kind = VerdictKind::kCrashed, .reason = excerpt(reason, kLongestReason), .outputs = {}});
 }
 
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
-               std::optional<Problem>& kept) {
+               Held& held) {
   try {
-    if (request.fields.contains("time")) return take_samples(kept, request.fields["time"], channel);
-    return run_case(subject, device, request, channel, kept);
+    if (request.fields.contains("time")) return take_samples(held, request, channel);
+    held.timer.reset();
+    return run_case(subject, device, request, channel, held.problem);
   } catch (const PathThrew& threw) {
     return answer_of(in_step(threw.verdict, channel.step()));
   } catch (const Error& error) {
@@ -92,7 +130,7 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
 }  // namespace
 
 PathJudge::PathJudge(const Subject& subject, Device& device, const Options& options)
-    : subject_(subject), device_(device) {
+    : subject_(subject), device_(device), draws_(unpredictable()) {
   if (!options.isolate) return;
   isolation_.emplace(
       subject, IsolationOptions{.arguments = {options.command_line.at(0), std::string(kWorker),
@@ -146,14 +184,42 @@ void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& cei
   }
   if (record.verdict.kind != VerdictKind::kPass) return;
   try {
-    for (Cache cache : kCaches) perf_of(record, cache) = measure(*problem, *said.recipe, cache, ceilings);
+    Timer timer(*problem, draws_);
+    for (Cache cache : kCaches) {
+      Samples samples = timer.take(cache);
+      if (!add_times(record, *said.recipe, cache, std::move(samples), timer.take_answers(), ceilings)) break;
+    }
   } catch (const PathThrew& threw) {
     record.verdict = in_step(threw.verdict, "the timing");
+    record.perf = record.perf_warm = std::nullopt;
+  } catch (const Trespass& error) {
+    record.verdict = {.kind = VerdictKind::kFail, .reason = error.what(), .outputs = {}};
     record.perf = record.perf_warm = std::nullopt;
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     record.no_perf = error.what();  // no memory to flush the caches with
   }
+}
+
+// A fault of the timed calls is one of the path, and its times mean nothing.
+bool PathJudge::add_times(CaseRecord& record, const Recipe& recipe, Cache cache, Samples samples,
+                          std::vector<TimedAnswer> answers, const std::optional<Ceilings>& ceilings) {
+  std::optional<Verdict> wrong;
+  if (!samples.fault.empty())
+    wrong = Verdict{.kind = VerdictKind::kFail, .reason = std::move(samples.fault), .outputs = {}};
+  for (TimedAnswer& answer : answers) {
+    if (wrong) break;
+    Verdict verdict = judge_timed(subject_, record.which, recipe, draws_, std::move(answer));
+    if (is_failure(verdict.kind)) wrong = std::move(verdict);
+  }
+  if (wrong) {
+    record.verdict = *std::move(wrong);
+    record.perf = record.perf_warm = std::nullopt;
+    return false;
+  }
+  perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, recipe, record.which, device_.info(),
+                                          cache, ceilings, draws_);
+  return true;
 }
 
 bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>& ceilings) {
@@ -171,17 +237,27 @@ bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>&
   }
   for (Cache cache : kCaches) {
     if (record.verdict.kind != VerdictKind::kPass) break;
-    Worker::Answer answer =
-        isolation_->ask(record.which, {.fields = {{"time", name_of(cache)}}, .tensors = {}});
+    Worker::Answer answer = isolation_->ask(
+        record.which, {.fields = {{"time", name_of(cache)}, {"draws", draws_}}, .tensors = {}});
     if (!answer.message && !answer.death) return false;
     if (answer.death) {
       crash(answer.death->kind, std::move(answer.death->reason));
-    } else if (std::vector<double> samples = samples_in(*answer.message); !samples.empty()) {
-      perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, isolation_->recipe().value(),
-                                              record.which, device_.info(), cache, ceilings);
+    } else if (answer.message->fields.contains("samples_ns")) {
+      try {
+        auto [samples, answers] = timed_in(*std::move(answer.message), *subject_.op, record.which);
+        add_times(record, isolation_->recipe().value(), cache, std::move(samples), std::move(answers), ceilings);
+      } catch (const nlohmann::json::exception&) {
+        crash(VerdictKind::kCrashed, nonsense().reason);
+      } catch (const Nonsense&) {
+        crash(VerdictKind::kCrashed, nonsense().reason);
+      } catch (const std::out_of_range&) {
+        crash(VerdictKind::kCrashed, nonsense().reason);
+      }
     } else if (has_verdict(*answer.message, VerdictKind::kSkipped)) {
-      record.no_perf = reason_in(*answer.message);  // no memory to flush the caches with
+      record.no_perf = reason_in(*answer.message);  // no memory to time it with
       break;
+    } else if (has_verdict(*answer.message, VerdictKind::kFail)) {
+      crash(VerdictKind::kFail, reason_in(*answer.message));
     } else {
       crash(VerdictKind::kCrashed, reason_in(*answer.message));
     }
@@ -205,12 +281,12 @@ int run_worker(const Registry& registry, const char* const* argv) {
     return kExitDeviceAbsent;
   }
   channel->send({.fields = {{"ready", true}, {kNumber, 0}}, .tensors = {}});
-  std::optional<Problem> kept;
+  Held held;
   const pid_t worker = getpid();
   for (;;) {
     try {
       const std::optional<Message> request = channel->receive();
-      Message message = answer(*subject, *device, *request, *channel, kept);
+      Message message = answer(*subject, *device, *request, *channel, held);
       if (getpid() != worker) _exit(0);  // a copy that the path made: nobody has asked it
       send_answer(*channel, std::move(message), request->fields.at(kNumber));
     } catch (const Disconnected&) {

@@ -28,9 +28,13 @@ class PathJudge {
   void time_here(CaseRecord& record, const std::optional<Ceilings>& ceilings);
   // Returns whether the program was not interrupted.
   bool time_isolated(CaseRecord& record, const std::optional<Ceilings>& ceilings);
+  // Returns whether the timed calls were right.
+  bool add_times(CaseRecord& record, const Recipe& recipe, Cache cache, Samples samples,
+                 std::vector<TimedAnswer> answers, const std::optional<Ceilings>& ceilings);
 
   Subject subject_;
   Device& device_;
+  uint64_t draws_;  // the seed of the timer
   std::optional<Isolation> isolation_;
 };
 

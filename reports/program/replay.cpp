@@ -169,7 +169,8 @@ Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<T
     } else {
       problem.draw_inputs(which.seed);
     }
-    verdict = judge_outputs(subject, problem, *std::move(said.recipe), std::move(outputs), options.shares);
+    verdict = judge_outputs(subject, problem, *std::move(said.recipe), std::move(outputs),
+                            {.shares = options.shares});
   };
   auto skipped = unless_no_memory(judge_them);
   return skipped ? *std::move(skipped) : std::move(verdict);

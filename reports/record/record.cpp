@@ -222,8 +222,22 @@ Json to_json(const Perf& perf) {
   if (perf.floor_ns) put_number(json, "floor_ns", *perf.floor_ns);
   if (perf.fraction_of_floor) put_number(json, "fraction_of_floor", *perf.fraction_of_floor);
   if (perf.implausible) json["implausible"] = *perf.implausible;
+  if (perf.waits_ns) put_number(json, "waits_ns", *perf.waits_ns);
   put_numbers(json, "samples_ns", perf.samples_ns);
+  if (perf.draws) json["draws"] = *perf.draws;
+  if (perf.other) {
+    Json& other = json["other"] = {{"data", perf.other->data}};
+    put_number(other, "median_ns", perf.other->median_ns);
+    put_numbers(other, "ci95_ns", perf.other->ci95_ns);
+    put_numbers(other, "samples_ns", perf.other->samples_ns);
+  }
   return json;
+}
+
+void read_interval(const JsonFields& fields, double (&interval)[2]) {
+  const std::vector<double> ends = fields.numbers("ci95_ns");
+  if (ends.size() != 2) throw fields.error("ci95_ns", "has {} numbers, expected 2", ends.size());
+  std::ranges::copy(ends, interval);
 }
 
 Perf read_perf(const JsonFields& fields) {
@@ -232,15 +246,21 @@ Perf read_perf(const JsonFields& fields) {
   perf.timer = fields.text("timer");
   perf.samples_ns = fields.numbers("samples_ns");
   perf.median_ns = fields.number("median_ns");
-  const std::vector<double> interval = fields.numbers("ci95_ns");
-  if (interval.size() != 2) throw fields.error("ci95_ns", "has {} numbers, expected 2", interval.size());
-  perf.ci95_ns[0] = interval[0];
-  perf.ci95_ns[1] = interval[1];
+  read_interval(fields, perf.ci95_ns);
   perf.bytes = fields.count("bytes");
   perf.flops = fields.count("flops");
   if (fields.has_number("floor_ns")) perf.floor_ns = fields.number("floor_ns");
   if (fields.has_number("fraction_of_floor")) perf.fraction_of_floor = fields.number("fraction_of_floor");
   if (fields.has("implausible")) perf.implausible = fields.text("implausible");
+  if (fields.has("waits_ns")) perf.waits_ns = fields.number("waits_ns");
+  if (fields.has("draws")) perf.draws = fields.integer<uint64_t>("draws");
+  if (fields.has("other")) {
+    const JsonFields other = fields.object("other");
+    perf.other = OtherData{.data = other.text("data"),
+                           .samples_ns = other.numbers("samples_ns"),
+                           .median_ns = other.number("median_ns")};
+    read_interval(other, perf.other->ci95_ns);
+  }
   return perf;
 }
 

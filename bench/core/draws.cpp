@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/core/draws.h"
+
+#include <algorithm>
+
+#include "kernels/core/context.h"
+#include "properties/core/random.h"
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kDistanceStream = 5000, kOtherStream = 5001;
+
+// [elements] From 1 to elements - 1.
+int64_t distance(uint64_t seed, size_t draw, size_t input, int64_t elements) {
+  if (draw == 0 || elements < 2) return 0;
+  const uint64_t bits = CounterRandom(seed, kDistanceStream).bits(draw, input);
+  return 1 + static_cast<int64_t>(bits % static_cast<uint64_t>(elements - 1));
+}
+
+}  // namespace
+
+Data other_data(uint64_t seed) {
+  return CounterRandom(seed, kOtherStream).bits(0) % 2 == 0 ? Regime::kUniform : Regime::kPositive;
+}
+
+Draws::Draws(Problem& problem, uint64_t seed) : problem_(&problem), seed_(seed) {
+  const std::vector<TensorInfo>& infos = problem.op().inputs;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    const GuardedTensor& tensor = problem.input_tensors()[i];
+    if (infos[i].is_weight || tensor.elements() == 0) continue;
+    Kept kept{.number = i, .own = copy_of(tensor), .other = {}, .versions = {problem.version(i)}};
+    while (kept.versions.size() <= kOtherData) kept.versions.push_back(new_version());
+    kept_.push_back(std::move(kept));
+  }
+  const TensorBytes judged = problem.inputs();
+  for (Kept& kept : kept_) {
+    problem.draw_input(CounterRandom(seed, kOtherStream).bits(1), kept.number, other_data(seed));
+    kept.other = copy_of(problem.input_tensors()[kept.number]);
+  }
+  problem.set_inputs(judged);
+}
+
+std::unique_ptr<DeviceBuffer> Draws::copy_of(const GuardedTensor& tensor) const {
+  Device& device = problem_->device();
+  const MemorySpan span = tensor.device_span();
+  auto buffer = std::make_unique<DeviceBuffer>(device, span.bytes);
+  device.copy(buffer->data(), span.data, span.bytes, device.stream());
+  device.synchronize();
+  return buffer;
+}
+
+void Draws::use(size_t draw) {
+  for (const Kept& kept : kept_) {
+    const int64_t elements = problem_->input_tensors()[kept.number].elements();
+    const bool is_other = draw == kOtherData;
+    problem_->rotate_input(kept.number, (is_other ? kept.other : kept.own)->data(),
+                           is_other ? 0 : distance(seed_, draw, kept.number, elements),
+                           kept.versions[draw]);
+  }
+}
+
+}  // namespace assay

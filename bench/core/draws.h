@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inputs of timed calls. A path that has seen a problem must not know the next one, so the
+// inputs change from call to call, in the same memory:
+//   draw 0                the inputs that were judged
+//   draws 1 ... kDraws-1  the same elements, moved round in each tensor by a distance of its own:
+//                         other values in each place, of one distribution, for one cost
+//   kOtherData            from another seed and regime
+// Weights (TensorInfo::is_weight) stay as they are, as with their user.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "properties/core/problem.h"
+
+namespace assay {
+
+inline constexpr size_t kDraws = 8, kOtherData = kDraws;
+
+// Where other data come from.
+Data other_data(uint64_t seed);
+
+class Draws {
+ public:
+  // Keeps the inputs that a dense problem holds now, and which are those of draw 0. The seed chooses
+  // the distances and the other data. Throws Error (device) if there is no memory for them.
+  Draws(Problem& problem, uint64_t seed);
+
+  // The problem holds these inputs from now on, in the memory of its device. Host memory keeps those
+  // of draw 0.
+  void use(size_t draw);
+
+ private:
+  struct Kept {
+    size_t number;  // of the input
+    std::unique_ptr<DeviceBuffer> own, other;
+    std::vector<uint64_t> versions;  // of the draws
+  };
+  std::unique_ptr<DeviceBuffer> copy_of(const GuardedTensor& tensor) const;
+
+  Problem* problem_;
+  uint64_t seed_;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace assay

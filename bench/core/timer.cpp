@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/core/timer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "bench/core/median.h"
+#include "properties/core/random.h"
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101;
+constexpr double kMostIdle = 50e-6;  // [s] that it takes to see that a GPU is idle
+constexpr double kSlower = 1.25;     // of rule 4
+
+// As many calls as fill a third of a second, or five seconds together with what is done around
+// them, but 15 to 300. 15 are enough for an interval of the median, and few enough for a slow path.
+size_t sample_count(double call, double all) {
+  return static_cast<size_t>(std::clamp(std::min(0.33 / std::max(call, 1e-9), 5 / all), 15.0, 300.0));
+}
+
+std::string name_of_draw(size_t draw) {
+  if (draw == kOtherData) return "other data";
+  return draw == 0 ? "the judged inputs" : fmt::format("draw {} of its inputs", draw);
+}
+
+}  // namespace
+
+std::string_view name_of(Cache cache) {
+  switch (cache) {
+    case Cache::kCold:
+      return "cold";
+    case Cache::kWarm:
+      return "warm";
+  }
+  throw Error("Cache({}) is not a cache state", static_cast<int>(cache));
+}
+
+// One new draw in each of kDraws - 1 stretches, in their first halves.
+std::vector<size_t> plan_draws(size_t samples, uint64_t seed) {
+  constexpr size_t kNew = kDraws - 1;
+  const CounterRandom random(seed, kPlanStream);
+  std::vector<size_t> plan;
+  size_t known = 1, next_at = 0;
+  for (size_t i = 0; i < samples; ++i) {
+    if (known < kDraws && i == next_at) {
+      plan.push_back(known);
+      const size_t begin = known * samples / kNew, end = (known + 1) * samples / kNew;
+      next_at = begin + random.bits(i, 1) % std::max<size_t>(1, (end - begin) / 2);
+      ++known;
+      continue;
+    }
+    const size_t last = plan.back();
+    const size_t other = random.bits(i) % (known - 1);  // among all known but the last
+    plan.push_back(other < last ? other : other + 1);
+  }
+  return plan;
+}
+
+Timer::Timer(Problem& problem, uint64_t seed)
+    : problem_(&problem), seed_(seed), draws_(problem, seed), set_aside_(problem.device().cache_set_aside()) {
+  weights_ = hash_of_inputs(true);
+  hash_of_draw_[0] = hash_of_inputs(false);
+  problem.run();  // first touch of the outputs, code pages, clocks
+  TensorBytes again = problem.outputs();
+  if (problem.judged() && hash_of(again) != *problem.judged())
+    blame("the first call after those that were judged gives other bits, on the same inputs");
+  look_at_outputs(0);
+  enter(1);
+  const Watched watched = problem.device().watch([&] { problem.enqueue(); }, outputs());
+  waits_ = watched.blocked;
+  if (watched.escaped) {
+    blame(problem.device().host_can_access()
+              ? "the outputs change after the call has returned"
+              : "the outputs change while the stream of the call is held up: work escapes from it");
+  }
+}
+
+Samples Timer::take(Cache cache) {
+  using Seconds = std::chrono::duration<double>;
+  time_once(Cache::kWarm, draw_ == 0 ? 1 : 0);
+  const auto start = std::chrono::steady_clock::now();
+  const double call = time_once(cache, draw_ == 0 ? 1 : 0);
+  const double all = Seconds(std::chrono::steady_clock::now() - start).count();
+  const size_t count = sample_count(call, all);
+  // The first call on new inputs is one of cold caches. Later all draws are known.
+  const bool is_cold = cache == Cache::kCold;
+  const size_t others = is_cold ? std::clamp<size_t>(count / 4, 7, 25) : 0;
+  const std::vector<size_t> plan = plan_draws(count, seed_ + (is_cold ? 0 : 1));
+  const CounterRandom random(seed_, kAnswerStream);
+  const size_t answer = random.bits(0) % count, other_answer = random.bits(1) % std::max<size_t>(others, 1);
+  busy_.clear();
+  Samples samples;
+  for (size_t i = 0; i < count; ++i) {
+    samples.ns.push_back(1e9 * time_once(cache, plan[i]));
+    if (is_cold && i == answer) keep_answer(plan[i]);
+    if (samples.other_ns.size() >= (i + 1) * others / count) continue;
+    samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
+    if (samples.other_ns.size() == 1 + other_answer) keep_answer(kOtherData);
+  }
+  look_at_inputs();
+  const double median = median_interval(samples.ns).median;
+  if (is_cold) look_at_first_calls(plan, samples.ns);
+  if (const double busy = median_interval(busy_).median; busy > std::max(kMostIdle, 0.2e-9 * median))
+    blame(fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6));
+  if (is_cold) {
+    const MedianInterval own = median_interval(samples.ns), other = median_interval(samples.other_ns);
+    if (other.low > kSlower * own.high) {
+      blame(fmt::format("a call takes {:.4g} us on data={} from another seed, and {:.4g} us on the judged data",
+                        other.median / 1e3, other_data(seed_).to_string(), own.median / 1e3));
+    }
+  }
+  draws_.use(draw_ = 0);
+  samples.waits = waits_;
+  samples.fault = fault_;
+  return samples;
+}
+
+double Timer::time_once(Cache cache, size_t draw) {
+  Device& device = problem_->device();
+  enter(draw);
+  if (cache == Cache::kWarm) {
+    problem_->enqueue();
+    for (const MemorySpan& span : outputs()) device.flip(span);
+  } else {
+    device.flush_cache();
+  }
+  const double seconds = device.time([&] { problem_->enqueue(); });
+  busy_.push_back(device.wait_until_idle());
+  look_at_outputs(draw);
+  if (const int64_t bytes = device.cache_set_aside(); bytes > set_aside_)
+    blame(fmt::format("a call sets {} bytes of the cache aside, also for later calls", bytes));
+  return seconds;
+}
+
+void Timer::enter(size_t draw) {
+  draws_.use(draw_ = draw);
+  for (const MemorySpan& span : outputs()) problem_->device().flip(span);
+}
+
+// Rule 2.
+void Timer::look_at_outputs(size_t draw) {
+  if (!problem_->path().deterministic) return;
+  if (!hash_of_draw_.contains(draw)) hash_of_draw_[draw] = hash_of_inputs(false);
+  const uint64_t question = hash_of_draw_[draw], answer = hash(outputs());
+  const auto [earlier, is_new] = answer_to_.try_emplace(question, answer);
+  if (!is_new && earlier->second != answer) {
+    blame(fmt::format("a timed call on {} gives other bits than an earlier call on it", name_of_draw(draw)));
+  }
+  const auto [same, is_first] = question_of_.try_emplace(answer, question);
+  if (!is_first && same->second != question)
+    blame(fmt::format("a timed call on {} gives the bits of a call on other inputs", name_of_draw(draw)));
+}
+
+// Rule 6.
+void Timer::look_at_inputs() {
+  problem_->finish(problem_->device().stream());
+  const auto known = hash_of_draw_.find(draw_);
+  if (hash_of_inputs(true) != weights_ ||
+      (known != hash_of_draw_.end() && hash_of_inputs(false) != known->second))
+    blame("a timed call changed its inputs");
+}
+
+// Rule 4. If it makes no difference whether inputs are new, then the smallest of seven times is
+// above the median of the others at most once in 2^7, and a quarter above it more seldom.
+void Timer::look_at_first_calls(const std::vector<size_t>& draws, const std::vector<double>& ns) {
+  std::vector<double> first, later;
+  std::vector<bool> is_known(kDraws);
+  is_known[0] = true;
+  for (size_t i = 0; i < draws.size(); ++i) {
+    (is_known[draws[i]] ? later : first).push_back(ns[i]);
+    is_known[draws[i]] = true;
+  }
+  const double known = median_interval(later).median;
+  if (std::ranges::min(first) <= kSlower * known) return;
+  blame(fmt::format("a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others",
+                    std::ranges::min(first) / 1e3, known / 1e3));
+}
+
+void Timer::keep_answer(size_t draw) {
+  TensorBytes outputs;
+  for (GuardedTensor& tensor : problem_->output_tensors()) {
+    tensor.download();
+    outputs.push_back(tensor.gather());
+  }
+  answers_.push_back({.draw = draw, .outputs = std::move(outputs)});
+}
+
+void Timer::blame(std::string fault) {
+  if (fault_.empty()) fault_ = std::move(fault);
+}
+
+std::vector<MemorySpan> Timer::outputs() const {
+  std::vector<MemorySpan> spans;
+  for (const GuardedTensor& tensor : problem_->output_tensors()) spans.push_back(tensor.device_span());
+  return spans;
+}
+
+uint64_t Timer::hash(std::span<const MemorySpan> memory) const {
+  uint64_t all = 0;
+  for (const MemorySpan& span : memory)
+    all = CounterRandom(all, problem_->device().hash(span)).bits(0);
+  return all;
+}
+
+uint64_t Timer::hash_of_inputs(bool weights) const {
+  const std::vector<TensorInfo>& infos = problem_->op().inputs;
+  std::vector<MemorySpan> spans;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (infos[i].is_weight == weights) spans.push_back(problem_->input_tensors()[i].device_span());
+  }
+  return hash(spans);
+}
+
+}  // namespace assay

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes the times of a path that was judged, and judges every timed call, outside the clock. A path
+// may remember what it has computed, stop computing after some calls, or work when nobody looks. So
+//   1. Before each call its inputs change (draws.h), and its outputs hold the answer before, with
+//      one bit of each byte flipped: what is left unwritten is plausible and wrong.
+//   2. After each call its outputs are hashed. A deterministic path gives equal bits for equal
+//      inputs, those that were judged for the judged ones, and others for others.
+//   3. Two answers, of a draw and a call that the seed chooses and of other data, go to the oracle.
+//   4. The first call on each draw takes no longer than later ones, and other data take no longer.
+//   5. Nothing is changed by other streams while the stream of the call is held up, nor on a CPU
+//      after the call. A GPU is idle when the call is complete. No part of its cache is set aside.
+//   6. Inputs are intact at the end.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/core/draws.h"
+
+namespace assay {
+
+enum class Cache : uint8_t {
+  kCold,  // Device::flush_cache() runs before every sample
+  kWarm,  // the same call ran just before
+};
+std::string_view name_of(Cache cache);
+
+struct Samples {
+  std::vector<double> ns;        // [ns] in the order taken
+  std::vector<double> other_ns;  // [ns] on other data, taken among them; with cold caches only
+  double waits = 0;              // [s] how long a call waited for its own stream; 0 if it does not
+  std::string fault;             // what a timed call did wrong; empty if nothing
+};
+
+// What a timed call computed.
+struct TimedAnswer {
+  size_t draw;
+  TensorBytes outputs;
+};
+
+// Which draw each sample is taken on. No draw follows itself. New ones come all along, at places
+// that nobody can tell ahead; the first sample has draw 1.
+std::vector<size_t> plan_draws(size_t samples, uint64_t seed);
+
+class Timer {
+ public:
+  // For a problem that has just been judged. Throws as Draws does.
+  Timer(Problem& problem, uint64_t seed);
+
+  // Throws what calls of the path throw.
+  Samples take(Cache cache);
+  // Those of rule 3, once cold samples were taken. They are handed out once.
+  std::vector<TimedAnswer> take_answers() { return std::exchange(answers_, {}); }
+
+ private:
+  double time_once(Cache cache, size_t draw);  // [s]
+  void enter(size_t draw);                     // the inputs and the outputs before a call
+  void look_at_outputs(size_t draw);
+  void look_at_inputs();
+  void look_at_first_calls(const std::vector<size_t>& draws, const std::vector<double>& ns);
+  void keep_answer(size_t draw);
+  void blame(std::string fault);  // the first one stays
+  std::vector<MemorySpan> outputs() const;
+  uint64_t hash(std::span<const MemorySpan> memory) const;
+  uint64_t hash_of_inputs(bool weights) const;
+
+  Problem* problem_;
+  uint64_t seed_;
+  Draws draws_;
+  size_t draw_ = 0;  // in use
+  uint64_t weights_ = 0;
+  int64_t set_aside_ = 0;  // [bytes] of the cache, at the beginning
+  std::map<size_t, uint64_t> hash_of_draw_;
+  std::map<uint64_t, uint64_t> answer_to_, question_of_;  // hashes of inputs and of outputs
+  std::vector<TimedAnswer> answers_;
+  std::vector<double> busy_;  // [s] how long the device worked after the last calls
+  double waits_ = 0;
+  std::string fault_;
+};
+
+}  // namespace assay
