@@ -68,7 +68,7 @@ Timer::Timer(Problem& problem, uint64_t seed)
   if (problem.judged() && hash_of(again) != *problem.judged())
     blame("the first call after those that were judged gives other bits, on the same inputs");
   look_at_outputs(0);
-  enter(1);
+  enter(kOtherData);
   const Watched watched = problem.device().watch([&] { problem.enqueue(); }, outputs());
   waits_ = watched.blocked;
   if (watched.escaped) {
@@ -80,9 +80,9 @@ Timer::Timer(Problem& problem, uint64_t seed)
 
 Samples Timer::take(Cache cache) {
   using Seconds = std::chrono::duration<double>;
-  time_once(Cache::kWarm, draw_ == 0 ? 1 : 0);
+  time_once(Cache::kWarm, 0);  // on inputs that it knows: the others are to be new
   const auto start = std::chrono::steady_clock::now();
-  const double call = time_once(cache, draw_ == 0 ? 1 : 0);
+  const double call = time_once(cache, 0);
   const double all = Seconds(std::chrono::steady_clock::now() - start).count();
   const size_t count = sample_count(call, all);
   // The first call on new inputs is one of cold caches. Later all draws are known.
@@ -102,16 +102,9 @@ Samples Timer::take(Cache cache) {
   }
   look_at_inputs();
   const double median = median_interval(samples.ns).median;
-  if (is_cold) look_at_first_calls(plan, samples.ns);
   if (const double busy = median_interval(busy_).median; busy > std::max(kMostIdle, 0.2e-9 * median))
     blame(fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6));
-  if (is_cold) {
-    const MedianInterval own = median_interval(samples.ns), other = median_interval(samples.other_ns);
-    if (other.low > kSlower * own.high) {
-      blame(fmt::format("a call takes {:.4g} us on data={} from another seed, and {:.4g} us on the judged data",
-                        other.median / 1e3, other_data(seed_).to_string(), own.median / 1e3));
-    }
-  }
+  if (is_cold) samples.unequal = look_at_times(plan, samples);
   draws_.use(draw_ = 0);
   samples.waits = waits_;
   samples.fault = fault_;
@@ -163,20 +156,25 @@ void Timer::look_at_inputs() {
     blame("a timed call changed its inputs");
 }
 
-// Rule 4. If it makes no difference whether inputs are new, then the smallest of seven times is
+// Rule 4. If it makes no difference whether inputs are new, then the shortest of seven times is
 // above the median of the others at most once in 2^7, and a quarter above it more seldom.
-void Timer::look_at_first_calls(const std::vector<size_t>& draws, const std::vector<double>& ns) {
+std::string Timer::look_at_times(const std::vector<size_t>& draws, const Samples& samples) const {
   std::vector<double> first, later;
   std::vector<bool> is_known(kDraws);
   is_known[0] = true;
   for (size_t i = 0; i < draws.size(); ++i) {
-    (is_known[draws[i]] ? later : first).push_back(ns[i]);
+    (is_known[draws[i]] ? later : first).push_back(samples.ns[i]);
     is_known[draws[i]] = true;
   }
-  const double known = median_interval(later).median;
-  if (std::ranges::min(first) <= kSlower * known) return;
-  blame(fmt::format("a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others",
-                    std::ranges::min(first) / 1e3, known / 1e3));
+  const double known = median_interval(later).median, least = std::ranges::min(first);
+  if (least > kSlower * known) {
+    return fmt::format("a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others",
+                       least / 1e3, known / 1e3);
+  }
+  const MedianInterval own = median_interval(samples.ns), other = median_interval(samples.other_ns);
+  if (other.low <= kSlower * own.high) return "";
+  return fmt::format("a call takes {:.4g} us on data={} from another seed, and {:.4g} us on the judged data",
+                     other.median / 1e3, other_data(seed_).to_string(), own.median / 1e3);
 }
 
 void Timer::keep_answer(size_t draw) {

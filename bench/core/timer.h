@@ -6,7 +6,8 @@
 //   2. After each call its outputs are hashed. A deterministic path gives equal bits for equal
 //      inputs, those that were judged for the judged ones, and others for others.
 //   3. Two answers, of a draw and a call that the seed chooses and of other data, go to the oracle.
-//   4. The first call on each draw takes no longer than later ones, and other data take no longer.
+//   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
+//      than one on the judged data.
 //   5. Nothing is changed by other streams while the stream of the call is held up, nor on a CPU
 //      after the call. A GPU is idle when the call is complete. No part of its cache is set aside.
 //   6. Inputs are intact at the end.
@@ -35,6 +36,7 @@ struct Samples {
   std::vector<double> other_ns;  // [ns] on other data, taken among them; with cold caches only
   double waits = 0;              // [s] how long a call waited for its own stream; 0 if it does not
   std::string fault;             // what a timed call did wrong; empty if nothing
+  std::string unequal;           // how the times break rule 4; empty if they do not
 };
 
 // What a timed call computed.
@@ -62,7 +64,7 @@ class Timer {
   void enter(size_t draw);                     // the inputs and the outputs before a call
   void look_at_outputs(size_t draw);
   void look_at_inputs();
-  void look_at_first_calls(const std::vector<size_t>& draws, const std::vector<double>& ns);
+  std::string look_at_times(const std::vector<size_t>& draws, const Samples& samples) const;
   void keep_answer(size_t draw);
   void blame(std::string fault);  // the first one stays
   std::vector<MemorySpan> outputs() const;

@@ -116,7 +116,10 @@ TEST(Drift, IsAChangeBeyondNoise) {
 
 Perf measured(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings) {
   const Case& which = problem.which();
-  return measure(problem, problem.path().recipe(which.dims, which.dtype), cache, ceilings);
+  constexpr uint64_t kDrawSeed = 1;
+  return perf_of(Timer(problem, kDrawSeed).take(cache), problem.op(),
+                 problem.path().recipe(which.dims, which.dtype), which, problem.device().info(), cache,
+                 ceilings, kDrawSeed);
 }
 
 TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
@@ -178,7 +181,9 @@ class FlushedDevice final : public Device {
   void* stream() const override { return nullptr; }
   void* other_stream() override { return nullptr; }
   void synchronize(void*) override {}
-  void copy(void*, const void*, int64_t, void*) override {}
+  void copy(void* to, const void* from, int64_t bytes, void* stream) override {
+    cpu_->copy(to, from, bytes, stream);
+  }
   void fill(void*, unsigned char, int64_t, void*) override {}
   double time(const std::function<void()>& work, void* stream) override { return cpu_->time(work, stream); }
   std::function<void()> capture(const std::function<void()>&) override { return {}; }
@@ -212,6 +217,22 @@ TEST(Measure, CallsATimeBelowTheReadCeilingImplausible) {
       .copy_bytes_per_s = 1, .copy_method = "given", .read_bytes_per_s = 1, .product_flops_per_s = {}};
   EXPECT_TRUE(measured(problem, Cache::kCold, slow).implausible);
   EXPECT_FALSE(measured(problem, Cache::kWarm, slow).implausible) << "warm data may come from the cache";
+}
+
+// 32768 flops at 1 flop/s take nine hours, with warm caches, too.
+TEST(Measure, CallsATimeBelowTheProductCeilingImplausible) {
+  const auto device = open_cpu();
+  const Subject subject = forward_on_cpu();
+  Problem problem(*subject.op, *subject.path, small_case(), *device);
+  Ceilings slow{.copy_bytes_per_s = 1e15,
+                .copy_method = "given",
+                .read_bytes_per_s = 1e15,
+                .product_flops_per_s = {{Format::kStored, 1}}};
+  const auto implausible = measured(problem, Cache::kWarm, slow).implausible;
+  ASSERT_TRUE(implausible);
+  EXPECT_NE(implausible->find("1.25 times the measured rate"), std::string::npos) << *implausible;
+  slow.product_flops_per_s[Format::kStored] = 1e15;
+  EXPECT_FALSE(measured(problem, Cache::kWarm, slow).implausible);
 }
 
 TEST(StreamingCopy, CopiesEveryByteAndNoMore) {

@@ -46,9 +46,17 @@ const std::vector<Specimen>& Registry::specimens(const Op& op) const {
   if (const auto made = specimens_.find(op.name); made != specimens_.end()) return made->second;
   std::vector<Specimen> all;
   std::ranges::copy_if(added_, std::back_inserter(all),
-                       [&](const Specimen& specimen) { return specimen.op == op.name; });
+                       [&](const Specimen& specimen) { return specimen.op == op.name && !specimen.is_hostile(); });
   std::ranges::move(recipe_specimens(op, oracle(op.name)), std::back_inserter(all));
   return specimens_.emplace(op.name, std::move(all)).first->second;
+}
+
+std::vector<const Specimen*> Registry::hostile(const Op& op) const {
+  std::vector<const Specimen*> all;
+  for (const Specimen& specimen : added_) {
+    if (specimen.op == op.name && specimen.is_hostile()) all.push_back(&specimen);
+  }
+  return all;
 }
 
 const Op& Registry::op(std::string_view name) const {
@@ -88,6 +96,9 @@ const Specimen* Registry::find_specimen(const Op& op, std::string_view path) con
     });
     return found == specimens.end() ? nullptr : &*found;
   };
+  for (const Specimen* specimen : hostile(op)) {
+    if (specimen->path.name == path) return specimen;
+  }
   if (const auto made = specimens_.find(op.name); made != specimens_.end()) return in(made->second);
   if (const Specimen* specimen = in(added_)) return specimen;
   if (const Specimen* specimen = in(found_)) return specimen;

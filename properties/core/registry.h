@@ -27,8 +27,9 @@ class Registry {
 
   const std::vector<const Op*>& ops() const { return ops_; }
   // Those of the op itself, and those of each recipe (recipe_specimens.h). They are made when they
-  // are first asked for, since that calls the paths.
+  // are first asked for, since that calls the paths. The hostile ones are a list of their own.
   const std::vector<Specimen>& specimens(const Op& op) const;
+  std::vector<const Specimen*> hostile(const Op& op) const;
   const std::vector<Law>& laws() const { return laws_; }
   // The sums of an op that can be probed, in the order of its formula.
   std::vector<const ProbedSum*> probed_sums(std::string_view op) const;

@@ -19,6 +19,11 @@ struct Specimen {
   std::string_view op;
   std::string_view fault;  // "the first tap is dropped"
   Path path;               // named specimen.<fault_in_snake_case>
+  // Of a hostile one, named hostile.<fault>: what it is timed on. It may be right whenever it is
+  // judged, and is caught when it is timed.
+  std::optional<Dims> timed_on{};
+
+  bool is_hostile() const { return timed_on.has_value(); }
 };
 
 class Problem;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/specimens/dynamic_conv.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
+#include "kernels/core/build.h"
 #include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/planted.h"
+#include "properties/specimens/dynamic_conv_hostile.h"
 
 namespace assay::dynamic_conv {
 namespace {
@@ -128,7 +132,10 @@ std::vector<Specimen> specimens() {
   of_gradient.push_back(
       {kPaddingUnwritten, {"specimen.padding_unwritten", "dk is left unwritten in the padding"}});
   std::vector<Specimen> all = plant(ops()[0], of_forward, forward_loop);
-  for (Specimen& specimen : plant(ops()[1], of_gradient, backward_loop)) all.push_back(std::move(specimen));
+  const auto add = [&](std::vector<Specimen> more) { std::ranges::move(more, std::back_inserter(all)); };
+  add(plant(ops()[1], of_gradient, backward_loop));
+  add(hostile_on_cpu());
+  if constexpr (kHasCuda) add(hostile_on_cuda());
   return all;
 }
 

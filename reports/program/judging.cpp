@@ -47,7 +47,7 @@ struct Held {
 };
 
 // request {"time": "cold" or "warm", "draws": seed}
-// answer  {"samples_ns", "other_ns", "waits_s", "fault", "answers": draws}, their outputs
+// answer  {"samples_ns", "other_ns", "waits_s", "fault", "unequal", "answers": draws}, their outputs
 Message take_samples(Held& held, const Message& request, Channel& channel) {
   const auto name = request.fields.at("time").get<std::string>();
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
@@ -63,6 +63,7 @@ Message take_samples(Held& held, const Message& request, Channel& channel) {
                               {"other_ns", samples.other_ns},
                               {"waits_s", samples.waits},
                               {"fault", samples.fault},
+                              {"unequal", samples.unequal},
                               {"answers", nlohmann::ordered_json::array()}},
                    .tensors = {}};
     for (TimedAnswer& timed : held.timer->take_answers()) {
@@ -70,6 +71,8 @@ Message take_samples(Held& held, const Message& request, Channel& channel) {
       std::ranges::move(timed.outputs, std::back_inserter(answer.tensors));
     }
     return answer;
+  } catch (const Trespass& error) {
+    return answer_of({.kind = VerdictKind::kFail, .reason = error.what(), .outputs = {}});
   } catch (const OutOfMemory& error) {
     return answer_of(no_memory(error.what()));
   }
@@ -81,7 +84,8 @@ std::pair<Samples, std::vector<TimedAnswer>> timed_in(Message&& message, const O
   Samples samples{.ns = fields.at("samples_ns").get<std::vector<double>>(),
                   .other_ns = fields.at("other_ns").get<std::vector<double>>(),
                   .waits = fields.at("waits_s").get<double>(),
-                  .fault = excerpt(fields.at("fault").get<std::string>(), kLongestReason)};
+                  .fault = excerpt(fields.at("fault").get<std::string>(), kLongestReason),
+                  .unequal = excerpt(fields.at("unequal").get<std::string>(), kLongestReason)};
   if (samples.ns.empty()) throw Nonsense("no samples");
   std::vector<TimedAnswer> answers;
   size_t next = 0;
@@ -205,13 +209,17 @@ void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& cei
 bool PathJudge::add_times(CaseRecord& record, const Recipe& recipe, Cache cache, Samples samples,
                           std::vector<TimedAnswer> answers, const std::optional<Ceilings>& ceilings) {
   std::optional<Verdict> wrong;
-  if (!samples.fault.empty())
-    wrong = Verdict{.kind = VerdictKind::kFail, .reason = std::move(samples.fault), .outputs = {}};
+  const auto blame = [&](std::string& fault) {
+    if (!wrong && !fault.empty())
+      wrong = Verdict{.kind = VerdictKind::kFail, .reason = std::move(fault), .outputs = {}};
+  };
+  blame(samples.fault);
   for (TimedAnswer& answer : answers) {
     if (wrong) break;
     Verdict verdict = judge_timed(subject_, record.which, recipe, draws_, std::move(answer));
     if (is_failure(verdict.kind)) wrong = std::move(verdict);
   }
+  blame(samples.unequal);
   if (wrong) {
     record.verdict = *std::move(wrong);
     record.perf = record.perf_warm = std::nullopt;

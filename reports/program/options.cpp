@@ -71,6 +71,10 @@ class CommandLine {
         .add_flag("--specimens", options_.specimens,
                   "Judge the known-bad implementations; passes if every one is caught")
         ->excludes(verify.get_option("--max-failures"));
+    verify
+        .add_flag("--hostile", options_.hostile,
+                  "Of these, time and judge those that are right when judged and cheat when timed")
+        ->needs(verify.get_option("--specimens"));
 
     auto& bench = add(Command::kBench, "bench", "Time paths on production shapes, each judged there first");
     add_selection(bench);
@@ -271,7 +275,7 @@ class CommandLine {
   // its journal, and refuses others.
   void take_typed() {
     std::string command = app_.get_subcommands().front()->get_name();
-    std::string specimens = options_.specimens ? "yes" : "";
+    std::string specimens = options_.hostile ? "hostile" : options_.specimens ? "yes" : "";
     std::string no_isolate = raw_.no_isolate ? "yes" : "";
     std::string filters = fmt::format("{}", fmt::join(options_.filters, " "));
     const std::pair<const char*, std::string*> texts[] = {{"command", &command},
@@ -301,6 +305,7 @@ class CommandLine {
       }
       options_.filters = words_of(filters);
       options_.specimens = !specimens.empty();
+      options_.hostile = specimens == "hostile";
       raw_.no_isolate = !no_isolate.empty();
     }
     for (const auto& [name, text] : texts) {

@@ -54,6 +54,7 @@ struct Options {
   int64_t shard = 0;   // of `--shard i/n`: i - 1
   int64_t shards = 1;  // n
   bool specimens = false;
+  bool hostile = false;  // those specimens that cheat when they are timed
   bool shares = false;
   bool json = false;
   bool recipes = false;

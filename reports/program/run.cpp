@@ -175,17 +175,42 @@ int finish_without_paths(const std::vector<SelectedPath>& selected, const Option
   return lacks_device ? kExitDeviceAbsent : kExitNothingSelected;
 }
 
-std::vector<SpecimenRecord> records_of(const Registry& registry, const std::vector<SelectedPath>& selected) {
+const Specimen& specimen_of(const Registry& registry, const Subject& subject, const Options& options) {
+  for (const Specimen* specimen : specimens_of(registry, *subject.op, options)) {
+    if (subject.path == &specimen->path) return *specimen;
+  }
+  throw Error("{} is no specimen", path_name(subject));
+}
+
+std::vector<SpecimenRecord> records_of(const Registry& registry, const std::vector<SelectedPath>& selected,
+                                       const Options& options) {
   std::vector<SpecimenRecord> records;
   for (const SelectedPath& one : selected) {
-    const Op& op = *one.subject.op;
-    for (const Specimen& specimen : registry.specimens(op)) {
-      if (one.subject.path == &specimen.path)
-        records.push_back(
-            {std::string(op.name), std::string(specimen.path.name), std::string(specimen.fault)});
-    }
+    const Specimen& specimen = specimen_of(registry, one.subject, options);
+    records.push_back(
+        {std::string(specimen.op), std::string(specimen.path.name), std::string(specimen.fault)});
   }
   return records;
+}
+
+// Times a hostile specimen on one problem. One that is right there is judged on many next.
+bool is_caught_when_timed(PathJudge& judge, const Subject& subject, const Dims& dims, const Device& device,
+                          const Options& options, Session& session) {
+  const Case which{.op = std::string(subject.op->name),
+                   .path = std::string(subject.path->name),
+                   .dtype = subject.path->dtypes.front(),
+                   .dims = dims,
+                   .data = Regime::kNormal,
+                   .layout = Layout::kDense,
+                   .state = {},
+                   .seed = options.seed};
+  if (const auto known = session.recall(which, device)) return is_failure(known->verdict.kind);
+  session.starts(which, device);
+  auto record = judge.bench(which, {});
+  if (!record) return false;
+  const bool is_caught = is_failure(record->verdict.kind);
+  session.add(*std::move(record));
+  return is_caught;
 }
 
 }  // namespace
@@ -252,7 +277,7 @@ int run_specimens(const Registry& registry, const Options& options) {
   for (const auto& device : devices) session.add_device(*device);
   const std::vector<SelectedPath> selected = runnable(known, options, absent, session);
   if (selected.empty()) return finish_without_paths(known, options, session);
-  session.set_specimens(records_of(registry, selected));
+  session.set_specimens(records_of(registry, selected, options));
   session.begin(std::nullopt);
   session.progress(fmt::format("judging {}", plural(std::ssize(selected), "specimen")));
   Pace pace;
@@ -273,6 +298,12 @@ int run_specimens(const Registry& registry, const Options& options) {
     };
     fuzzing.timeouts = session.timeouts(subject, *device);
     PathJudge judge(subject, *device, options);
+    const Specimen& specimen = specimen_of(registry, subject, options);
+    if (specimen.timed_on &&
+        is_caught_when_timed(judge, subject, *specimen.timed_on, *device, options, session)) {
+      pace.add(watch.seconds());
+      continue;
+    }
     fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
     const Judging judging = [&](const Case& which) { return judge.judge(which); };
     fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {

@@ -110,6 +110,13 @@ bool matches(const std::vector<std::string>& globs, std::string_view op, std::st
          });
 }
 
+std::vector<const Specimen*> specimens_of(const Registry& registry, const Op& op, const Options& options) {
+  if (options.hostile) return registry.hostile(op);
+  std::vector<const Specimen*> all;
+  for (const Specimen& specimen : registry.specimens(op)) all.push_back(&specimen);
+  return all;
+}
+
 std::vector<std::string> unmatched_filters(const Registry& registry, const Options& options) {
   struct Name {
     std::string op, path;
@@ -117,8 +124,8 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
   std::vector<Name> names;
   if (options.specimens) {
     for (const Op* op : ops_named_by(options.filters, registry)) {
-      for (const Specimen& specimen : registry.specimens(*op))
-        names.push_back({std::string(specimen.op), std::string(specimen.path.name)});
+      for (const Specimen* specimen : specimens_of(registry, *op, options))
+        names.push_back({std::string(specimen->op), std::string(specimen->path.name)});
     }
   } else {
     for (const Op* op : registry.ops()) {
@@ -149,10 +156,10 @@ std::vector<SelectedPath> select_specimens(const Registry& registry, const Optio
                                            const std::vector<std::unique_ptr<Device>>& devices) {
   std::vector<SelectedPath> selected;
   for (const Op* op : ops_named_by(options.filters, registry)) {
-    for (const Specimen& specimen : registry.specimens(*op)) {
-      if (!matches(options.filters, op->name, specimen.path.name)) continue;
-      selected.push_back({.subject = registry.subject(op->name, specimen.path.name),
-                          .device = device_of(specimen.path, devices)});
+    for (const Specimen* specimen : specimens_of(registry, *op, options)) {
+      if (!matches(options.filters, op->name, specimen->path.name)) continue;
+      selected.push_back({.subject = registry.subject(op->name, specimen->path.name),
+                          .device = device_of(specimen->path, devices)});
     }
   }
   return selected;

@@ -37,6 +37,9 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
 std::vector<SelectedPath> select_paths(const Registry& registry, const Options& options,
                                        const std::vector<std::unique_ptr<Device>>& devices);
 
+// Those of an op: with --hostile the hostile ones, else the others.
+std::vector<const Specimen*> specimens_of(const Registry& registry, const Op& op, const Options& options);
+
 // The specimens that the filters select.
 std::vector<SelectedPath> select_specimens(const Registry& registry, const Options& options,
                                            const std::vector<std::unique_ptr<Device>>& devices);

@@ -41,7 +41,8 @@ def allowed_folders(path):
 def may_see_cuda(path):
     if path.parts[:2] == ("kernels", "core_cuda"):
         return True
-    is_placed = path.parts[0] == "kernels" or path.parts[:2] == ("bench", "core") or "self" in path.parts
+    folders = (("bench", "core"), ("properties", "specimens"))
+    is_placed = path.parts[0] == "kernels" or path.parts[:2] in folders or "self" in path.parts
     return path.suffix in (".cu", ".cuh") and is_placed
 
 

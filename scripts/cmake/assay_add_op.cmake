@@ -32,7 +32,7 @@ function(assay_add_op op)
                     assay::core $<TARGET_NAME_IF_EXISTS:assay::core_cuda>)
   _assay_add_static(assay_${op}_oracle oracles/${op}/*.cpp assay::oracle_core)
   target_compile_options(assay_${op}_oracle PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
-  _assay_add_static(assay_${op}_properties "properties/${op}.cpp;properties/specimens/${op}.cpp;properties/specimens/${op}_*.cpp;properties/probed/${op}.cpp"
+  _assay_add_static(assay_${op}_properties "properties/${op}.cpp;properties/specimens/${op}.cpp;properties/specimens/${op}_*.cpp;properties/specimens/${op}_*.cu;properties/probed/${op}.cpp"
                     assay::properties_core assay_${op}_kernels)
   _assay_add_static(assay_${op}_bench bench/${op}.cpp assay::bench_core assay_${op}_kernels)
   set_property(GLOBAL APPEND PROPERTY ASSAY_OPS ${op})

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Marks: threads
+// The timer judges what it times. Each rule is shown red on a path that breaks it, and none on
+// honest paths.
+#include "bench/core/timer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "bench/core/measure.h"
+#include "properties/core/judge.h"
+#include "properties/core/registry.h"
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kSeed = 17;
+
+Case small_case(std::string_view op, std::string_view path, const Dims& dims) {
+  return {.op = std::string(op), .path = std::string(path), .dims = dims};
+}
+
+const Dims kSmall{{"b", 2}, {"t", 64}, {"d", 64}, {"w", 4}};
+
+TEST(PlanDraws, NoDrawFollowsItselfAndNewOnesComeAllAlong) {
+  for (const size_t samples : {size_t{15}, size_t{16}, size_t{40}, size_t{300}}) {
+    std::set<size_t> places;
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      const std::vector<size_t> plan = plan_draws(samples, seed);
+      ASSERT_EQ(plan.size(), samples);
+      EXPECT_EQ(plan.front(), 1u);
+      for (size_t i = 1; i < samples; ++i) EXPECT_NE(plan[i], plan[i - 1]);
+      for (size_t draw = 1; draw < kDraws; ++draw) {
+        const auto place = static_cast<size_t>(std::ranges::find(plan, draw) - plan.begin());
+        EXPECT_GE(place, (draw - 1) * samples / (kDraws - 1)) << samples << " samples, draw " << draw;
+        EXPECT_LT(place, draw * samples / (kDraws - 1)) << samples << " samples, draw " << draw;
+        if (draw == 3) places.insert(place);
+      }
+    }
+    if (samples < 40) continue;
+    EXPECT_GT(places.size(), 1u) << "nobody can tell where a new draw comes";
+  }
+}
+
+// The elements of each input move by one distance, the weights stay, and draw 0 comes back.
+TEST(Draws, MoveTheElementsOfAllInputsButWeights) {
+  const auto cpu = open_cpu();
+  const Subject subject = registry().subject("cheri_conv_norm", "cpu");
+  const Case which = small_case("cheri_conv_norm", "cpu", {{"n", 8}, {"l", 99}, {"c", 8}, {"dilation", 1}});
+  Problem problem(*subject.op, *subject.path, which, *cpu);
+  problem.draw_inputs(3);
+  const TensorBytes judged = problem.inputs();
+  Draws draws(problem, kSeed);
+  EXPECT_EQ(problem.inputs(), judged);
+  std::set<std::vector<std::byte>> seen{judged[0]};
+  for (size_t draw = 1; draw <= kOtherData; ++draw) {
+    draws.use(draw);
+    const TensorBytes inputs = problem.inputs();
+    EXPECT_TRUE(seen.insert(inputs[0]).second) << draw;
+    EXPECT_EQ(inputs[1], judged[1]) << "weights";
+    std::vector<std::byte> doubled = judged[0];
+    doubled.insert(doubled.end(), judged[0].begin(), judged[0].end());
+    const auto moved = std::ranges::search(doubled, inputs[0]);
+    EXPECT_EQ(!moved.empty(), draw != kOtherData) << draw;
+    EXPECT_EQ((moved.begin() - doubled.begin()) % 4, 0);
+  }
+  draws.use(0);
+  EXPECT_EQ(problem.inputs(), judged);
+}
+
+TEST(Draws, AreThoseOfAnotherProcess) {
+  const auto cpu = open_cpu();
+  const Subject subject = registry().subject("mhc_post", "cpu");
+  const Case which = small_case("mhc_post", "cpu", {{"n", 3}, {"hc", 2}, {"h", 5}});
+  Problem one(*subject.op, *subject.path, which, *cpu), other(*subject.op, *subject.path, which, *cpu);
+  other.only_hold_inputs();
+  for (Problem* problem : {&one, &other}) problem->draw_inputs(3);
+  Draws of_one(one, kSeed), of_other(other, kSeed);
+  for (size_t draw = 0; draw <= kOtherData; ++draw) {
+    of_one.use(draw);
+    of_other.use(draw);
+    EXPECT_EQ(one.inputs(), other.inputs()) << draw;
+  }
+}
+
+// What judging and timing a path says against it; empty if nothing.
+std::string fault_of(const Subject& subject, const Case& which, uint64_t seed) {
+  const auto cpu = open_cpu();
+  Problem problem(*subject.op, *subject.path, which, *cpu);
+  const Verdict verdict = judge(subject, problem);
+  if (verdict.kind != VerdictKind::kPass) return verdict.reason;
+  const Recipe recipe = subject.path->recipe(which.dims, which.dtype);
+  try {
+    Timer timer(problem, seed);
+    for (const Cache cache : {Cache::kCold, Cache::kWarm}) {
+      const Samples samples = timer.take(cache);
+      if (!samples.fault.empty()) return samples.fault;
+      for (TimedAnswer& answer : timer.take_answers()) {
+        const Verdict timed = judge_timed(subject, which, recipe, seed, std::move(answer));
+        if (timed.kind != VerdictKind::kPass) return timed.reason;
+      }
+      if (!samples.unequal.empty()) return samples.unequal;
+    }
+  } catch (const Trespass& trespass) {
+    return trespass.what();
+  }
+  return "";
+}
+
+struct Caught {
+  std::string_view path, by;
+};
+
+// By which rule each hostile specimen is caught; that of one shape is right on this one.
+constexpr Caught kCaught[] = {
+    {"hostile.nothing", "still holds what was there before the call"},
+    {"hostile.constant", "are wrong"},
+    {"hostile.first_row", "still holds what was there before the call"},
+    {"hostile.one_shape", ""},
+    {"hostile.coarse", "are wrong"},
+    {"hostile.cached_by_address", "still holds what was there before the call"},
+    {"hostile.cached_by_values", "on inputs that it has not seen"},
+    {"hostile.idle_after_calls", "a timed call on"},
+    {"hostile.idle_for_one_call_in_two", "a timed call on"},
+    {"hostile.part_after_calls", "a timed call on"},
+    {"hostile.works_on_poison", "a timed call on"},
+    {"hostile.coarse_without_poison", "a timed call on"},
+    {"hostile.coarse_on_new_inputs", "a timed call on"},
+    {"hostile.coarse_on_other_data", "a timed call on data="},
+    {"hostile.slow_on_other_data", "from another seed, and"},
+    {"hostile.computes_later", "differs between two runs"},
+    {"hostile.ends_later", "differs between two runs"},
+    {"hostile.spoils_inputs_after_calls", "wrote to the input x"},
+};
+
+TEST(Hostile, EachSpecimenIsCaughtByItsRule) {
+  size_t on_cpu = 0;
+  for (const Specimen* specimen : registry().hostile(registry().op("dynamic_conv"))) {
+    if (specimen->path.device != DeviceKind::kCpu) continue;
+    ++on_cpu;
+    const auto* const caught = std::ranges::find(kCaught, specimen->path.name, &Caught::path);
+    ASSERT_NE(caught, std::end(kCaught)) << specimen->path.name;
+    const Subject subject = registry().subject("dynamic_conv", specimen->path.name);
+    const std::string fault =
+        fault_of(subject, small_case("dynamic_conv", specimen->path.name, *specimen->timed_on), kSeed);
+    EXPECT_NE(fault.find(caught->by), std::string::npos) << specimen->path.name << ": " << fault;
+    EXPECT_EQ(fault.empty(), caught->by.empty()) << specimen->path.name << ": " << fault;
+  }
+  EXPECT_EQ(on_cpu, std::size(kCaught));
+}
+
+TEST(Hostile, HonestPathsAreNot) {
+  for (const auto& [op, dims] : std::initializer_list<std::pair<std::string_view, Dims>>{
+           {"dynamic_conv", kSmall},
+           {"dynamic_conv_grad", kSmall},
+           {"mhc_post", {{"n", 16}, {"hc", 4}, {"h", 256}}},
+           {"cheri_conv_norm", {{"n", 2}, {"l", 100}, {"c", 16}, {"dilation", 2}}},
+           {"cheri_conv_norm_grad", {{"n", 2}, {"l", 100}, {"c", 16}, {"dilation", 2}}},
+           {"cheri_block", {{"n", 2}, {"l", 64}, {"c", 16}, {"dilation", 2}, {"hidden", 32}}},
+           {"trimul", {{"b", 1}, {"n", 24}, {"c", 16}, {"h", 16}, {"mask", 1}}}}) {
+    const Subject subject = registry().subject(op, "cpu");
+    EXPECT_EQ(fault_of(subject, small_case(op, "cpu", dims), kSeed), "") << op;
+  }
+}
+
+}  // namespace
+}  // namespace assay
