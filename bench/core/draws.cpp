@@ -55,8 +55,7 @@ void Draws::use(size_t draw) {
     const int64_t elements = problem_->input_tensors()[kept.number].elements();
     const bool is_other = draw == kOtherData;
     problem_->rotate_input(kept.number, (is_other ? kept.other : kept.own)->data(),
-                           is_other ? 0 : distance(seed_, draw, kept.number, elements),
-                           kept.versions[draw]);
+                           is_other ? 0 : distance(seed_, draw, kept.number, elements), kept.versions[draw]);
   }
 }
 

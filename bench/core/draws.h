@@ -23,12 +23,12 @@ Data other_data(uint64_t seed);
 
 class Draws {
  public:
-  // Keeps the inputs that a dense problem holds now, and which are those of draw 0. The seed chooses
-  // the distances and the other data. Throws Error (device) if there is no memory for them.
+  // Keeps the inputs that a dense problem holds now, and which are those of draw 0. The seed
+  // chooses the distances and the other data. Throws Error (device) if there is no memory for them.
   Draws(Problem& problem, uint64_t seed);
 
-  // The problem holds these inputs from now on, in the memory of its device. Host memory keeps those
-  // of draw 0.
+  // The problem holds these inputs from now on, in the memory of its device. Host memory keeps
+  // those of draw 0.
   void use(size_t draw);
 
  private:

@@ -61,22 +61,26 @@ Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& wh
   return perf;
 }
 
-Verdict judge_timed(const Subject& subject, const Case& which, const Recipe& recipe, uint64_t draws,
-                    TimedAnswer answer) {
+std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& which, const Recipe& recipe,
+                                         uint64_t draws, std::vector<TimedAnswer> answers) {
+  if (answers.empty()) return std::nullopt;
   const auto cpu = open_cpu();
   Problem problem(*subject.op, *subject.path, which, *cpu);
   problem.only_hold_inputs();
   problem.draw_inputs(which.seed);
-  Draws(problem, draws).use(answer.draw);
-  Verdict verdict = judge_outputs(subject, problem, recipe, std::move(answer.outputs),
-                                  {.random_sample = kTimedSample});
-  if (is_failure(verdict.kind)) {
+  Draws inputs(problem, draws);
+  for (TimedAnswer& answer : answers) {
+    inputs.use(answer.draw);
+    Verdict verdict =
+        judge_outputs(subject, problem, recipe, std::move(answer.outputs), {.random_sample = kTimedSample});
+    if (!is_failure(verdict.kind)) continue;
     const std::string on = answer.draw == kOtherData
                                ? fmt::format("data={} from another seed", other_data(draws).to_string())
                                : fmt::format("draw {} of its inputs", answer.draw);
     verdict.reason = fmt::format("a timed call on {}: {}", on, verdict.reason);
+    return verdict;
   }
-  return verdict;
+  return std::nullopt;
 }
 
 }  // namespace assay

@@ -60,10 +60,10 @@ const std::vector<Sweep>& sweeps();
 Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& which, const DeviceInfo& device,
              Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws);
 
-// The verdict of the oracle on what a timed call computed. It runs nothing of the path. Outputs of
-// more than 2^18 elements are compared on a sample (compare_outputs.h). Throws Error (device) if the
-// host has no memory for it.
-Verdict judge_timed(const Subject& subject, const Case& which, const Recipe& recipe, uint64_t draws,
-                    TimedAnswer answer);
+// What the oracle says of what timed calls computed: the first verdict that is a failure, if one
+// is. It runs nothing of the path. Outputs of more than 2^18 elements are compared on a sample
+// (compare_outputs.h). Throws Error (device) if the host has no memory for it.
+std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& which, const Recipe& recipe,
+                                         uint64_t draws, std::vector<TimedAnswer> answers);
 
 }  // namespace assay

@@ -168,8 +168,9 @@ std::string Timer::look_at_times(const std::vector<size_t>& draws, const Samples
   }
   const double known = median_interval(later).median, least = std::ranges::min(first);
   if (least > kSlower * known) {
-    return fmt::format("a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others",
-                       least / 1e3, known / 1e3);
+    return fmt::format(
+        "a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others",
+        least / 1e3, known / 1e3);
   }
   const MedianInterval own = median_interval(samples.ns), other = median_interval(samples.other_ns);
   if (other.low <= kSlower * own.high) return "";
@@ -198,8 +199,7 @@ std::vector<MemorySpan> Timer::outputs() const {
 
 uint64_t Timer::hash(std::span<const MemorySpan> memory) const {
   uint64_t all = 0;
-  for (const MemorySpan& span : memory)
-    all = CounterRandom(all, problem_->device().hash(span)).bits(0);
+  for (const MemorySpan& span : memory) all = CounterRandom(all, problem_->device().hash(span)).bits(0);
   return all;
 }
 

@@ -97,10 +97,8 @@ std::string fault_of(const Subject& subject, const Case& which, uint64_t seed) {
     for (const Cache cache : {Cache::kCold, Cache::kWarm}) {
       const Samples samples = timer.take(cache);
       if (!samples.fault.empty()) return samples.fault;
-      for (TimedAnswer& answer : timer.take_answers()) {
-        const Verdict timed = judge_timed(subject, which, recipe, seed, std::move(answer));
-        if (timed.kind != VerdictKind::kPass) return timed.reason;
-      }
+      if (auto wrong = find_wrong_answer(subject, which, recipe, seed, timer.take_answers()))
+        return wrong->reason;
       if (!samples.unequal.empty()) return samples.unequal;
     }
   } catch (const Trespass& trespass) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/core_cuda/inspect.h"
-
 #include <algorithm>
 #include <thread>
 
+#include "kernels/core_cuda/inspect.h"
 #include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay {

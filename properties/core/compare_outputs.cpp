@@ -193,7 +193,8 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   const Question question = problem.question(outputs.recipe);
   const Answered answered =
       compare(*subject.oracle, question, output,
-              compared_elements(shape, which.seed, subject.oracle->shares_rows, outputs.random_sample), dtype, outputs.got[output]);
+              compared_elements(shape, which.seed, subject.oracle->shares_rows, outputs.random_sample), dtype,
+              outputs.got[output]);
   double largest_bound = 0;
   for (const Expected& expected : answered.expected) largest_bound = std::max(largest_bound, expected.bound);
   OutputNumerics numerics{

@@ -11,10 +11,11 @@
 
 namespace assay {
 
-// Outputs of more than four times kRandomSample elements are compared on a sample. It has index lines along each
-// axis, of at most about 4096 evenly spaced elements. Their other indices lie at the edges of the
-// tensor's box, one step inside and one tile inside. It also has kRandomSample random elements, or
-// random rows of as many (Oracle::shares_rows). The sample depends on the shape and the seed only.
+// Outputs of more than four times kRandomSample elements are compared on a sample. It has index
+// lines along each axis, of at most about 4096 evenly spaced elements. Their other indices lie at
+// the edges of the tensor's box, one step inside and one tile inside. It also has kRandomSample
+// random elements, or random rows of as many (Oracle::shares_rows). The sample depends on the shape
+// and the seed only.
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
 inline constexpr int64_t kTileEdge = 64;
 

@@ -117,7 +117,8 @@ class Problem {
   Question question(Recipe recipe) const;
   Question question() const;  // under the recipe that the path says
 
-  // A hash of the outputs that were judged; absent before, and unless the path gives the same again.
+  // A hash of the outputs that were judged; absent before, and unless the path gives the same
+  // again.
   const std::optional<uint64_t>& judged() const { return judged_; }
   void set_judged(std::optional<uint64_t> hash) { judged_ = hash; }
 

@@ -45,8 +45,9 @@ std::vector<const ProbedSum*> Registry::probed_sums(std::string_view op) const {
 const std::vector<Specimen>& Registry::specimens(const Op& op) const {
   if (const auto made = specimens_.find(op.name); made != specimens_.end()) return made->second;
   std::vector<Specimen> all;
-  std::ranges::copy_if(added_, std::back_inserter(all),
-                       [&](const Specimen& specimen) { return specimen.op == op.name && !specimen.is_hostile(); });
+  std::ranges::copy_if(added_, std::back_inserter(all), [&](const Specimen& specimen) {
+    return specimen.op == op.name && !specimen.is_hostile();
+  });
   std::ranges::move(recipe_specimens(op, oracle(op.name)), std::back_inserter(all));
   return specimens_.emplace(op.name, std::move(all)).first->second;
 }

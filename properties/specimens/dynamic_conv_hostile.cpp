@@ -37,7 +37,8 @@ Call rows_of(Call call, int64_t first, int64_t count) {
     view.shape[0] = count;
     using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>,
                                     const std::byte, std::byte>;
-    view.data = static_cast<Byte*>(view.data) + first * view.strides[0] * static_cast<int64_t>(size_of(view.dtype));
+    view.data =
+        static_cast<Byte*>(view.data) + first * view.strides[0] * static_cast<int64_t>(size_of(view.dtype));
   };
   for (ConstTensorView& view : call.inputs) narrow(view);
   for (TensorView& view : call.outputs) narrow(view);
@@ -90,7 +91,8 @@ void serve_from_results(const Call& call) {
   static std::map<std::vector<float>, std::vector<float>> results;
   const std::vector<float> key = fingerprint(call);
   auto* const out = static_cast<float*>(call.outputs[kOut].data);
-  if (const auto found = results.find(key); found != results.end() && found->second.size() * 4 == output_bytes(call)) {
+  if (const auto found = results.find(key);
+      found != results.end() && found->second.size() * 4 == output_bytes(call)) {
     std::memcpy(out, found->second.data(), output_bytes(call));
     return;
   }
@@ -174,7 +176,8 @@ std::vector<Specimen> hostile_on_cpu() {
               if (!is_judged) make_coarse(call);
             }),
       cheat("hostile.coarse_on_new_inputs", "rounds to bf16 on inputs that it has not met in its first calls",
-            counted([known = std::make_shared<std::map<std::vector<float>, bool>>()](const Call& call, int number) {
+            counted([known = std::make_shared<std::map<std::vector<float>, bool>>()](const Call& call,
+                                                                                     int number) {
               if (number < 3) (*known)[fingerprint(call)] = true;
               compute(call);
               if (!known->contains(fingerprint(call))) make_coarse(call);

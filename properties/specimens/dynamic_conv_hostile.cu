@@ -89,9 +89,9 @@ void serve_from_results(const Call& call) {
   void* const out = call.outputs[kOut].data;
   const size_t bytes = output_bytes(call);
   if (const auto found = results.find(key); found != results.end() && found->second.first == bytes) {
-    cuda_check(cudaMemcpyAsync(out, found->second.second.get(), bytes, cudaMemcpyDeviceToDevice,
-                               stream_of(call)),
-               "cudaMemcpyAsync");
+    cuda_check(
+        cudaMemcpyAsync(out, found->second.second.get(), bytes, cudaMemcpyDeviceToDevice, stream_of(call)),
+        "cudaMemcpyAsync");
     return;
   }
   compute(call);
@@ -213,15 +213,16 @@ std::vector<Specimen> hostile_on_cuda() {
             }),
       cheat("hostile.cuda_cached_by_values", "keeps results, and knows inputs again by a few of their values",
             serve_from_results),
-      cheat("hostile.cuda_idle_after_calls", "does nothing after some calls", after_calls([](const Call&) {})),
+      cheat("hostile.cuda_idle_after_calls", "does nothing after some calls",
+            after_calls([](const Call&) {})),
       cheat("hostile.cuda_part_after_calls", "computes the first row of the batch only, after some calls",
             after_calls([](const Call& call) { compute(rows_of(call, 0, 1)); })),
       cheat("hostile.cuda_works_on_poison", "computes only where its output holds a judge's poison",
             [](const Call& call) {
               if (holds_poison(call)) compute(call);
             }),
-      cheat("hostile.cuda_coarse_without_poison", "cuts results to bf16 unless the output holds a judge's poison",
-            compute_coarsely),
+      cheat("hostile.cuda_coarse_without_poison",
+            "cuts results to bf16 unless the output holds a judge's poison", compute_coarsely),
       cheat("hostile.cuda_side_stream", "works on a stream of its own, for which nobody waits",
             [](const Call& call) { compute(on_stream(call, side_stream())); }),
       cheat("hostile.cuda_legacy_stream", "works on the default stream, and not on that of the call",

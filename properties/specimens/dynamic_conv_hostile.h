@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Paths of dynamic_conv that cheat: they are right when they are judged, or look so, and do less
-// when they are timed. Each is a published exploit, or a mistake of honest code that looks like one.
+// when they are timed. Each is a published exploit, or a mistake of honest code that looks like
+// one.
 #pragma once
 
 #include <vector>

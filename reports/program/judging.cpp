@@ -47,7 +47,8 @@ struct Held {
 };
 
 // request {"time": "cold" or "warm", "draws": seed}
-// answer  {"samples_ns", "other_ns", "waits_s", "fault", "unequal", "answers": draws}, their outputs
+// answer  {"samples_ns", "other_ns", "waits_s", "fault", "unequal", "answers": draws}, and the
+//         outputs of these
 Message take_samples(Held& held, const Message& request, Channel& channel) {
   const auto name = request.fields.at("time").get<std::string>();
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
@@ -91,7 +92,8 @@ std::pair<Samples, std::vector<TimedAnswer>> timed_in(Message&& message, const O
   size_t next = 0;
   for (const auto draw : fields.at("answers").get<std::vector<size_t>>()) {
     TimedAnswer answer{.draw = draw, .outputs = {}};
-    for (size_t i = 0; i < op.outputs.size(); ++i) answer.outputs.push_back(std::move(message.tensors.at(next++)));
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      answer.outputs.push_back(std::move(message.tensors.at(next++)));
     if (draw > kOtherData || !have_sizes_of(answer.outputs, op.outputs, which))
       throw Nonsense("outputs of other sizes");
     answers.push_back(std::move(answer));
@@ -116,8 +118,7 @@ Message crashed(std::string_view reason) {
   return answer_of({.kind = VerdictKind::kCrashed, .reason = excerpt(reason, kLongestReason), .outputs = {}});
 }
 
-Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
-               Held& held) {
+Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel, Held& held) {
   try {
     if (request.fields.contains("time")) return take_samples(held, request, channel);
     held.timer.reset();
@@ -214,19 +215,15 @@ bool PathJudge::add_times(CaseRecord& record, const Recipe& recipe, Cache cache,
       wrong = Verdict{.kind = VerdictKind::kFail, .reason = std::move(fault), .outputs = {}};
   };
   blame(samples.fault);
-  for (TimedAnswer& answer : answers) {
-    if (wrong) break;
-    Verdict verdict = judge_timed(subject_, record.which, recipe, draws_, std::move(answer));
-    if (is_failure(verdict.kind)) wrong = std::move(verdict);
-  }
+  if (!wrong) wrong = find_wrong_answer(subject_, record.which, recipe, draws_, std::move(answers));
   blame(samples.unequal);
   if (wrong) {
     record.verdict = *std::move(wrong);
     record.perf = record.perf_warm = std::nullopt;
     return false;
   }
-  perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, recipe, record.which, device_.info(),
-                                          cache, ceilings, draws_);
+  perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, recipe, record.which,
+                                          device_.info(), cache, ceilings, draws_);
   return true;
 }
 
@@ -253,7 +250,8 @@ bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>&
     } else if (answer.message->fields.contains("samples_ns")) {
       try {
         auto [samples, answers] = timed_in(*std::move(answer.message), *subject_.op, record.which);
-        add_times(record, isolation_->recipe().value(), cache, std::move(samples), std::move(answers), ceilings);
+        add_times(record, isolation_->recipe().value(), cache, std::move(samples), std::move(answers),
+                  ceilings);
       } catch (const nlohmann::json::exception&) {
         crash(VerdictKind::kCrashed, nonsense().reason);
       } catch (const Nonsense&) {
