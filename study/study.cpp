@@ -2,7 +2,7 @@
 #include "study/study.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 
 #include "kernels/core/printable.h"
 #include "study/question.h"
@@ -20,8 +20,27 @@ struct Draw {
   Dims dims;
   std::vector<Values> drawn;
   TensorBytes stored;
+  std::string why_not;  // why no error can be said: "x does not fit f16"
   std::vector<Shared> outputs;
 };
+
+bool has_finite(const std::vector<double>& values) {
+  return std::ranges::any_of(values, [](double value) { return std::isfinite(value); });
+}
+
+// Names the first tensor that the dtype is too narrow for; empty if there is none.
+std::string overflow(const Op& op, const std::vector<Values>& drawn, DType storage) {
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const DType dtype = op.inputs[i].dtype.value_or(storage);
+    double largest = 0;
+    for (double value : drawn[i]) {
+      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+    }
+    if (!std::isfinite(read(stored(Values{largest}, dtype), dtype)[0]))
+      return fmt::format("{} does not fit {}: it holds {:.3g}", op.inputs[i].name, name_of(dtype), largest);
+  }
+  return "";
+}
 
 Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t number, DType dtype) {
   const Point& at = study.points[point];
@@ -31,6 +50,8 @@ Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t numbe
   draw.drawn = draw_inputs(*plan.op, plan.axes, at, draw.dims, plan.seed, seed_of_draw,
                            plan.given ? &*plan.given : nullptr);
   draw.stored = stored(*plan.op, draw.drawn, dtype);
+  draw.why_not = overflow(*plan.op, draw.drawn, dtype);
+  if (!draw.why_not.empty()) return draw;
   const Question as_stored = question_of(*plan.op, draw.dims, draw.stored, dtype, {.storage = dtype});
   // What a file holds has been rounded already: its numbers before that are unknown. Two draws tell
   // what rounding does.
@@ -45,6 +66,8 @@ Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t numbe
                               Arithmetic(Arithmetic::Mode::kExact), shared.elements, row_of(shape)));
     };
     shared.exact = exact(as_stored);
+    if (shared.exact.empty()) draw.why_not = "an output has no elements";
+    if (!shared.exact.empty() && !has_finite(shared.exact)) draw.why_not = "no exact value is finite";
     if (has_unrounded) shared.unrounded = exact(as_drawn);
     draw.outputs.push_back(std::move(shared));
   }
@@ -58,7 +81,7 @@ std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_
   const Recipe recipe = contender.recipe(draw.dims);
   const Question question = question_of(*plan.op, draw.dims, draw.stored, contender.dtype, recipe);
   Runner::Outputs ran;
-  ran.why_not = contender.why_not;
+  ran.why_not = draw.why_not.empty() ? contender.why_not_at(point) : draw.why_not;
   if (!contender.is_emulated() && ran.why_not.empty())
     ran = runner.run(contender, draw.dims, draw.stored, number == 0);
   for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
@@ -115,7 +138,8 @@ Study begin(const Plan& plan) {
               .seed = plan.seed,
               .shard = plan.shard,
               .shards = plan.shards,
-              .target = plan.target};
+              .target = plan.target,
+              .inputs = plan.given ? hash_of(*plan.given) : ""};
   for (const TensorInfo& output : plan.op->outputs) study.outputs.emplace_back(output.name);
   for (const Point& point : study.points) require_dims(*plan.op, dims_at(plan.axes, point, plan.dims));
   const Dims first = dims_at(plan.axes, study.points[0], plan.dims);

@@ -68,9 +68,9 @@ std::optional<Drift> drift_of(const std::vector<double>& samples) {
   return Drift{.count = count, .first = first.median, .last = last.median};
 }
 
-std::vector<double> take_samples(Problem& problem, Cache cache) {
+std::vector<double> take_samples(Problem& problem, Cache cache, int rounds) {
   time_once(problem, Cache::kWarm);  // first touch of the outputs, code pages, clocks
-  const int64_t count = sample_count(problem, cache);
+  const int64_t count = std::max<int64_t>(sample_count(problem, cache) / rounds, 3);
   std::vector<double> samples;
   for (int64_t i = 0; i < count; ++i) samples.push_back(time_once(problem, cache) * 1e9);
   return samples;

@@ -52,7 +52,8 @@ Perf measure(Problem& problem, const Recipe& recipe, Cache cache, const std::opt
 
 // The two parts of measure(): the process that runs the path takes the samples, [ns], and any other
 // one, which knows the device and its ceilings, says what they mean.
-std::vector<double> take_samples(Problem& problem, Cache cache);
+// Of several rounds, each takes its part of the samples, three at least.
+std::vector<double> take_samples(Problem& problem, Cache cache, int rounds = 1);
 Perf perf_of(std::vector<double> samples_ns, const Op& op, const Recipe& recipe, const Case& which,
              const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings);
 

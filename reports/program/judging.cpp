@@ -24,10 +24,6 @@ enum : size_t { kOpArgument = 2, kPathArgument, kDeviceArgument, kParentArgument
 
 constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
 
-std::optional<Perf>& perf_of(CaseRecord& record, Cache cache) {
-  return cache == Cache::kCold ? record.perf : record.perf_warm;
-}
-
 // A path may have written anything there.
 bool has_verdict(const Message& answer, VerdictKind kind) {
   const auto verdict = answer.fields.find("verdict");
@@ -39,14 +35,14 @@ Message answer_of(Verdict verdict) {
   return {.fields = to_json(Said{.verdict = std::move(verdict)}), .tensors = {}};
 }
 
-Message take_samples(std::optional<Problem>& problem, const std::string& name, Channel& channel) {
+Message take_samples(std::optional<Problem>& problem, const std::string& name, int rounds, Channel& channel) {
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
   if (!problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
   channel.set_step(fmt::format("the timing with {} caches", name));
   try {
     if (*cache == Cache::kCold) problem->device().flush_cache();
     const auto limit = limit_on(problem->path().device);
-    return {.fields = {{"samples_ns", take_samples(*problem, *cache)}}, .tensors = {}};
+    return {.fields = {{"samples_ns", take_samples(*problem, *cache, rounds)}}, .tensors = {}};
   } catch (const OutOfMemory& error) {
     return answer_of(no_memory(error.what()));
   }
@@ -78,7 +74,8 @@ Message crashed(std::string_view reason) {
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
                std::optional<Problem>& kept) {
   try {
-    if (request.fields.contains("time")) return take_samples(kept, request.fields["time"], channel);
+    if (request.fields.contains("time"))
+      return take_samples(kept, request.fields["time"], request.fields.at("rounds").get<int>(), channel);
     return run_case(subject, device, request, channel, kept);
   } catch (const PathThrew& threw) {
     return answer_of(in_step(threw.verdict, channel.step()));
@@ -117,76 +114,101 @@ bool PathJudge::refuses(const Case& which) {
 }
 
 std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optional<Ceilings>& ceilings) {
-  CaseRecord record{.which = which,
+  std::optional<CaseRecord> record = judge_and_keep(which);
+  if (!record) return std::nullopt;
+  for (Cache cache : kCaches) {
+    if (record->verdict.kind != VerdictKind::kPass) break;
+    auto samples = sample(*record, cache);
+    if (!samples) return std::nullopt;
+    if (samples->empty()) break;
+    (cache == Cache::kCold ? record->perf : record->perf_warm) =
+        perf_of(*record, *std::move(samples), cache, ceilings);
+  }
+  kept_.reset();
+  if (record->verdict.kind != VerdictKind::kPass) {
+    record->perf = record->perf_warm = std::nullopt;
+    record->no_perf = fmt::format("the verdict is {}", name_of(record->verdict.kind));
+  }
+  return record;
+}
+
+std::optional<CaseRecord> PathJudge::judge_and_keep(const Case& which) {
+  std::optional<Verdict> verdict = isolation_ ? judge_isolated(which) : judge_here(which);
+  if (!verdict) return std::nullopt;
+  return CaseRecord{.which = which,
                     .device = device_.info().name(),
-                    .verdict = {},
+                    .verdict = *std::move(verdict),
                     .shrunk_from = {},
                     .perf = {},
                     .perf_warm = {},
                     .no_perf = ""};
-  if (isolation_) {
-    if (!time_isolated(record, ceilings)) return std::nullopt;
-  } else {
-    time_here(record, ceilings);
-  }
-  if (record.verdict.kind != VerdictKind::kPass)
-    record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
-  return record;
 }
 
-void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& ceilings) {
-  Said said = precheck(subject_, record.which);
-  std::optional<Problem> problem;
+Verdict PathJudge::judge_here(const Case& which) {
+  kept_.reset();
+  Said said = precheck(subject_, which);
+  if (!said.recipe) return *std::move(said.verdict);
+  recipe_ = said.recipe;
   try {
-    if (said.recipe) problem.emplace(*subject_.op, *subject_.path, record.which, device_);
-    record.verdict = said.recipe ? assay::judge(subject_, *problem, *said.recipe) : *std::move(said.verdict);
+    kept_.emplace(*subject_.op, *subject_.path, which, device_);
+    return assay::judge(subject_, *kept_, *said.recipe);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
-    record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
+    return {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
   }
-  if (record.verdict.kind != VerdictKind::kPass) return;
+}
+
+std::optional<Verdict> PathJudge::judge_isolated(const Case& which) {
+  std::optional<Verdict> verdict = isolation_->judge(which, {}, true);
+  recipe_ = isolation_->recipe();
+  if (verdict && is_failure(verdict->kind) && !verdict->fails_alone) {
+    const std::optional<Verdict> alone = judge_alone(which);
+    if (!alone) return std::nullopt;
+    verdict->set_fails_alone(alone->kind == verdict->kind);
+  }
+  return verdict;
+}
+
+std::optional<std::vector<double>> PathJudge::sample(CaseRecord& record, Cache cache, int rounds) {
+  return isolation_ ? sample_isolated(record, cache, rounds) : sample_here(record, cache, rounds);
+}
+
+Perf PathJudge::perf_of(const CaseRecord& record, std::vector<double> samples_ns, Cache cache,
+                        const std::optional<Ceilings>& ceilings) const {
+  return assay::perf_of(std::move(samples_ns), *subject_.op, recipe_.value(), record.which, device_.info(),
+                        cache, ceilings);
+}
+
+std::vector<double> PathJudge::sample_here(CaseRecord& record, Cache cache, int rounds) {
   try {
-    for (Cache cache : kCaches) perf_of(record, cache) = measure(*problem, *said.recipe, cache, ceilings);
+    return take_samples(kept_.value(), cache, rounds);
   } catch (const PathThrew& threw) {
     record.verdict = in_step(threw.verdict, "the timing");
-    record.perf = record.perf_warm = std::nullopt;
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     record.no_perf = error.what();  // no memory to flush the caches with
   }
+  return {};
 }
 
-bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>& ceilings) {
+std::optional<std::vector<double>> PathJudge::sample_isolated(CaseRecord& record, Cache cache, int rounds) {
   const auto crash = [&](VerdictKind kind, std::string reason) {
     record.verdict = {.kind = kind, .reason = std::move(reason), .outputs = {}};
-    record.perf = record.perf_warm = std::nullopt;
   };
-  std::optional<Verdict> verdict = isolation_->judge(record.which, {}, true);
-  if (!verdict) return false;
-  record.verdict = *std::move(verdict);
-  if (is_failure(record.verdict.kind) && !record.verdict.fails_alone) {
-    const std::optional<Verdict> alone = judge_alone(record.which);
-    if (!alone) return false;
-    record.verdict.set_fails_alone(alone->kind == record.verdict.kind);
+  Worker::Answer answer = isolation_->ask(
+      record.which, {.fields = {{"time", name_of(cache)}, {"rounds", rounds}}, .tensors = {}});
+  if (!answer.message && !answer.death) return std::nullopt;
+  std::vector<double> samples;
+  if (answer.death) {
+    crash(answer.death->kind, std::move(answer.death->reason));
+  } else if (samples = samples_in(*answer.message); !samples.empty()) {
+    return samples;
+  } else if (has_verdict(*answer.message, VerdictKind::kSkipped)) {
+    record.no_perf = reason_in(*answer.message);  // no memory to flush the caches with
+  } else {
+    crash(VerdictKind::kCrashed, reason_in(*answer.message));
   }
-  for (Cache cache : kCaches) {
-    if (record.verdict.kind != VerdictKind::kPass) break;
-    Worker::Answer answer =
-        isolation_->ask(record.which, {.fields = {{"time", name_of(cache)}}, .tensors = {}});
-    if (!answer.message && !answer.death) return false;
-    if (answer.death) {
-      crash(answer.death->kind, std::move(answer.death->reason));
-    } else if (std::vector<double> samples = samples_in(*answer.message); !samples.empty()) {
-      perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, isolation_->recipe().value(),
-                                              record.which, device_.info(), cache, ceilings);
-    } else if (has_verdict(*answer.message, VerdictKind::kSkipped)) {
-      record.no_perf = reason_in(*answer.message);  // no memory to flush the caches with
-      break;
-    } else {
-      crash(VerdictKind::kCrashed, reason_in(*answer.message));
-    }
-  }
-  return true;
+  return samples;
 }
 
 bool is_worker(int argc, const char* const* argv) {

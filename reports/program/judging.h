@@ -24,14 +24,25 @@ class PathJudge {
   // Judges a case and, if it passes, times it on the same tensors.
   std::optional<CaseRecord> bench(const Case& which, const std::optional<Ceilings>& ceilings);
 
+  // The parts of bench(), so that paths can take turns: judges a case and keeps its tensors.
+  std::optional<CaseRecord> judge_and_keep(const Case& which);
+  // [ns] Samples of one of `rounds` rounds. None if there is no memory for them (record.no_perf) or
+  // if the path does not answer (record.verdict). Nothing if interrupted.
+  std::optional<std::vector<double>> sample(CaseRecord& record, Cache cache, int rounds = 1);
+  Perf perf_of(const CaseRecord& record, std::vector<double> samples_ns, Cache cache,
+               const std::optional<Ceilings>& ceilings) const;
+
  private:
-  void time_here(CaseRecord& record, const std::optional<Ceilings>& ceilings);
-  // Returns whether the program was not interrupted.
-  bool time_isolated(CaseRecord& record, const std::optional<Ceilings>& ceilings);
+  Verdict judge_here(const Case& which);
+  std::optional<Verdict> judge_isolated(const Case& which);
+  std::vector<double> sample_here(CaseRecord& record, Cache cache, int rounds);
+  std::optional<std::vector<double>> sample_isolated(CaseRecord& record, Cache cache, int rounds);
 
   Subject subject_;
   Device& device_;
   std::optional<Isolation> isolation_;
+  std::optional<Problem> kept_;  // in this process
+  std::optional<Recipe> recipe_;
 };
 
 // Whether a command line is that of a worker, and what the worker does: it runs the cases of a path
