@@ -266,7 +266,7 @@ std::optional<Verdict> Isolation::judge_alone(const Case& which) {
 
 Worker::Answer Isolation::ask(const Case& which, const Message& request) {
   worker().send(request);
-  Worker::Answer answer = worker_->receive(timeout(which));
+  Worker::Answer answer = worker_->receive(timeout(which), most_bytes(*subject_.op, which));
   if (!answer.message) worker_.reset();
   return answer;
 }

@@ -67,16 +67,36 @@ std::string reason_in(const Message& answer) {
              : nonsense().reason;
 }
 
+// Of an answer without outputs.
+[[noreturn]] void throw_verdict(const Message& answer) {
+  const std::string reason = reason_in(answer);
+  if (has_verdict(answer, VerdictKind::kUnsupported)) throw unsupported_error("{}", reason);
+  if (has_verdict(answer, VerdictKind::kSkipped)) throw device_error("{}", reason);
+  const bool has_failed = has_verdict(answer, VerdictKind::kFail);
+  throw PathThrew(
+      {.kind = has_failed ? VerdictKind::kFail : VerdictKind::kCrashed, .reason = reason, .outputs = {}});
+}
+
 Message crashed(std::string_view reason) {
   return answer_of({.kind = VerdictKind::kCrashed, .reason = excerpt(reason, kLongestReason), .outputs = {}});
 }
 
-Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel,
-               std::optional<Problem>& kept) {
+// What a worker has beside its path.
+struct Kept {
+  std::optional<Problem> problem;
+  std::optional<PlainCalls> calls;
+};
+
+Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel, Kept& kept) {
   try {
+    if (request.fields.contains("call")) {
+      if (!kept.calls) kept.calls.emplace(subject, device);
+      return answer_call(*kept.calls, request, channel);
+    }
     if (request.fields.contains("time"))
-      return take_samples(kept, request.fields["time"], request.fields.at("rounds").get<int>(), channel);
-    return run_case(subject, device, request, channel, kept);
+      return take_samples(kept.problem, request.fields["time"], request.fields.at("rounds").get<int>(),
+                          channel);
+    return run_case(subject, device, request, channel, kept.problem);
   } catch (const PathThrew& threw) {
     return answer_of(in_step(threw.verdict, channel.step()));
   } catch (const Error& error) {
@@ -111,6 +131,32 @@ bool PathJudge::refuses(const Case& which) {
   const auto verdict =
       isolation_ ? isolation_->ask_path(which) : ask_path(*subject_.path, which.dims, which.dtype).verdict;
   return verdict && verdict->kind == VerdictKind::kUnsupported;
+}
+
+std::optional<Message> PathJudge::ask_for_call(const Case& which, const TensorBytes& inputs) {
+  Worker::Answer answer =
+      isolation_->ask(which, {.fields = {{"call", which.to_string()}}, .tensors = inputs});
+  if (answer.death) throw PathThrew(*std::move(answer.death));
+  return std::move(answer.message);
+}
+
+std::optional<TensorBytes> PathJudge::call(const Case& which, const TensorBytes& inputs) {
+  if (!isolation_) {
+    if (!calls_) calls_.emplace(subject_, device_);
+    return calls_->outputs(which, inputs);
+  }
+  std::optional<Message> answer = ask_for_call(which, inputs);
+  if (!answer) return std::nullopt;
+  if (have_sizes_of(answer->tensors, subject_.op->outputs, which)) return std::move(answer->tensors);
+  throw_verdict(*answer);
+}
+
+std::optional<Recipe> PathJudge::recipe(const Case& which) {
+  if (!isolation_) return subject_.path->recipe(which.dims, which.dtype);
+  const std::optional<Message> answer = ask_for_call(which, {});
+  if (!answer) return std::nullopt;
+  if (answer->fields.contains("recipe")) return recipe_from_json(answer->fields["recipe"]);
+  throw_verdict(*answer);
 }
 
 std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optional<Ceilings>& ceilings) {
@@ -227,7 +273,7 @@ int run_worker(const Registry& registry, const char* const* argv) {
     return kExitDeviceAbsent;
   }
   channel->send({.fields = {{"ready", true}, {kNumber, 0}}, .tensors = {}});
-  std::optional<Problem> kept;
+  Kept kept;
   const pid_t worker = getpid();
   for (;;) {
     try {

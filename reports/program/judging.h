@@ -7,6 +7,7 @@
 
 #include "bench/core/ceilings.h"
 #include "properties/core/isolation.h"
+#include "properties/core/plain_call.h"
 #include "properties/core/registry.h"
 #include "reports/program/options.h"
 #include "reports/record/record.h"
@@ -24,6 +25,12 @@ class PathJudge {
   // Judges a case and, if it passes, times it on the same tensors.
   std::optional<CaseRecord> bench(const Case& which, const std::optional<Ceilings>& ceilings);
 
+  // The outputs for these inputs, by a call without a judge, or what the path says of the case.
+  // Throws Error (unsupported) if it refuses, Error (device) for want of memory, and PathThrew for
+  // whatever else it does, also if it ends its process.
+  std::optional<TensorBytes> call(const Case& which, const TensorBytes& inputs);
+  std::optional<Recipe> recipe(const Case& which);
+
   // The parts of bench(), so that paths can take turns: judges a case and keeps its tensors.
   std::optional<CaseRecord> judge_and_keep(const Case& which);
   // [ns] Samples of one of `rounds` rounds. None if there is no memory for them (record.no_perf) or
@@ -33,6 +40,7 @@ class PathJudge {
                const std::optional<Ceilings>& ceilings) const;
 
  private:
+  std::optional<Message> ask_for_call(const Case& which, const TensorBytes& inputs);
   Verdict judge_here(const Case& which);
   std::optional<Verdict> judge_isolated(const Case& which);
   std::vector<double> sample_here(CaseRecord& record, Cache cache, int rounds);
@@ -42,6 +50,7 @@ class PathJudge {
   Device& device_;
   std::optional<Isolation> isolation_;
   std::optional<Problem> kept_;  // in this process
+  std::optional<PlainCalls> calls_;
   std::optional<Recipe> recipe_;
 };
 

@@ -157,6 +157,7 @@ class CommandLine {
     add_seed(probe);
     add_out(probe, "Directory for probe.json, probe.md and a picture of each tree");
     add_json(probe);
+    add_isolation(probe);
     probe.add_flag("--specimens", options_.specimens, "Probe the known-bad implementations");
 
     auto& study = add(Command::kStudy, "study",
