@@ -99,7 +99,7 @@ Json findings_json(const Study& study) {
 template <class Items>
 Json list_of(const Items& items) {
   Json list = Json::array();
-  for (const auto& item : items) list.push_back(to_json(item));
+  for (const auto& item : items) list.push_back(assay::to_json(item));
   return list;
 }
 
