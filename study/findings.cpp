@@ -139,6 +139,7 @@ std::vector<Summary> summarize(const Study& study) {
       if (cell.contender != number) continue;
       by_point[cell.point].push_back(&cell);
       if (cell.repeats) summary.repeats = summary.repeats.value_or(true) && *cell.repeats;
+      if (cell.alone) summary.alone = summary.alone.value_or(true) && *cell.alone;
     }
     for (const auto& [point, own] : by_point) summary.points.push_back(summary_at(study, point, own));
     all.push_back(std::move(summary));

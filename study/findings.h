@@ -41,8 +41,8 @@ struct PointSummary {
 
 struct Summary {
   size_t contender = 0;
-  std::vector<PointSummary> points = {};  // that were reached, ascending
-  std::optional<bool> repeats = {};       // at all points where it was asked
+  std::vector<PointSummary> points = {};         // that were reached, ascending
+  std::optional<bool> repeats = {}, alone = {};  // at all points where it was asked
 
   const PointSummary* at(size_t point) const;  // null if it was not reached
 };

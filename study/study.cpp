@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/core/printable.h"
+#include "study/alone.h"
 #include "study/question.h"
 
 namespace assay::study {
@@ -74,6 +75,28 @@ Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t numbe
   return draw;
 }
 
+// Runs the last entry of the batch alone, and says of which outputs it has the same bits.
+std::vector<std::optional<bool>> bits_alone(const Plan& plan, const Draw& draw, const Contender& contender,
+                                            const TensorBytes& outputs, Runner& runner) {
+  std::vector<std::optional<bool>> same(outputs.size());
+  const Op& op = *plan.op;
+  const Dims& dims = draw.dims;
+  if (op.inputs[0].shape.empty()) return same;
+  const int64_t last = dims.at(axes_of(op.inputs[0])[0]) - 1;
+  const auto alone = alone_of(op, dims, draw.stored, last);
+  if (!alone) return same;
+  const Runner::Outputs ran = runner.run(contender, alone->dims, alone->inputs, false);
+  if (!ran.why_not.empty()) return same;
+  const Recipe plain{.storage = contender.dtype};
+  const Question of_all = question_of(op, dims, draw.stored, contender.dtype, plain);
+  const Question of_one = question_of(op, alone->dims, alone->inputs, contender.dtype, plain);
+  for (size_t output = 0; output < outputs.size(); ++output) {
+    if (has_part(op, output) && is_independent(op, *plan.oracle, output, of_all, of_one, last))
+      same[output] = has_same_bits(outputs[output], ran.first[output], last);
+  }
+  return same;
+}
+
 std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_number, size_t point,
                            int64_t number, Runner& runner) {
   const Contender& contender = plan.contenders[contender_number];
@@ -84,6 +107,8 @@ std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_
   ran.why_not = draw.why_not.empty() ? contender.why_not_at(point) : draw.why_not;
   if (!contender.is_emulated() && ran.why_not.empty())
     ran = runner.run(contender, draw.dims, draw.stored, number == 0);
+  std::vector<std::optional<bool>> alone(plan.op->outputs.size());
+  if (!ran.second.empty()) alone = bits_alone(plan, draw, contender, ran.first, runner);
   for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
     Cell cell{.point = point, .contender = contender_number, .output = output, .draw = number, .errors = {}};
     cell.why_not = ran.why_not;
@@ -105,6 +130,7 @@ std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_
     } else {
       for (int64_t element : shared.elements) got.push_back(read_element(ran.first[output], dtype, element));
       if (!ran.second.empty()) cell.repeats = ran.first[output] == ran.second[output];
+      cell.alone = alone[output];
     }
     const std::vector<Ball> balls = in(Arithmetic(Arithmetic::Mode::kBall));
     cell.errors =

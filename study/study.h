@@ -42,6 +42,9 @@ struct Cell {
   // Two runs on the same inputs gave the same bits. Absent if it is emulated, and in all draws but
   // the first.
   std::optional<bool> repeats = {};
+  // An entry of the batch alone has the bits that it has among the others (alone.h). Absent as
+  // above, and if nothing can be asked.
+  std::optional<bool> alone = {};
   std::string why_not = {};  // why there are no errors: "unsupported: ...", "x does not fit f16"
 };
 

@@ -117,6 +117,7 @@ Json to_json(const Cell& cell) {
   json["outside"] = cell.errors.outside;
   for (const auto& [key, member] : kMembers) put(json, key, cell.errors.*member);
   if (cell.repeats) json["repeats"] = *cell.repeats;
+  if (cell.alone) json["alone"] = *cell.alone;
   return json;
 }
 
@@ -171,6 +172,7 @@ Cell cell_from(const JsonFields& fields, const Study& study) {
   cell.errors.outside = fields.count("outside");
   for (const auto& [key, member] : kMembers) cell.errors.*member = number_if(fields, key);
   if (fields.has("repeats")) cell.repeats = fields.flag("repeats");
+  if (fields.has("alone")) cell.alone = fields.flag("alone");
   return cell;
 }
 

@@ -15,6 +15,10 @@ std::string digits_text(const PointSummary& point) {
   return fmt::format("{:.2f} – {:.2f}", point.digits->low, point.digits->high);
 }
 
+std::string yes_or_no(std::optional<bool> answer) {
+  return !answer ? "–" : *answer ? "yes" : "no";
+}
+
 // What the largest error of the draws says about all draws (study/statistics.h).
 std::string limits_text(const Study& study) {
   return fmt::format(
@@ -40,13 +44,13 @@ std::string mark_of(Standing standing) {
 }
 
 StudyTable contenders_table(const Study& study, const std::vector<Summary>& summaries) {
-  StudyTable table{
-      .title = "How wrong, how fast",
-      .note = "",
-      .heads = {"contender", "target", "largest of draws", "digits, 95 %", "over best", "over input rounding",
-                "largest element", "componentwise, 99.9 %", "bias", "outward", "repeats", "time", "of floor"},
-      .rows = {},
-      .words = 2};
+  StudyTable table{.title = "How wrong, how fast",
+                   .note = "",
+                   .heads = {"contender", "target", "largest of draws", "digits, 95 %", "over best",
+                             "over input rounding", "largest element", "componentwise, 99.9 %", "bias",
+                             "outward", "repeats", "alone", "time", "of floor"},
+                   .rows = {},
+                   .words = 2};
   const auto point = deciding_point(study, summaries);
   if (!point) return table;
   if (study.points.size() > 1) table.note = fmt::format("At {}. ", text_of(study.axes, study.points[*point]));
@@ -55,7 +59,8 @@ StudyTable contenders_table(const Study& study, const std::vector<Summary>& summ
       " Digits: the mean, by Student's t. The other errors are medians over draws. Over best: 1 is as "
       "good as the recipe gets. Over input rounding: below 1 more precision inside buys nothing. Bias: "
       "the mean signed error in standard errors over draws; outward: away from 0. An emulated recipe errs "
-      "as its plainest right path. All paths took turns when they were timed.";
+      "as its plainest right path. Alone: an entry of the batch has the same bits without the others. All "
+      "paths took turns when they were timed.";
   for (const Summary& summary : summaries) {
     const PointSummary* const at = summary.at(*point);
     if (at == nullptr || at->standing == Standing::kAbsent) {
@@ -74,7 +79,7 @@ StudyTable contenders_table(const Study& study, const std::vector<Summary>& summ
         {study.label(summary.contender), std::string(name_of(at->standing)), format_number(at->largest),
          digits_text(*at), format_number(at->over_best), format_number(at->over_input_rounding),
          format_number(at->worst), format_number(at->componentwise), format_number(at->bias),
-         format_number(at->bias_outward), summary.repeats ? (*summary.repeats ? "yes" : "no") : "–",
+         format_number(at->bias_outward), yes_or_no(summary.repeats), yes_or_no(summary.alone),
          is_timed ? format_time(*time->median_ns) : excerpt(no_time),
          format_percent(has_floor ? std::optional(*time->floor_ns / *time->median_ns) : std::nullopt)});
   }

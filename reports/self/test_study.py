@@ -117,6 +117,23 @@ class Study(ProgramTest):
         self.assertIn("x does not fit f16: it holds 1e+05", points[1]["why_not"])
         self.assertIn("x does not fit f16", (self.dir / "s/study.md").read_text())
 
+    def test_times_are_of_the_point_of_the_answer_and_taken_in_turns(self):
+        result = assay("study", "mhc_post", "--paths", "cpu", "--sweep", "n=8,64", "--sweep", "h=128", "--repeat", "3", "--json",
+                       "--out", "s", cwd=self.dir)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        study = json.loads(result.stdout)
+        jsonschema.validate(study, SCHEMA)
+        self.assertEqual([(time["point"], time["contender"]) for time in study["times"]],
+                         [(point, contender) for point in (0, 1) for contender in (0, 1, 2)])
+        for time in study["times"]:
+            low, high = time["rounds_ns"]
+            self.assertTrue(low <= time["median_ns"] <= high, time)
+        self.assertTrue(study["findings"]["answer"].startswith("At n=64 h=128, the cheapest path with"))
+        self.assertEqual({share["point"] for share in study["sites"]}, {1})
+        self.assertEqual({cell["alone"] for cell in study["cells"] if "alone" in cell}, {True})
+        median = study["times"][3]["median_ns"] / 1e3
+        self.assertIn(f", {median:.3g} us", study["findings"]["grounds"][0] + study["findings"]["grounds"][1])
+
     def test_a_killed_study_leaves_what_it_has(self):
         process = subprocess.Popen([ASSAY, *SMALL[:-3], "--repeat", "100000", "--no-time", "--out", "s"], cwd=self.dir,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
