@@ -80,6 +80,18 @@ std::string shortfall(const Study& study, const PointSummary& at) {
   return text;
 }
 
+// Of a study with several points: at how many the target is met, and where the error is largest.
+std::string over_all_points(const Study& study, const Summary& summary, size_t deciding) {
+  if (study.points.size() < 2) return "";
+  const auto met = std::ranges::count(summary.points, Standing::kMet, &PointSummary::standing);
+  std::string text = fmt::format("; meets the target at {} of {} points", met, summary.points.size());
+  const auto worst = std::ranges::max_element(summary.points, {}, &PointSummary::largest);
+  if (worst->point != deciding && worst->draws > 0)
+    text += fmt::format(", errs most at {}, by {}", text_of(study.axes, study.points[worst->point]),
+                        number(worst->largest));
+  return text;
+}
+
 std::string ground_of(const Study& study, const Candidate& one, const Candidate* cheapest) {
   const std::string name = study.label(one.summary->contender);
   if (one.at == nullptr) return name + ": not reached";
@@ -95,10 +107,7 @@ std::string ground_of(const Study& study, const Candidate& one, const Candidate*
       text += fmt::format(" and saves {}", time_text(*cheapest->time->median_ns - *one.time->median_ns));
     text += largest_site(study, one.summary->contender, at.point);
   }
-  const auto met = std::ranges::count(one.summary->points, Standing::kMet, &PointSummary::standing);
-  if (study.points.size() > 1)
-    text += fmt::format("; meets the target at {} of {} points", met, one.summary->points.size());
-  return text;
+  return text + over_all_points(study, *one.summary, at.point);
 }
 
 // Of those that are about as fast as the fastest one, the most exact; null if nothing is timed.
