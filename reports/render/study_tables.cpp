@@ -46,9 +46,9 @@ std::string mark_of(Standing standing) {
 StudyTable contenders_table(const Study& study, const std::vector<Summary>& summaries) {
   StudyTable table{.title = "How wrong, how fast",
                    .note = "",
-                   .heads = {"contender", "target", "largest of draws", "digits, 95 %", "over best",
-                             "over input rounding", "largest element", "componentwise, 99.9 %", "bias",
-                             "outward", "repeats", "alone", "time", "of floor"},
+                   .heads = {"contender", "target", "largest of draws", "time", "of floor", "digits, 95 %",
+                             "over best", "over input rounding", "largest element", "componentwise, 99.9 %",
+                             "bias", "outward", "repeats", "alone"},
                    .rows = {},
                    .words = 2};
   const auto point = deciding_point(study, summaries);
@@ -59,8 +59,7 @@ StudyTable contenders_table(const Study& study, const std::vector<Summary>& summ
       " Digits: the mean, by Student's t. The other errors are medians over draws. Over best: 1 is as "
       "good as the recipe gets. Over input rounding: below 1 more precision inside buys nothing. Bias: "
       "the mean signed error in standard errors over draws; outward: away from 0. An emulated recipe errs "
-      "as its plainest right path. Alone: an entry of the batch has the same bits without the others. All "
-      "paths took turns when they were timed.";
+      "as its plainest right path. Alone: an entry of the batch has the same bits without the others.";
   for (const Summary& summary : summaries) {
     const PointSummary* const at = summary.at(*point);
     if (at == nullptr || at->standing == Standing::kAbsent) {
@@ -77,11 +76,11 @@ StudyTable contenders_table(const Study& study, const std::vector<Summary>& summ
     const bool has_floor = is_timed && time->floor_ns;
     table.rows.push_back(
         {study.label(summary.contender), std::string(name_of(at->standing)), format_number(at->largest),
+         is_timed ? format_time(*time->median_ns) : excerpt(no_time),
+         format_percent(has_floor ? std::optional(*time->floor_ns / *time->median_ns) : std::nullopt),
          digits_text(*at), format_number(at->over_best), format_number(at->over_input_rounding),
          format_number(at->worst), format_number(at->componentwise), format_number(at->bias),
-         format_number(at->bias_outward), yes_or_no(summary.repeats), yes_or_no(summary.alone),
-         is_timed ? format_time(*time->median_ns) : excerpt(no_time),
-         format_percent(has_floor ? std::optional(*time->floor_ns / *time->median_ns) : std::nullopt)});
+         format_number(at->bias_outward), yes_or_no(summary.repeats), yes_or_no(summary.alone)});
   }
   return table;
 }

@@ -39,7 +39,7 @@ std::string render_study_text(const StudyRecord& record, int width) {
     for (size_t i = 0; i < table.heads.size(); ++i) {
       Column column{.title = table.heads[i],
                     .right = i >= table.words,
-                    .importance = i == table.heads.size() - 2 ? 99 : 98 - static_cast<int>(i),
+                    .importance = 98 - static_cast<int>(i),
                     .cells = {},
                     .colours = {}};
       for (const auto& row : table.rows) column.cells.push_back(printable(clipped(row[i], 60)));
