@@ -173,6 +173,13 @@ std::optional<size_t> deciding_point(const Study& study, const std::vector<Summa
   return best ? std::optional(best->point) : std::nullopt;
 }
 
+std::optional<size_t> detailed_point(const Study& study, const std::vector<Summary>& summaries) {
+  const auto point = deciding_point(study, summaries);
+  const bool is_there =
+      std::ranges::any_of(study.sites, [&](const SiteShare& share) { return share.point == point; });
+  return is_there || study.sites.empty() ? point : std::optional(study.sites.front().point);
+}
+
 const Time* time_at(const Study& study, size_t contender, size_t point) {
   const auto dims_of = [&](size_t at) { return dims_at(study.axes, study.points[at], study.dims); };
   for (const Time& time : study.times) {

@@ -54,6 +54,9 @@ std::vector<Summary> summarize(const Study& study);
 // points count. Absent if no point was reached.
 std::optional<size_t> deciding_point(const Study& study, const std::vector<Summary>& summaries);
 
+// The point that sites and distances are of: the deciding one, but in older records the first.
+std::optional<size_t> detailed_point(const Study& study, const std::vector<Summary>& summaries);
+
 // The time of a contender on the dimensions of a point; null if it was not judged there.
 const Time* time_at(const Study& study, size_t contender, size_t point);
 

@@ -283,7 +283,7 @@ std::vector<StudyChart> charts_of(const Study& study, const std::vector<Summary>
     if (study.axes[axis].is_numeric()) all.push_back(along(study, axis, fits));
   }
   all.push_back(heat_map(study, summaries));
-  const auto point = deciding_point(study, summaries);
+  const auto point = detailed_point(study, summaries);
   all.push_back(stages(study, point));
   all.push_back(distances(study, point));
   std::erase_if(all, [](const StudyChart& chart) { return chart.content.empty(); });

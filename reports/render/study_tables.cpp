@@ -195,7 +195,7 @@ StudyTable sites_table(const Study& study, const std::vector<Summary>& summaries
       .heads = {"contender", "output", "site", "alone", "share", "without", "whole recipe"},
       .rows = {},
       .words = 3};
-  const auto point = deciding_point(study, summaries);
+  const auto point = detailed_point(study, summaries);
   if (point && study.points.size() > 1)
     table.note = fmt::format("At {}. ", text_of(study.axes, study.points[*point])) + table.note;
   for (const SiteShare& share : study.sites) {

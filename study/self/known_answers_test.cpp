@@ -212,8 +212,11 @@ TEST(KnownAnswers, TheAnswerIsAboutTheHardestPointThatSomethingMeets) {
     return std::ranges::count_if(summaries,
                                  [&](const Summary& one) { return one.at(at)->standing == Standing::kMet; });
   };
-  for (size_t other = 0; other < study.points.size(); ++other)
-    if (met_at(other) > 0) EXPECT_LE(met_at(point), met_at(other));
+  for (size_t other = 0; other < study.points.size(); ++other) {
+    if (met_at(other) > 0) {
+      EXPECT_LE(met_at(point), met_at(other));
+    }
+  }
   EXPECT_GT(met_at(point), 0);
 }
 
