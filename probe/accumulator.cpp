@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/accumulator.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace assay {
 namespace {
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int kMostFraction = 40;  // [bits] that Adder knows
 
 int64_t depth_below(const SumTree& tree) {
@@ -90,13 +92,20 @@ class Finder {
   }
 
   void find_width() {
-    const int last = last_one(remainders(nested_[0], nested_[1], nested_.back()));
-    if (last == most_) {
-      unclear("width: more than {} bits", last + 1);
-    } else if (last < 1) {
+    std::vector<int> widths;
+    for (size_t level : {size_t{1}, nested_.size() / 2, nested_.size() - 2}) {
+      if (level == 0 || level + 1 >= nested_.size()) continue;
+      widths.push_back(last_one(remainders(nested_[0], nested_[level], nested_.back())) + 1);
+    }
+    const auto [least, most] = std::ranges::minmax(widths);
+    if (least > most_) {
+      unclear("width: more than {} bits", most_ + 1);
+    } else if (least < 2) {
       unclear("width: 2 + 1 - 2 is not 1");
     } else {
-      found_.bits = last + 1;
+      found_.bits = least;
+      if (most > least)
+        unclear("width: {} bits from the first addition to the last", fmt::join(widths, ", "));
     }
   }
 
@@ -106,16 +115,24 @@ class Finder {
     std::vector<std::vector<PlacedValue>> sums = {{{i, base}, {j, 0.75}, {last, -base}},
                                                   {{i, -base}, {j, -0.75}, {last, base}},
                                                   {{i, base}, {j, 0.5}, {last, -base}}};
-    if (nested_.size() > 3) sums.push_back({{i, base}, {j, 1}, {nested_[2], 0.5}, {last, -base}});
+    // 2^t + 1 in one term if there is no fourth one, and a factor has so many bits.
+    if (nested_.size() > 3) {
+      sums.push_back({{i, base}, {j, 1}, {nested_[2], 0.5}, {last, -base}});
+    } else if (*found_.bits <= reach_.factor_bits) {
+      sums.push_back({{i, base + 1}, {j, 0.5}, {last, -base}});
+    }
     const std::vector<double> got = near(ask(reach_, sums, scale_));
-    const double above = got[0], below = got[1], tie = got[2], odd_tie = got.size() > 3 ? got[3] : 2;
+    const double above = got[0], below = got[1], tie = got[2], odd_tie = got.size() > 3 ? got[3] : kNan;
     if (above == 1 && below == -1 && tie == 0 && odd_tie == 2) found_.mode = RoundingMode::kNearestEven;
     if (above == 1 && below == -1 && tie == 1) found_.mode = RoundingMode::kNearestAway;
     if (above == 0 && below == 0) found_.mode = RoundingMode::kTowardZero;
     if (above == 1 && below == 0) found_.mode = RoundingMode::kUp;
     if (above == 0 && below == -1) found_.mode = RoundingMode::kDown;
-    if (!found_.mode)
+    if (above == 1 && below == -1 && tie == 0 && std::isnan(odd_tie)) {
+      unclear("rounding: to nearest; three terms of {} bits do not tell ties", reach_.factor_bits);
+    } else if (!found_.mode) {
       unclear("rounding: 3/4, -3/4 and 1/2 of the last bit become {}, {} and {}", above, below, tie);
+    }
   }
 
   void find_fraction() {

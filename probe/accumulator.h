@@ -4,6 +4,8 @@
 // 2^t, 1 and -2^t are added in this order. What remains is 1 if the sum holds t + 1 bits at least.
 // Let 2^t be the largest for which it does, so that 1 is the last bit. Then 2^t + 3/4 tells
 // rounding to nearest from cutting, its negative tells up from down, and 2^t + 1 + 1/2 shows ties.
+// The 1 is added where the first terms meet, half-way to the root, and in the last addition but the
+// one that takes 2^t away.
 #pragma once
 
 #include <optional>
@@ -26,7 +28,7 @@ struct FactorUse {
 };
 
 struct Accumulator {
-  std::optional<int> bits{};               // of the sum between two additions
+  std::optional<int> bits{};               // of the sum between two additions: the fewest found
   std::optional<RoundingMode> mode{};      // none if the answers fit no mode
   std::optional<int> fraction{};           // [bits] of a fused group below its largest part
   std::optional<bool> keeps_subnormals{};  // of results

@@ -10,7 +10,6 @@
 
 #include "oracles/core/formula.h"
 #include "properties/core/random.h"
-#include "properties/core/trial.h"
 
 namespace assay {
 namespace {
@@ -50,12 +49,19 @@ std::vector<double> exact_output(const Subject& subject, const Question& questio
   return values;
 }
 
-std::optional<std::string> difference(const Subject& subject, Problem& problem) {
-  const Question question = problem.question();
-  const TensorBytes outputs = problem.outputs();
+// Of the outputs for these inputs.
+std::optional<std::string> difference(const Subject& subject, const Case& which, const TensorBytes& inputs,
+                                      const TensorBytes& outputs) {
+  Question question{.dims = which.dims, .recipe = {.storage = which.dtype}, .inputs = {}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorInfo& info = subject.op->inputs[i];
+    const Extents shape = shape_of(info, which.dims);
+    question.inputs.push_back(
+        {inputs[i].data(), info.dtype.value_or(which.dtype), shape, dense_strides(shape)});
+  }
   for (size_t output = 0; output < outputs.size(); ++output) {
     const TensorInfo& info = subject.op->outputs[output];
-    const ConstTensorView got{outputs[output].data(), info.dtype.value_or(problem.which().dtype),
+    const ConstTensorView got{outputs[output].data(), info.dtype.value_or(which.dtype),
                               shape_of(info, question.dims), dense_strides(shape_of(info, question.dims))};
     const std::vector<double> is = Reader(got).all(), must = exact_output(subject, question, output);
     for (size_t i = 0; i < is.size(); ++i) {
@@ -69,8 +75,8 @@ std::optional<std::string> difference(const Subject& subject, Problem& problem) 
 
 }  // namespace
 
-Identity test_identity(const Subject& subject, Device& device, DType dtype, const Dims& dims, int64_t terms,
-                       uint64_t seed) {
+Identity test_identity(const Subject& subject, const PathCalls& calls, DType dtype, const Dims& dims,
+                       int64_t terms, uint64_t seed) {
   const Op& op = *subject.op;
   Identity found{.dims = dims, .degree = op.degree};
   const int bits = std::min(kF32, format_of(dtype).precision);
@@ -93,12 +99,9 @@ Identity test_identity(const Subject& subject, Device& device, DType dtype, cons
                    .dtype = dtype,
                    .dims = dims,
                    .seed = seed};
-  Problem problem(op, *subject.path, which, device);
   for (int64_t draw = 0; draw < found.draws && !found.difference; ++draw) {
-    problem.set_inputs(integers(op, dims, dtype, most, seed + static_cast<uint64_t>(draw)));
-    problem.poison_outputs(Poison::kNan);
-    problem.run();
-    found.difference = difference(subject, problem);
+    const TensorBytes inputs = integers(op, dims, dtype, most, seed + static_cast<uint64_t>(draw));
+    found.difference = difference(subject, which, inputs, calls.outputs(which, inputs));
   }
   return found;
 }

@@ -12,8 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/core/device.h"
-#include "properties/core/problem.h"
+#include "probe/calls.h"
 
 namespace assay {
 
@@ -28,7 +27,7 @@ struct Identity {
 };
 
 // `terms`: the most products that one output adds up. Takes as many draws as bring `miss` to 3e-11.
-Identity test_identity(const Subject& subject, Device& device, DType dtype, const Dims& dims, int64_t terms,
-                       uint64_t seed);
+Identity test_identity(const Subject& subject, const PathCalls& calls, DType dtype, const Dims& dims,
+                       int64_t terms, uint64_t seed);
 
 }  // namespace assay

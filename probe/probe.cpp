@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
 
 #include "probe/contradictions.h"
@@ -53,15 +52,17 @@ void mark_small(Factors& factors) {
   }
 }
 
+Case case_of(const Subject& subject, DType dtype, const Dims& dims) {
+  return {.op = std::string(subject.op->name),
+          .path = std::string(subject.path->name),
+          .dtype = dtype,
+          .dims = dims};
+}
+
 // Runs the path on sums, in calls of as many as it computes at once.
-Sums sums_of(const Subject& subject, Device& device, const ProbedSum& sum, DType dtype, int64_t terms) {
-  Case which{.op = std::string(subject.op->name),
-             .path = std::string(subject.path->name),
-             .dtype = dtype,
-             .dims = sum.dims(terms, 1)};
-  const auto problem = std::make_shared<Problem>(*subject.op, *subject.path, which, device);
-  const auto trial = std::make_shared<Trial>(*problem);
-  return [&subject, &sum, problem, trial, terms](const Factors& all) {
+Sums sums_of(const Subject& subject, const PathCalls& calls, const ProbedSum& sum, DType dtype,
+             int64_t terms) {
+  return [&subject, &calls, &sum, dtype, terms](const Factors& all) {
     std::vector<double> values;
     const int64_t most = sum.most_sums(terms);
     for (int64_t begin = 0; begin < all.sums(); begin += most) {
@@ -73,21 +74,23 @@ Sums sums_of(const Subject& subject, Device& device, const ProbedSum& sum, DType
       std::copy_n(all.a.begin() + first, size, some.a.begin());
       std::copy_n(all.b.begin() + first, size, some.b.begin());
       if (!some.asks_for_zero) mark_small(some);
-      const Values inputs =
-          build(subject.op->inputs, sum.dims(terms, count),
-                [&](size_t tensor, const Extents& index) { return sum.encode(some, tensor, index); });
-      const Values outputs = compute(*trial, inputs);
+      const Case which = case_of(subject, dtype, sum.dims(terms, count));
+      const Values inputs = build(subject.op->inputs, which.dims, [&](size_t tensor, const Extents& index) {
+        return sum.encode(some, tensor, index);
+      });
+      const Values outputs =
+          values_of(subject.op->outputs, which, calls.outputs(which, bytes_of(inputs, dtype)));
       for (int64_t s = 0; s < count; ++s) values.push_back(sum.decode(some, outputs, s));
     }
     return values;
   };
 }
 
-Reach reach_of(const Subject& subject, Device& device, const ProbedSum& sum, DType dtype, int64_t terms,
-               const Recipe& recipe) {
+Reach reach_of(const Subject& subject, const PathCalls& calls, const ProbedSum& sum, DType dtype,
+               int64_t terms, const Recipe& recipe) {
   const FloatFormat format = format_of(dtype);
   Reach reach{.terms = terms,
-              .sums = sums_of(subject, device, sum, dtype, terms),
+              .sums = sums_of(subject, calls, sum, dtype, terms),
               .first = sum.first,
               .is_exact = sum.is_exact,
               .factor_bits = format.precision,
@@ -144,7 +147,7 @@ std::optional<std::string> differing_places(const Reach& reach, int64_t places, 
     }
     const std::vector<double> values = reach.sums(factors);
     for (size_t s = 1; s < values.size(); ++s) {
-      if (values[s] == values[0]) continue;
+      if (values[s] == values[0] || (std::isnan(values[s]) && std::isnan(values[0]))) continue;
       return fmt::format("the same terms give {} in place 0 and {} in place {} of {}", values[0], values[s],
                          s, places);
     }
@@ -160,7 +163,8 @@ Reach with_plain_factors(Reach reach, const Accumulator& found, const Sum& decla
   return reach;
 }
 
-void find_tree(Probed& found, const Reach& reach, uint64_t seed) {
+// Returns the tree in other places of a call, if it differs.
+std::optional<SumTree> find_tree(Probed& found, const Reach& reach, uint64_t seed) {
   const Recovered first = recover_tree(reach.terms, common_leaves_by_masks(reach), seed);
   found.pairs = first.pairs;
   found.tree = first.tree;
@@ -168,13 +172,14 @@ void find_tree(Probed& found, const Reach& reach, uint64_t seed) {
   Reach other = reach;
   other.sums = permuted(reach.sums, seed);
   const Recovered second = recover_tree(reach.terms, common_leaves_by_masks(other), seed + 1);
-  if (first.tree && second.tree != first.tree)
-    found.differing.push_back("sums in other places of a call add up in another tree");
+  if (!first.tree || second.tree == first.tree) return std::nullopt;
+  found.differing.push_back("sums in other places of a call add up in another tree");
+  return second.tree;
 }
 
 }  // namespace
 
-Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType dtype,
+Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& sum, DType dtype,
              const ProbeOptions& options) {
   constexpr int kOfF64 = 60;  // a power of two that swamps f64
   const auto start = std::chrono::steady_clock::now();
@@ -183,28 +188,33 @@ Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType
     found.why_not = "nothing in the range of f16 swamps a sum in f64";
   if (!found.why_not.empty()) return found;
   found.terms = std::clamp<int64_t>(options.terms.value_or(sum.usual_terms), 2, sum.most_terms);
-  const Recipe recipe = subject.path->recipe(sum.dims(found.terms, 1), dtype);
-  if (!sum.is_exact && recipe.sum(sum.site).is_scaled) found.terms = std::min(found.terms, kScaledTerms);
-  found.dims = sum.dims(found.terms, sum.most_sums(found.terms));
-  const Sum declared = recipe.sum(sum.site);
-  found.declared = declared.to_string();
-  found.is_scaled = sum.is_scaled && sum.is_scaled(recipe);
   try {
+    const Recipe recipe = calls.recipe(case_of(subject, dtype, sum.dims(found.terms, 1)));
+    const Sum declared = recipe.sum(sum.site);
+    if (!sum.is_exact && declared.is_scaled) found.terms = std::min(found.terms, kScaledTerms);
+    found.dims = sum.dims(found.terms, sum.most_sums(found.terms));
+    found.declared = declared.to_string();
+    found.is_scaled = sum.is_scaled && sum.is_scaled(recipe);
     if (sum.is_polynomial)
       found.identity =
-          test_identity(subject, device, dtype, sum.dims(found.terms, 64), found.terms, options.seed);
-    const Reach reach = reach_of(subject, device, sum, dtype, found.terms, recipe);
+          test_identity(subject, calls, dtype, sum.dims(found.terms, 64), found.terms, options.seed);
+    const Reach reach = reach_of(subject, calls, sum, dtype, found.terms, recipe);
     if (auto differing =
             differing_places(reach, std::min<int64_t>(sum.most_sums(found.terms), 64), options.seed))
       found.differing.push_back(*differing);
-    find_tree(found, reach, options.seed);
+    const std::optional<SumTree> elsewhere = find_tree(found, reach, options.seed);
     if (found.tree && !found.is_scaled) {
       found.accumulator = find_accumulator(reach, *found.tree);
-      found.proof = replay(with_plain_factors(reach, found.accumulator, declared), *found.tree,
-                           found.accumulator.adder(), dtype, options.draws, options.seed);
+      const bool is_known = found.accumulator.bits && found.accumulator.mode;
+      if (!is_known) found.proof.why_not = "what the sum adds with is not known";
+      if (is_known)
+        found.proof = replay(with_plain_factors(reach, found.accumulator, declared), *found.tree,
+                             found.accumulator.adder(), dtype, options.draws, options.seed);
     }
     if (found.tree)
       found.contradictions = contradictions(declared, *found.tree, found.accumulator, reach.factor_bits);
+    if (elsewhere && found.contradictions.empty())
+      found.contradictions = contradictions(declared, *elsewhere, found.accumulator, reach.factor_bits);
     for (std::string& what : contradictions_of_groups(declared, reach))
       found.contradictions.push_back(std::move(what));
   } catch (const Error& error) {

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probes the sums of a path: the tree in which each adds up, what it adds with, the proof by
 // replay, and what of this contradicts the recipe that the path declares.
-//
-// The path runs in this process.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "kernels/core/device.h"
 #include "probe/accumulator.h"
+#include "probe/calls.h"
 #include "probe/identity.h"
 #include "probe/replay.h"
 #include "probe/tree.h"
 #include "properties/core/probed_sum.h"
-#include "properties/core/problem.h"
 
 namespace assay {
 
@@ -44,7 +41,7 @@ struct Probed {
 };
 
 // Throws Error that a call threw. One that the path refuses is `why_not`.
-Probed probe(const Subject& subject, Device& device, const ProbedSum& sum, DType dtype,
+Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& sum, DType dtype,
              const ProbeOptions& options);
 
 // Whether nothing speaks against the path: no contradiction, and no polynomial but the formula's.

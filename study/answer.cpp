@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 
@@ -22,10 +23,12 @@ std::string time_text(double ns) {
   return ns < 1e6 ? fmt::format("{:.3g} us", ns / 1e3) : fmt::format("{:.3g} ms", ns / 1e6);
 }
 
-std::string target_text(const Target& target) {
+std::string target_text(const Study& study) {
+  const Target& target = study.target;
   std::string text = fmt::format("a normwise error <= {}", number(target.normwise));
   if (target.worst) text += fmt::format(" and each element within {} of the rms", number(*target.worst));
-  return text + " in 95 % of draws";
+  return text + (study.draws < kDrawsFor95 ? fmt::format(" in each of {} draws", study.draws)
+                                           : std::string(" in 95 % of draws"));
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -34,11 +37,11 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 // "projections makes 53 % of its squared error"; empty without sites.
-std::string largest_site(const Study& study, size_t contender) {
+std::string largest_site(const Study& study, size_t contender, size_t point) {
   std::map<std::string, double> squares;
   double sum = 0;
   for (const SiteShare& share : study.sites) {
-    if (share.contender != contender) continue;
+    if (share.contender != contender || share.point != point) continue;
     squares[share.site] += share.alone * share.alone;
     sum += share.alone * share.alone;
   }
@@ -48,94 +51,140 @@ std::string largest_site(const Study& study, size_t contender) {
 }
 
 // By how much the target is missed.
-double miss(const Study& study, const PointSummary& point) {
-  const double normwise = point.limit / study.target.normwise;
-  return study.target.worst ? std::max(normwise, point.worst_limit / *study.target.worst) : normwise;
+double miss(const Study& study, const PointSummary& at) {
+  const double normwise = at.largest / study.target.normwise;
+  return study.target.worst ? std::max(normwise, at.worst_largest / *study.target.worst) : normwise;
 }
 
-std::string ground_of(const Study& study, const Summary& summary, const Summary* cheapest) {
-  const std::string name = study.label(summary.contender);
-  if (!summary.decisive)
-    return fmt::format("{}: {}", name, summary.why_not.empty() ? "no cells" : summary.why_not);
-  const PointSummary& point = summary.points[*summary.decisive];
-  std::string text = fmt::format("{}: upper limit {}", name, number(point.limit));
-  if (const std::string at = text_of(study.axes, study.points[point.point]); study.points.size() > 1)
-    text += fmt::format(" at {}", at);
-  if (summary.median_ns) text += fmt::format(", {}", time_text(*summary.median_ns));
-  if (summary.standing != Standing::kMet) {
-    int64_t nonfinite = 0, outside = 0;
-    double most = 0;
-    for (const PointSummary& one : summary.points) {
-      nonfinite += one.nonfinite;
-      outside += one.outside;
-      most = std::max(most, miss(study, one));
-    }
-    if (outside > 0) text += fmt::format("; {} elements lie outside the ball of its recipe", outside);
-    if (nonfinite > 0) text += fmt::format("; {} elements are not finite", nonfinite);
-    if (summary.standing == Standing::kOpen) {
-      text += "; too close to the target to tell";
-    } else if (outside == 0 && nonfinite == 0 && std::isfinite(most)) {
-      text += fmt::format("; misses the target {:.2g}-fold", most);
-    }
-    if (!summary.why_not.empty()) text += fmt::format("; {}", summary.why_not);
-    if (cheapest != nullptr && summary.high_ns && *summary.high_ns * kSameTime < *cheapest->low_ns)
-      text += fmt::format(" and saves {}", time_text(*cheapest->median_ns - *summary.median_ns));
+// A contender at the deciding point.
+struct Candidate {
+  const Summary* summary;
+  const PointSummary* at;  // null: not reached
+  const Time* time;        // with a median; null: there is none
+
+  double low_ns() const { return time->low_ns.value_or(*time->median_ns); }
+  double high_ns() const { return time->high_ns.value_or(*time->median_ns); }
+  Standing standing() const { return at == nullptr ? Standing::kAbsent : at->standing; }
+};
+
+// Why the target is not met.
+std::string shortfall(const Study& study, const PointSummary& at) {
+  std::string text;
+  if (at.outside > 0) text += fmt::format("; {} elements lie outside the ball of its recipe", at.outside);
+  if (at.nonfinite > 0) text += fmt::format("; {} elements are not finite", at.nonfinite);
+  if (at.standing == Standing::kOpen) {
+    text += fmt::format("; {} of {} draws above the target are too few to tell", at.above, at.draws);
+  } else if (text.empty() && std::isfinite(miss(study, at))) {
+    text += fmt::format("; misses the target {:.2g}-fold", miss(study, at));
   }
-  return text + largest_site(study, summary.contender);
+  return text;
 }
 
-}  // namespace
+// Of a study with several points: at how many the target is met, and where the error is largest.
+std::string over_all_points(const Study& study, const Summary& summary, size_t deciding) {
+  if (study.points.size() < 2) return "";
+  const auto met = std::ranges::count(summary.points, Standing::kMet, &PointSummary::standing);
+  std::string text = fmt::format("; meets the target at {} of {} points", met, summary.points.size());
+  const auto worst = std::ranges::max_element(summary.points, {}, &PointSummary::largest);
+  if (worst->point != deciding && worst->draws > 0)
+    text += fmt::format(", errs most at {}, by {}", text_of(study.axes, study.points[worst->point]),
+                        number(worst->largest));
+  return text;
+}
 
-Answer answer_of(const Study& study, const std::vector<Summary>& summaries) {
-  std::vector<const Summary*> timed;
-  std::vector<std::string> untimed, open, misses;
-  for (const Summary& summary : summaries) {
-    if (summary.points.empty()) continue;
-    const std::string name = study.contenders[summary.contender].label();
-    switch (summary.standing) {
+std::string ground_of(const Study& study, const Candidate& one, const Candidate* cheapest) {
+  const std::string name = study.label(one.summary->contender);
+  if (one.at == nullptr) return name + ": not reached";
+  const PointSummary& at = *one.at;
+  std::string text = at.standing == Standing::kAbsent ? fmt::format("{}: not there: {}", name, at.why_not)
+                                                      : fmt::format("{}: the largest error of {} draws is {}",
+                                                                    name, at.draws, number(at.largest));
+  if (at.standing != Standing::kAbsent) {
+    if (one.time != nullptr) text += fmt::format(", {}", time_text(*one.time->median_ns));
+    if (at.standing != Standing::kMet) text += shortfall(study, at);
+    if (at.standing != Standing::kMet && cheapest != nullptr && one.time != nullptr &&
+        one.high_ns() * kSameTime < cheapest->low_ns())
+      text += fmt::format(" and saves {}", time_text(*cheapest->time->median_ns - *one.time->median_ns));
+    text += largest_site(study, one.summary->contender, at.point);
+  }
+  return text + over_all_points(study, *one.summary, at.point);
+}
+
+// Of those that are about as fast as the fastest one, the most exact; null if nothing is timed.
+const Candidate* cheapest_of(const std::vector<Candidate>& all) {
+  std::vector<const Candidate*> timed;
+  for (const Candidate& one : all) {
+    if (one.standing() == Standing::kMet && one.time != nullptr) timed.push_back(&one);
+  }
+  if (timed.empty()) return nullptr;
+  const Candidate* const fastest =
+      *std::ranges::min_element(timed, {}, [](const Candidate* one) { return *one->time->median_ns; });
+  std::erase_if(timed, [&](const Candidate* one) { return one->low_ns() > fastest->high_ns() * kSameTime; });
+  return *std::ranges::min_element(timed, {}, [](const Candidate* one) { return one->at->largest; });
+}
+
+// "a and b miss it"
+std::string clause(const std::vector<std::string>& names, std::string_view one, std::string_view several) {
+  return names.empty() ? "" : fmt::format("; {} {}", listed(names), names.size() == 1 ? one : several);
+}
+
+std::string sentence_of(const Study& study, const std::vector<Candidate>& all, const Candidate* cheapest) {
+  std::vector<std::string> untimed, open, missed, absent;
+  for (const Candidate& one : all) {
+    const std::string name = study.contenders[one.summary->contender].label();
+    switch (one.standing()) {
       case Standing::kMet:
-        if (summary.median_ns) timed.push_back(&summary);
-        if (!summary.median_ns) untimed.push_back(name);
+        if (one.time == nullptr) untimed.push_back(name);
         break;
       case Standing::kOpen:
         open.push_back(name);
         break;
       case Standing::kMissed:
-        misses.push_back(name);
+        missed.push_back(name);
+        break;
+      case Standing::kAbsent:
+        absent.push_back(name);
         break;
     }
   }
-  const Summary* cheapest = nullptr;
-  if (!timed.empty()) {
-    const Summary* const fastest = *std::ranges::min_element(timed, {}, &Summary::median_ns);
-    for (const Summary* one : timed) {
-      if (*one->low_ns > *fastest->high_ns * kSameTime) continue;
-      const auto limit = [](const Summary& of) { return of.points[*of.decisive].limit; };
-      if (cheapest == nullptr || limit(*one) < limit(*cheapest)) cheapest = one;
-    }
-  }
-  Answer answer;
+  std::string text;
   if (cheapest != nullptr) {
-    answer.sentence = fmt::format("The cheapest path with {} is {}", target_text(study.target),
-                                  study.contenders[cheapest->contender].label());
-    if (!untimed.empty()) answer.sentence += fmt::format("; not timed, {} would do, too", listed(untimed));
+    text = fmt::format("the cheapest path with {} is {}", target_text(study),
+                       study.contenders[cheapest->summary->contender].label());
+    if (!untimed.empty()) text += fmt::format("; not timed, {} would do, too", listed(untimed));
   } else if (!untimed.empty()) {
-    answer.sentence =
-        fmt::format("{}: {}; none of them is timed", target_text(study.target), listed(untimed));
-    answer.sentence[0] = 'A';
+    text = fmt::format("{}: {}; none of them is timed", target_text(study), listed(untimed));
   } else {
-    answer.sentence = fmt::format("Nothing here has {}", target_text(study.target));
+    text = fmt::format("nothing here has {}", target_text(study));
+    missed.clear();
   }
-  if (!misses.empty() && (cheapest != nullptr || !untimed.empty()))
-    answer.sentence += fmt::format("; {} {} it", listed(misses), misses.size() == 1 ? "misses" : "miss");
-  if (!open.empty())
-    answer.sentence +=
-        fmt::format("; {} {} too close to it to tell", listed(open), open.size() == 1 ? "is" : "are");
-  answer.sentence += ".";
+  return text + clause(missed, "misses it", "miss it") +
+         clause(open, "is too close to it to tell", "are too close to it to tell") +
+         clause(absent, "is not there", "are not there") + ".";
+}
+
+}  // namespace
+
+Answer answer_of(const Study& study, const std::vector<Summary>& summaries) {
+  const auto point = deciding_point(study, summaries);
+  if (!point) return {.sentence = "Nothing was studied.", .grounds = {}};
+  std::vector<Candidate> all;
+  for (const Summary& summary : summaries) {
+    const Time* const time = time_at(study, summary.contender, *point);
+    all.push_back({&summary, summary.at(*point), time != nullptr && time->median_ns ? time : nullptr});
+  }
+  const Candidate* const cheapest = cheapest_of(all);
+  Answer answer;
+  answer.sentence = sentence_of(study, all, cheapest);
+  if (study.points.size() > 1)
+    answer.sentence = fmt::format("at {}, {}", text_of(study.axes, study.points[*point]), answer.sentence);
+  answer.sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(answer.sentence[0])));
+  if (study.shards > 1)
+    answer.sentence += fmt::format(" This is shard {}/{} of the points.", study.shard + 1, study.shards);
   if (!study.complete) answer.sentence += " The study is not complete.";
   if (cheapest != nullptr) answer.grounds.push_back(ground_of(study, *cheapest, nullptr));
-  for (const Summary& summary : summaries)
-    if (&summary != cheapest) answer.grounds.push_back(ground_of(study, summary, cheapest));
+  for (const Candidate& one : all)
+    if (&one != cheapest) answer.grounds.push_back(ground_of(study, one, cheapest));
   return answer;
 }
 

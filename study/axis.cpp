@@ -81,16 +81,20 @@ std::vector<size_t> tensors_named(const Op& op, const std::string& glob) {
 
 void require_values(const Axis& axis) {
   std::set<std::string> seen;
+  std::set<double> numbers;
+  if (axis.values.size() > kMostValues)
+    throw usage_error("{} has more than {} values", axis.name, kMostValues);
   for (const auto& [text, number] : axis.values) {
     const auto bad = [&](std::string_view why) {
       return usage_error("{}={}: {}", axis.name, excerpt(text), why);
     };
-    if (!seen.insert(text).second) throw bad("stands twice");
+    if (!seen.insert(text).second || (number && !numbers.insert(*number).second)) throw bad("stands twice");
     if (!number) continue;
     const bool is_whole = *number == std::floor(*number) && std::abs(*number) < 0x1p53;
     if (axis.kind == Axis::Kind::kDim && !(is_whole && *number >= 0)) throw bad("is no size");
     if (axis.kind != Axis::Kind::kProperty) continue;
-    if (axis.property == Property::kRank && !(is_whole && *number >= 1)) throw bad("is no rank");
+    if (axis.property == Property::kRank && !(is_whole && *number >= 1 && *number <= kMostRank))
+      throw bad(fmt::format("is no rank from 1 to {}", kMostRank));
     if (axis.property == Property::kDensity && !(*number >= 0 && *number <= 1)) throw bad("is no share");
     if (axis.property == Property::kSpread && !(*number >= 0)) throw bad("is negative");
   }
@@ -186,6 +190,11 @@ Axis parse_data_axis(const std::string& text) {
 }
 
 std::vector<Point> points_of(const std::vector<Axis>& axes) {
+  size_t count = 1;
+  for (const Axis& axis : axes) {
+    count *= axis.values.size();
+    if (count > kMostPoints) throw usage_error("the axes have more than {} points", kMostPoints);
+  }
   std::vector<Point> points{{}};
   for (const Axis& axis : axes) {
     std::vector<Point> longer;

@@ -19,9 +19,11 @@ enum class Property : uint8_t {
   kMeanOverStd,  // [1] added to z, whose standard deviation is 1 for normal data
   kScale,        // [1] a factor
   kSpread,       // [octaves] e is uniform within so many, another one for each element
-  kRank,         // of the tensor as a matrix with its last axis as columns: a product of this rank
+  kRank,         // of the tensor as a matrix with its last axis as columns: a product of this rank,
+                 // at most kMostRank: each element is a sum of so many products
   kDensity,      // [1] the share of elements that are not 0
 };
+inline constexpr double kMostRank = 4096;
 std::string_view name_of(Property property);  // "mean_over_std"
 
 // "normal", "outliers:1e-3:10" or "graded:20":
@@ -63,7 +65,8 @@ Axis parse_data_axis(const std::string& text);  // "normal,outliers:1e-3:10"
 
 // One value of each axis: their numbers, in the order of the axes.
 using Point = std::vector<size_t>;
-// All of them; the last axis changes first.
+// All of them; the last axis changes first. Throws Error (usage) if they are more than kMostPoints.
+inline constexpr size_t kMostPoints = 10000;
 std::vector<Point> points_of(const std::vector<Axis>& axes);
 std::string text_of(const std::vector<Axis>& axes, const Point& point);  // "n=64 data=normal"
 

@@ -102,6 +102,11 @@ std::string Contender::label() const {
   return fmt::format("{} in {}", name, name_of(dtype));
 }
 
+std::string Contender::why_not_at(size_t point) const {
+  const auto found = why_not.find(point);
+  return found == why_not.end() ? "" : found->second;
+}
+
 std::vector<Contender> parse_recipe(const Op& op, const Oracle& oracle, const std::string& text) {
   std::vector<std::string> parts{""};
   for (char c : text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,12 @@ struct Contender {
   // The path that runs. Null: it is emulated, as the plainest right path of its recipe.
   const Path* path = nullptr;
   std::function<Recipe(const Dims&)> recipe = {};
-  std::string why_not = {};  // it does not run: "fail: ..."
-  Plant plant = {};          // what the emulation does besides: a sum that is kept in 16 bits
+  std::map<size_t, std::string> why_not = {};  // the points at which it does not run: "fail: ..."
+  Plant plant = {};  // what the emulation does besides: a sum that is kept in 16 bits
 
   bool is_emulated() const { return path == nullptr; }
-  std::string label() const;  // "cuda.bf16 in f32"
+  std::string label() const;                   // "cuda.bf16 in f32"
+  std::string why_not_at(size_t point) const;  // empty if it runs there
 };
 
 // A recipe from another one: "mine=cuda.bf16:hidden=f32:projections=nearest". NAME=PATH names the

@@ -2,6 +2,7 @@
 #include "study/draw.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -158,6 +159,17 @@ Values resampled(const Op& op, size_t tensor, const Given& given, uint64_t seed,
 }
 
 }  // namespace
+
+std::string hash_of(const Given& given) {
+  uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a, by words
+  const auto add = [&](uint64_t word) { hash = (hash ^ word) * 0x100000001B3u; };
+  for (const auto& [key, value] : given.dims.values()) add(static_cast<uint64_t>(value));
+  for (const Values& values : given.inputs) {
+    add(values.size());
+    for (double value : values) add(std::bit_cast<uint64_t>(value));
+  }
+  return fmt::format("{:016x}", hash);
+}
 
 Dims dims_at(const std::vector<Axis>& axes, const Point& point, Dims base) {
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -22,6 +22,9 @@ struct Given {
   std::vector<Values> inputs = {};
 };
 
+// A hash of the dimensions and all numbers, as 16 hexadecimal digits.
+std::string hash_of(const Given& given);
+
 // The dimensions of a point.
 Dims dims_at(const std::vector<Axis>& axes, const Point& point, Dims base);
 

@@ -12,17 +12,6 @@
 namespace assay::study {
 namespace {
 
-// The mean over its standard error. Absent if it has none.
-std::optional<double> in_standard_errors(const std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
-  if (n < 2) return std::nullopt;
-  double mean = 0, squares = 0;
-  for (double value : values) mean += value / n;
-  for (double value : values) squares += (value - mean) * (value - mean);
-  if (squares == 0) return std::nullopt;
-  return mean / std::sqrt(squares / (n - 1) / n);
-}
-
 std::optional<double> ratio(std::optional<double> error, std::optional<double> yardstick) {
   if (!error || !yardstick || *yardstick == 0) return std::nullopt;
   return *error / *yardstick;
@@ -105,8 +94,8 @@ std::optional<double> normwise(std::span<const double> a, std::span<const double
 Errors errors_of(const Answered& answered, DType dtype) {
   const auto& [got, exact, unrounded, balls] = answered;
   Errors errors{.elements = std::ssize(got)};
-  std::vector<double> signed_errors, outward, magnitudes, relative, computed;
-  double squares = 0;
+  std::vector<double> magnitudes, relative, computed;
+  double squares = 0, sum = 0, outward = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const Ball& ball = balls[i];
     computed.push_back(ball.is_open() ? kNan : ball.mid);
@@ -123,14 +112,12 @@ Errors errors_of(const Answered& answered, DType dtype) {
     }
     const double error = got[i] - exact[i];
     squares += exact[i] * exact[i];
-    signed_errors.push_back(error);
-    outward.push_back(exact[i] < 0 ? -error : error);
+    sum += error;
+    outward += exact[i] < 0 ? -error : error;
     magnitudes.push_back(std::abs(error));
     if (exact[i] != 0) relative.push_back(std::abs(error / exact[i]));
   }
   errors.normwise = normwise(got, exact, exact);
-  errors.bias = in_standard_errors(signed_errors);
-  errors.bias_outward = in_standard_errors(outward);
   errors.over_best = ratio(errors.normwise, normwise(computed, exact, exact));
   if (!unrounded.empty())
     errors.over_input_rounding = ratio(errors.normwise, normwise(unrounded, exact, exact));
@@ -139,7 +126,10 @@ Errors errors_of(const Answered& answered, DType dtype) {
     errors.componentwise_p999 = quantile(relative, 0.999);
   }
   if (magnitudes.empty() || squares == 0) return errors;
-  const double rms = std::sqrt(squares / static_cast<double>(magnitudes.size()));
+  const auto count = static_cast<double>(magnitudes.size());
+  const double rms = std::sqrt(squares / count);
+  errors.mean = sum / count / rms;
+  errors.mean_outward = outward / count / rms;
   errors.worst = quantile(magnitudes, 1) / rms;
   errors.worst_p999 = quantile(magnitudes, 0.999) / rms;
   return errors;

@@ -37,10 +37,9 @@ struct Errors {
   std::optional<double> worst = {}, worst_p999 = {};
   // |e_i| over |exact_i|, likewise, of elements whose exact value is not 0.
   std::optional<double> componentwise = {}, componentwise_p999 = {};
-  // The mean of e over its standard error: beyond 3 in magnitude the path errs in one direction.
-  std::optional<double> bias = {};
-  // The same of e_i * sign(exact_i): below -3 it errs toward 0, as truncation does.
-  std::optional<double> bias_outward = {};
+  // The means of e_i and of e_i * sign(exact_i), over the rms of the exact values: the path errs in
+  // one direction, or away from 0.
+  std::optional<double> mean = {}, mean_outward = {};
   // normwise over that of the computed value: the recipe's roundings with exact arithmetic between
   // them. 1 is as good as the recipe gets. Absent if the computed value has no error.
   std::optional<double> over_best = {};

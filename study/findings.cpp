@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Over all cells that have it.
 std::optional<double> median_of(const std::vector<const Cell*>& cells,
                                 std::optional<double> Errors::*member) {
   std::vector<double> values;
@@ -20,10 +21,35 @@ std::optional<double> median_of(const std::vector<const Cell*>& cells,
   return values.empty() ? std::nullopt : std::optional(quantile(std::move(values), 0.5));
 }
 
+// Of the outputs, the mean over draws that is the most standard errors from 0.
+std::optional<double> bias_of(const Study& study, const std::vector<const Cell*>& cells,
+                              std::optional<double> Errors::*member) {
+  std::optional<double> bias;
+  for (size_t output = 0; output < study.outputs.size(); ++output) {
+    std::vector<double> means;
+    for (const Cell* cell : cells) {
+      if (cell->output == output && cell->errors.*member) means.push_back(*(cell->errors.*member));
+    }
+    const auto one = in_standard_errors(means);
+    if (one && (!bias || std::abs(*one) > std::abs(*bias))) bias = one;
+  }
+  return bias;
+}
+
+Standing standing_of(const PointSummary& at) {
+  if (!at.why_not.empty()) return Standing::kAbsent;
+  if (at.nonfinite > 0 || at.outside > 0 || at.above >= draws_that_tell(at.draws)) return Standing::kMissed;
+  return at.above > 0 ? Standing::kOpen : Standing::kMet;
+}
+
 PointSummary summary_at(const Study& study, size_t point, const std::vector<const Cell*>& cells) {
   PointSummary summary{.point = point};
   std::map<int64_t, std::pair<double, double>> of_draws;  // the largest normwise and worst
   for (const Cell* cell : cells) {
+    if (!cell->why_not.empty()) {
+      summary.why_not = cell->why_not;
+      continue;
+    }
     const Errors& errors = cell->errors;
     auto& [normwise, worst] = of_draws[cell->draw];
     // An output without an error that can be said is as wrong as can be, unless it has no elements.
@@ -33,48 +59,27 @@ PointSummary summary_at(const Study& study, size_t point, const std::vector<cons
     summary.nonfinite += errors.nonfinite;
     summary.outside += errors.outside;
   }
-  std::vector<double> normwise, worst;
-  for (const auto& [draw, largest] : of_draws) {
-    normwise.push_back(largest.first);
-    worst.push_back(largest.second);
+  std::vector<double> all;
+  for (const auto& [draw, errors] : of_draws) {
+    const auto& [normwise, worst] = errors;
+    all.push_back(normwise);
+    summary.largest = std::max(summary.largest, normwise);
+    summary.worst_largest = std::max(summary.worst_largest, worst);
+    const Target& target = study.target;
+    summary.above += !(normwise <= target.normwise && (!target.worst || worst <= *target.worst));
   }
-  summary.draws = std::ssize(normwise);
-  summary.median = quantile(normwise, 0.5);
-  summary.limit = upper_limit(normwise);
-  summary.worst_limit = upper_limit(worst);
-  if (const auto logs = log10_interval(normwise)) summary.digits = Interval{-logs->high, -logs->low};
-  const auto standing_of = [](const std::vector<double>& errors, double upper, double target) {
-    if (upper <= target) return Standing::kMet;
-    return lower_limit(errors) <= target ? Standing::kOpen : Standing::kMissed;
-  };
-  summary.standing = standing_of(normwise, summary.limit, study.target.normwise);
-  if (study.target.worst)
-    summary.standing =
-        std::max(summary.standing, standing_of(worst, summary.worst_limit, *study.target.worst));
-  if (summary.nonfinite > 0 || summary.outside > 0) summary.standing = Standing::kMissed;
+  summary.draws = std::ssize(all);
+  summary.standing = standing_of(summary);
+  if (all.empty()) return summary;
+  summary.median = quantile(all, 0.5);
+  if (const auto logs = log10_interval(all)) summary.digits = Interval{-logs->high, -logs->low};
+  summary.over_best = median_of(cells, &Errors::over_best);
+  summary.over_input_rounding = median_of(cells, &Errors::over_input_rounding);
+  summary.componentwise = median_of(cells, &Errors::componentwise_p999);
+  summary.worst = median_of(cells, &Errors::worst);
+  summary.bias = bias_of(study, cells, &Errors::mean);
+  summary.bias_outward = bias_of(study, cells, &Errors::mean_outward);
   return summary;
-}
-
-void add_time(const Study& study, Summary& summary) {
-  double median = 0, low = 0, high = 0, count = 0;  // logarithms
-  for (const Time& time : study.times) {
-    if (time.contender != summary.contender) continue;
-    if (!time.median_ns) {
-      summary.no_time = time.reason;
-      return;
-    }
-    median += std::log(*time.median_ns);
-    low += std::log(time.low_ns.value_or(*time.median_ns));
-    high += std::log(time.high_ns.value_or(*time.median_ns));
-    ++count;
-  }
-  if (count > 0) {
-    summary.median_ns = std::exp(median / count);
-    summary.low_ns = std::exp(low / count);
-    summary.high_ns = std::exp(high / count);
-  } else {
-    summary.no_time = study.emulated[summary.contender] ? "emulated" : "not timed";
-  }
 }
 
 // Only a length says how a sum runs. Other axes change what is added.
@@ -114,8 +119,15 @@ std::string_view name_of(Standing standing) {
       return "open";
     case Standing::kMissed:
       return "missed";
+    case Standing::kAbsent:
+      return "not there";
   }
   throw Error("Standing({}) is no standing", static_cast<int>(standing));
+}
+
+const PointSummary* Summary::at(size_t point) const {
+  const auto found = std::ranges::find(points, point, &PointSummary::point);
+  return found == points.end() ? nullptr : &*found;
 }
 
 std::vector<Summary> summarize(const Study& study) {
@@ -123,35 +135,57 @@ std::vector<Summary> summarize(const Study& study) {
   for (size_t number = 0; number < study.contenders.size(); ++number) {
     Summary summary{.contender = number};
     std::map<size_t, std::vector<const Cell*>> by_point;
-    std::vector<const Cell*> cells;
     for (const Cell& cell : study.cells) {
       if (cell.contender != number) continue;
-      if (!cell.why_not.empty()) {
-        summary.why_not = cell.why_not;
-        continue;
-      }
       by_point[cell.point].push_back(&cell);
-      cells.push_back(&cell);
       if (cell.repeats) summary.repeats = summary.repeats.value_or(true) && *cell.repeats;
+      if (cell.alone) summary.alone = summary.alone.value_or(true) && *cell.alone;
     }
     for (const auto& [point, own] : by_point) summary.points.push_back(summary_at(study, point, own));
-    if (summary.why_not.empty() && !summary.points.empty()) summary.standing = Standing::kMet;
-    for (const PointSummary& point : summary.points)
-      summary.standing = std::max(summary.standing, point.standing);
-    for (size_t i = 0; i < summary.points.size(); ++i) {
-      if (!summary.decisive || summary.points[i].limit > summary.points[*summary.decisive].limit)
-        summary.decisive = i;
-    }
-    add_time(study, summary);
-    summary.over_best = median_of(cells, &Errors::over_best);
-    summary.over_input_rounding = median_of(cells, &Errors::over_input_rounding);
-    summary.bias = median_of(cells, &Errors::bias);
-    summary.bias_outward = median_of(cells, &Errors::bias_outward);
-    summary.componentwise = median_of(cells, &Errors::componentwise_p999);
-    summary.worst = median_of(cells, &Errors::worst);
     all.push_back(std::move(summary));
   }
   return all;
+}
+
+std::optional<size_t> deciding_point(const Study& study, const std::vector<Summary>& summaries) {
+  struct Rank {
+    bool is_met = false;
+    double size = 0;
+    int64_t others = 0;  // that do not meet the target
+    size_t point = 0;
+    auto operator<=>(const Rank&) const = default;
+  };
+  std::optional<Rank> best;
+  for (size_t point = 0; point < study.points.size(); ++point) {
+    int64_t met = 0, reached = 0;
+    for (const Summary& summary : summaries) {
+      const PointSummary* const at = summary.at(point);
+      reached += at != nullptr;
+      met += at != nullptr && at->standing == Standing::kMet;
+    }
+    if (reached == 0) continue;
+    double size = 1;
+    const Dims dims = dims_at(study.axes, study.points[point], study.dims);
+    for (const auto& [key, value] : dims.values()) size *= static_cast<double>(value);
+    const Rank rank{met > 0, size, std::ssize(summaries) - met, point};
+    if (!best || *best < rank) best = rank;
+  }
+  return best ? std::optional(best->point) : std::nullopt;
+}
+
+std::optional<size_t> detailed_point(const Study& study, const std::vector<Summary>& summaries) {
+  const auto point = deciding_point(study, summaries);
+  const bool is_there =
+      std::ranges::any_of(study.sites, [&](const SiteShare& share) { return share.point == point; });
+  return is_there || study.sites.empty() ? point : std::optional(study.sites.front().point);
+}
+
+const Time* time_at(const Study& study, size_t contender, size_t point) {
+  const auto dims_of = [&](size_t at) { return dims_at(study.axes, study.points[at], study.dims); };
+  for (const Time& time : study.times) {
+    if (time.contender == contender && dims_of(time.point) == dims_of(point)) return &time;
+  }
+  return nullptr;
 }
 
 std::vector<Fit> fits(const Study& study) {
@@ -185,6 +219,7 @@ std::vector<Onset> onsets(const Study& study, const std::vector<Summary>& summar
       const auto& values = study.axes[axis].values;
       for (const PointSummary& point : summary.points) {
         const size_t value = study.points[point.point][axis];
+        onset.standing = std::max(onset.standing, point.standing);
         if (point.standing == Standing::kMissed &&
             (!onset.value || *values[value].number < *values[*onset.value].number))
           onset.value = value;

@@ -12,44 +12,56 @@
 
 namespace assay::study {
 
-// Whether a target is met, as far as the draws tell.
+// Whether a target is met at a point, as far as the draws tell (statistics.h).
 enum class Standing : uint8_t {
-  kMet,     // the upper limits are below it, and all is finite and in its ball
-  kOpen,    // it lies between the lower limit and the upper one
-  kMissed,  // a lower limit is above it, or something is not finite or not in its ball
+  kMet,     // by all draws, and all is finite and in its ball
+  kOpen,    // some draws are above it, but fewer than draws_that_tell()
+  kMissed,  // so many are above it, or something is not finite or not in its ball
+  kAbsent,  // the path does not run there, or has no error that can be said
 };
 std::string_view name_of(Standing standing);  // "met"
 
 // One contender at one point, over its draws and outputs: of each draw the largest error of all
-// outputs.
+// outputs. Medians are over all cells.
 struct PointSummary {
   size_t point = 0;
-  int64_t draws = 0;
-  double median = 0;                    // normwise
-  double limit = 0;                     // upper_limit() of normwise
-  double worst_limit = 0;               // upper_limit() of Errors::worst
-  std::optional<Interval> digits = {};  // -log10(normwise): its mean, 95 %
+  Standing standing = Standing::kAbsent;
+  std::string why_not = {};             // why it is absent
+  int64_t draws = 0, above = 0;         // `above` the target
+  double median = 0, largest = 0;       // normwise, of the draws
+  double worst_largest = 0;             // the largest Errors::worst
+  std::optional<Interval> digits = {};  // log10_interval() of normwise, as -log10
   int64_t nonfinite = 0, outside = 0;   // elements, all draws
-  Standing standing = Standing::kOpen;
+  std::optional<double> over_best = {}, over_input_rounding = {}, componentwise = {}, worst = {};
+  // Errors::mean and Errors::mean_outward: their means over draws, in standard errors over draws.
+  // Elements of a draw may depend on each other, draws do not. Of several outputs the largest in
+  // magnitude.
+  std::optional<double> bias = {}, bias_outward = {};
 };
 
 struct Summary {
   size_t contender = 0;
-  std::vector<PointSummary> points = {};
-  std::string why_not = {};                         // why there are no points
-  Standing standing = Standing::kOpen;              // the worst of all points
-  std::optional<size_t> decisive = {};              // of `points`: the one with the largest limit
-  std::optional<double> median_ns = {};             // [ns] the geometric mean over dimensions
-  std::optional<double> low_ns = {}, high_ns = {};  // [ns] of its 95 % intervals, likewise
-  std::string no_time = {};                         // why there is none
-  // Medians over all cells.
-  std::optional<double> over_best = {}, over_input_rounding = {}, bias = {}, bias_outward = {},
-                        componentwise = {}, worst = {};
-  std::optional<bool> repeats = {};
+  std::vector<PointSummary> points = {};         // that were reached, ascending
+  std::optional<bool> repeats = {}, alone = {};  // at all points where it was asked
+
+  const PointSummary* at(size_t point) const;  // null if it was not reached
 };
 std::vector<Summary> summarize(const Study& study);
 
-// How the error grows along an axis: normwise ~ value^exponent, other axes fixed.
+// The point that the answer is about: the largest problem, by the product of its dimensions, at
+// which some contender meets the target. Of such points with equally large problems it is the one
+// at which the fewest meet it, and of those the last. If nothing meets the target anywhere, all
+// points count. Absent if no point was reached.
+std::optional<size_t> deciding_point(const Study& study, const std::vector<Summary>& summaries);
+
+// The point that sites and distances are of: the deciding one, but in older records the first.
+std::optional<size_t> detailed_point(const Study& study, const std::vector<Summary>& summaries);
+
+// The time of a contender on the dimensions of a point; null if it was not judged there.
+const Time* time_at(const Study& study, size_t contender, size_t point);
+
+// How the error grows along an axis: normwise ~ value^exponent, other axes fixed. Values that are
+// not positive have no logarithm and are left out.
 struct Fit {
   size_t contender = 0, axis = 0;
   Exponent exponent;
@@ -60,13 +72,15 @@ std::vector<Fit> fits(const Study& study);
 // The smallest value of an axis at which a contender misses the target at some point.
 struct Onset {
   size_t contender = 0, axis = 0;
-  std::optional<size_t> value = {};  // number; absent if the target is met everywhere
+  std::optional<size_t> value = {};  // number; absent if no point misses it
+  // Without a value: the weakest standing of all points.
+  Standing standing = Standing::kMet;
 };
 std::vector<Onset> onsets(const Study& study, const std::vector<Summary>& summaries);
 
 struct Answer {
   std::string sentence = {};              // without numbers that change from seed to seed
-  std::vector<std::string> grounds = {};  // limits, times, shares
+  std::vector<std::string> grounds = {};  // errors, times, shares, all at the deciding point
 };
 Answer answer_of(const Study& study, const std::vector<Summary>& summaries);
 

@@ -52,16 +52,21 @@ Parts parts_of(const Recipe& recipe, const Oracle& oracle) {
   return parts;
 }
 
-// One contender on the inputs of the first draw at the first point.
+// The first draw at a point, before it is stored.
+std::vector<Values> first_draw(const Plan& plan, const Study& study, size_t point) {
+  const Point& at = study.points[point];
+  return draw_inputs(*plan.op, plan.axes, at, dims_at(plan.axes, at, plan.dims), plan.seed, draw_at(point, 0),
+                     plan.given ? &*plan.given : nullptr);
+}
+
+// One contender on the inputs of the first draw at a point.
 class Bench {
  public:
-  Bench(const Plan& plan, const Contender& contender)
-      : plan_(plan), plant_(contender.plant), dims_(dims_at(plan.axes, points_of(plan.axes)[0], plan.dims)) {
-    const Point first(plan.axes.size(), 0);
-    inputs_ = stored(
-        *plan.op,
-        draw_inputs(*plan.op, plan.axes, first, dims_, plan.seed, 0, plan.given ? &*plan.given : nullptr),
-        contender.dtype);
+  Bench(const Plan& plan, const Study& study, size_t point, const Contender& contender)
+      : plan_(plan),
+        plant_(contender.plant),
+        dims_(dims_at(plan.axes, study.points[point], plan.dims)),
+        inputs_(stored(*plan.op, first_draw(plan, study, point), contender.dtype)) {
     dtype_ = contender.dtype;
     for (const TensorInfo& output : plan.op->outputs) {
       elements_.push_back(chosen_elements(shape_of(output, dims_), plan.seed));
@@ -95,15 +100,22 @@ class Bench {
   std::vector<std::vector<double>> exact_;
 };
 
+bool has_errors(const Study& study, size_t point, size_t contender) {
+  return std::ranges::any_of(study.cells, [&](const Cell& cell) {
+    return cell.point == point && cell.contender == contender && cell.why_not.empty();
+  });
+}
+
 }  // namespace
 
-void measure_sites(const Plan& plan, const std::function<bool()>& gives_up,
+void measure_sites(const Plan& plan, const Study& study, size_t point, const std::function<bool()>& gives_up,
                    const std::function<void(SiteShare)>& add) {
   const auto every = [](size_t) { return true; };
   const auto none = [](size_t) { return false; };
   for (size_t number = 0; number < plan.contenders.size(); ++number) {
+    if (!has_errors(study, point, number)) continue;
     const Contender& contender = plan.contenders[number];
-    const Bench bench(plan, contender);
+    const Bench bench(plan, study, point, contender);
     const Parts parts = parts_of(contender.recipe(bench.dims()), *plan.oracle);
     for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
       const auto square = [&](const auto& has_rounding, const auto& has_sum, bool rounds_outputs) {
@@ -111,7 +123,8 @@ void measure_sites(const Plan& plan, const std::function<bool()>& gives_up,
       };
       const double between = square(none, none, false), all = square(every, every, true);
       const auto record = [&](std::string_view site, double alone, double without) {
-        add({.contender = number,
+        add({.point = point,
+             .contender = number,
              .output = output,
              .site = std::string(site),
              .alone = std::sqrt(std::max(alone, 0.0)),
@@ -138,19 +151,17 @@ void measure_sites(const Plan& plan, const std::function<bool()>& gives_up,
   }
 }
 
-std::vector<Distances> measure_distances(const Plan& plan, Runner& runner) {
+std::vector<Distances> measure_distances(const Plan& plan, const Study& study, size_t point, Runner& runner) {
   std::vector<Distances> all;
-  const Point first(plan.axes.size(), 0);
-  const Dims dims = dims_at(plan.axes, first, plan.dims);
-  const auto drawn =
-      draw_inputs(*plan.op, plan.axes, first, dims, plan.seed, 0, plan.given ? &*plan.given : nullptr);
+  const Dims dims = dims_at(plan.axes, study.points[point], plan.dims);
+  const auto drawn = first_draw(plan, study, point);
   for (size_t number = 0; number < plan.contenders.size(); ++number) {
+    if (!has_errors(study, point, number)) continue;
     const Contender& contender = plan.contenders[number];
     const TensorBytes inputs = stored(*plan.op, drawn, contender.dtype);
     const Question question = question_of(*plan.op, dims, inputs, contender.dtype, contender.recipe(dims));
     Runner::Outputs ran;
-    ran.why_not = contender.why_not;
-    if (!contender.is_emulated() && ran.why_not.empty()) ran = runner.run(contender, dims, inputs, false);
+    if (!contender.is_emulated()) ran = runner.run(contender, dims, inputs, false);
     if (!ran.why_not.empty()) continue;
     for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
       const TensorInfo& info = plan.op->outputs[output];
@@ -186,7 +197,8 @@ std::vector<Distances> measure_distances(const Plan& plan, Runner& runner) {
           chosen.push_back(values[static_cast<size_t>(k) * (values.size() - 1) / (kDistances - 1)] / rms);
         return chosen;
       };
-      all.push_back({.contender = number,
+      all.push_back({.point = point,
+                     .contender = number,
                      .output = output,
                      .from_computed = ordered(near),
                      .from_exact = ordered(far)});

@@ -15,12 +15,12 @@
 
 namespace assay::study {
 
-// At the first point, for each contender whose path or emulation has errors. Appends as it goes on;
-// stops where `gives_up` says so.
-void measure_sites(const Plan& plan, const std::function<bool()>& gives_up,
+// At a point of the study, for each contender that has errors there. Appends as it goes on; stops
+// where `gives_up` says so.
+void measure_sites(const Plan& plan, const Study& study, size_t point, const std::function<bool()>& gives_up,
                    const std::function<void(SiteShare)>& add);
 
-// Distances at the first point in the first draw.
-std::vector<Distances> measure_distances(const Plan& plan, Runner& runner);
+// Distances at the point in the first draw.
+std::vector<Distances> measure_distances(const Plan& plan, const Study& study, size_t point, Runner& runner);
 
 }  // namespace assay::study

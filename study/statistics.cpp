@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -13,7 +12,7 @@
 namespace assay::study {
 namespace {
 
-constexpr double kZ95 = 1.6448536269514722;  // the 95 % quantile of a normal distribution
+constexpr double kShareAbove = 0.05;  // of all draws, above their 95 % quantile
 
 struct Moments {
   double mean = 0, sd = 0;
@@ -28,9 +27,8 @@ Moments moments_of(const std::vector<double>& values) {
   return m;
 }
 
-// The 97.5 % quantile of Student's t: exact for 1 and 2 degrees of freedom, Hill's expansion above.
+// The 97.5 % quantile of Student's t: exact for 2 degrees of freedom, Hill's expansion above.
 double student(double degrees) {
-  if (degrees == 1) return 12.706204736;
   if (degrees == 2) return 4.302652730;
   constexpr double z = 1.959963984540054;
   const double z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
@@ -46,11 +44,16 @@ struct Sums {
 std::optional<double> slope(const std::vector<Observation>& logs, const std::map<uint64_t, double>& weights) {
   struct Group {
     double n = 0, x = 0, y = 0;
+    double first = 0;     // x of one of them
+    bool varies = false;  // else rounding alone would make a slope
   };
   std::map<uint64_t, Group> groups;
   for (const Observation& o : logs) {
     const double w = weights.at(o.draw);
+    if (w == 0) continue;
     Group& group = groups[o.group];
+    if (group.n == 0) group.first = o.x;
+    group.varies |= o.x != group.first;
     group.n += w;
     group.x += w * o.x;
     group.y += w * o.y;
@@ -58,7 +61,7 @@ std::optional<double> slope(const std::vector<Observation>& logs, const std::map
   Sums sums;
   for (const Observation& o : logs) {
     const Group& group = groups[o.group];
-    if (group.n == 0) continue;
+    if (!group.varies) continue;
     const double w = weights.at(o.draw), dx = o.x - group.x / group.n, dy = o.y - group.y / group.n;
     sums.xy += w * dx * dy;
     sums.xx += w * dx * dx;
@@ -77,40 +80,25 @@ double quantile(std::vector<double> values, double share) {
   return values[rank - 1];
 }
 
-namespace {
+double confidence_of(int64_t n) {
+  return 1 - std::pow(1 - kShareAbove, static_cast<double>(n));
+}
 
-// exp(mean + k * sd) with the larger or the smaller of the factors k that solve
-// (k - z)^2 = z^2 (1/n + k^2 / (2 (n - 1))), z = kZ95.
-double limit(const std::vector<double>& errors, bool is_upper) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const auto n = static_cast<double>(errors.size());
-  if (n < 3) return is_upper ? kInfinity : 0;
-  std::vector<double> logs;
-  for (double error : errors) {
-    if (!std::isfinite(error)) return kInfinity;
-    if (error > 0) logs.push_back(std::log(error));
+int64_t draws_that_tell(int64_t n) {
+  const auto all = static_cast<double>(n);
+  double probability = std::pow(1 - kShareAbove, all);  // of k draws above
+  double at_least = 1;                                  // of k or more
+  int64_t k = 0;
+  for (; k < n && at_least > 0.05; ++k) {
+    at_least -= probability;
+    probability *=
+        (all - static_cast<double>(k)) / static_cast<double>(k + 1) * kShareAbove / (1 - kShareAbove);
   }
-  const double largest = *std::ranges::max_element(errors);
-  // A path without error in some draws has no logarithm there. What is left says too little.
-  if (logs.size() < errors.size()) return largest;
-  const auto [mean, sd] = moments_of(logs);
-  if (sd == 0) return largest;
-  const double a = 1 - kZ95 * kZ95 / (2 * (n - 1)), b = kZ95 * kZ95 - kZ95 * kZ95 / n;
-  const double root = std::sqrt(kZ95 * kZ95 - a * b);
-  return std::exp(mean + (kZ95 + (is_upper ? root : -root)) / a * sd);
-}
-
-}  // namespace
-
-double upper_limit(const std::vector<double>& errors) {
-  return limit(errors, true);
-}
-double lower_limit(const std::vector<double>& errors) {
-  return limit(errors, false);
+  return k;
 }
 
 std::optional<Interval> log10_interval(const std::vector<double>& errors) {
-  if (errors.size() < 2) return std::nullopt;
+  if (errors.size() < 3) return std::nullopt;
   std::vector<double> logs;
   for (double error : errors) {
     if (!(error > 0) || !std::isfinite(error)) return std::nullopt;
@@ -118,8 +106,16 @@ std::optional<Interval> log10_interval(const std::vector<double>& errors) {
   }
   const auto n = static_cast<double>(errors.size());
   const auto [mean, sd] = moments_of(logs);
+  if (sd == 0) return std::nullopt;
   const double half = student(n - 1) * sd / std::sqrt(n);
   return Interval{mean - half, mean + half};
+}
+
+std::optional<double> in_standard_errors(const std::vector<double>& values) {
+  if (values.size() < 3) return std::nullopt;
+  const auto [mean, sd] = moments_of(values);
+  if (sd == 0) return std::nullopt;
+  return mean / sd * std::sqrt(static_cast<double>(values.size()));
 }
 
 std::optional<Exponent> exponent_of(const std::vector<Observation>& observations, uint64_t seed) {

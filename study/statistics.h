@@ -15,17 +15,24 @@ struct Interval {
   double low, high;
 };
 
-// A limit that 95 % of all draws do not exceed, right with a probability of 95 % if the logarithms
-// of the errors are normal over draws: exp(mean + k * sd) with the factor k of a one-sided
-// tolerance limit [Natrella 1963, 2-15; NIST Handbook 7.2.6.3]. The largest value if all are equal.
-// Infinite for less than three values, or where one is not finite. The lower limit is below the
-// 95 % quantile with a probability of 95 %; 0 for less than three values.
-double upper_limit(const std::vector<double>& errors);
-double lower_limit(const std::vector<double>& errors);
+// What n draws say about all draws, whatever their distribution. Suppose that more than 5 % of all
+// draws exceed a limit. Then n draws stay within it with a probability below 0.95^n. So n draws
+// within a limit say that 95 % of all draws are, with this confidence: 34 % for 8 draws, 95 % for
+// 59.
+double confidence_of(int64_t n);  // 1 - 0.95^n
+inline constexpr int64_t kDrawsFor95 = 59;
 
-// The mean of log10 of the errors with its 95 % interval, by Student's t. Absent if an error is 0
-// or not finite, or if there are fewer than two.
+// The other way: if at most 5 % of all draws exceed a limit, so many of n draws do so with a
+// probability of 5 % at most (binomial). 2 of 4, 3 of 8.
+int64_t draws_that_tell(int64_t n);
+
+// The mean of log10 of the errors with its 95 % interval, by Student's t: for logarithms that are
+// normal over draws. Absent if an error is 0 or not finite, if there are fewer than three, or if
+// all are equal.
 std::optional<Interval> log10_interval(const std::vector<double>& errors);
+
+// The mean over its standard error. Absent for fewer than three values, or if all are equal.
+std::optional<double> in_standard_errors(const std::vector<double>& values);
 
 // What a fit is made from: error `y` at the axis value `x`, in draw `draw`. Points of one group
 // agree in all other axes.

@@ -2,9 +2,10 @@
 #include "study/study.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 
 #include "kernels/core/printable.h"
+#include "study/alone.h"
 #include "study/question.h"
 
 namespace assay::study {
@@ -20,8 +21,27 @@ struct Draw {
   Dims dims;
   std::vector<Values> drawn;
   TensorBytes stored;
+  std::string why_not;  // why no error can be said: "x does not fit f16"
   std::vector<Shared> outputs;
 };
+
+bool has_finite(const std::vector<double>& values) {
+  return std::ranges::any_of(values, [](double value) { return std::isfinite(value); });
+}
+
+// Names the first tensor that the dtype is too narrow for; empty if there is none.
+std::string overflow(const Op& op, const std::vector<Values>& drawn, DType storage) {
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const DType dtype = op.inputs[i].dtype.value_or(storage);
+    double largest = 0;
+    for (double value : drawn[i]) {
+      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+    }
+    if (!std::isfinite(read(stored(Values{largest}, dtype), dtype)[0]))
+      return fmt::format("{} does not fit {}: it holds {:.3g}", op.inputs[i].name, name_of(dtype), largest);
+  }
+  return "";
+}
 
 Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t number, DType dtype) {
   const Point& at = study.points[point];
@@ -31,6 +51,8 @@ Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t numbe
   draw.drawn = draw_inputs(*plan.op, plan.axes, at, draw.dims, plan.seed, seed_of_draw,
                            plan.given ? &*plan.given : nullptr);
   draw.stored = stored(*plan.op, draw.drawn, dtype);
+  draw.why_not = overflow(*plan.op, draw.drawn, dtype);
+  if (!draw.why_not.empty()) return draw;
   const Question as_stored = question_of(*plan.op, draw.dims, draw.stored, dtype, {.storage = dtype});
   // What a file holds has been rounded already: its numbers before that are unknown. Two draws tell
   // what rounding does.
@@ -45,10 +67,34 @@ Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t numbe
                               Arithmetic(Arithmetic::Mode::kExact), shared.elements, row_of(shape)));
     };
     shared.exact = exact(as_stored);
+    if (shared.exact.empty()) draw.why_not = "an output has no elements";
+    if (!shared.exact.empty() && !has_finite(shared.exact)) draw.why_not = "no exact value is finite";
     if (has_unrounded) shared.unrounded = exact(as_drawn);
     draw.outputs.push_back(std::move(shared));
   }
   return draw;
+}
+
+// Runs the last entry of the batch alone, and says of which outputs it has the same bits.
+std::vector<std::optional<bool>> bits_alone(const Plan& plan, const Draw& draw, const Contender& contender,
+                                            const TensorBytes& outputs, Runner& runner) {
+  std::vector<std::optional<bool>> same(outputs.size());
+  const Op& op = *plan.op;
+  const Dims& dims = draw.dims;
+  if (op.inputs[0].shape.empty()) return same;
+  const int64_t last = dims.at(axes_of(op.inputs[0])[0]) - 1;
+  const auto alone = alone_of(op, dims, draw.stored, last);
+  if (!alone) return same;
+  const Runner::Outputs ran = runner.run(contender, alone->dims, alone->inputs, false);
+  if (!ran.why_not.empty()) return same;
+  const Recipe plain{.storage = contender.dtype};
+  const Question of_all = question_of(op, dims, draw.stored, contender.dtype, plain);
+  const Question of_one = question_of(op, alone->dims, alone->inputs, contender.dtype, plain);
+  for (size_t output = 0; output < outputs.size(); ++output) {
+    if (has_part(op, output) && is_independent(op, *plan.oracle, output, of_all, of_one, last))
+      same[output] = has_same_bits(outputs[output], ran.first[output], last);
+  }
+  return same;
 }
 
 std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_number, size_t point,
@@ -58,9 +104,11 @@ std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_
   const Recipe recipe = contender.recipe(draw.dims);
   const Question question = question_of(*plan.op, draw.dims, draw.stored, contender.dtype, recipe);
   Runner::Outputs ran;
-  ran.why_not = contender.why_not;
+  ran.why_not = draw.why_not.empty() ? contender.why_not_at(point) : draw.why_not;
   if (!contender.is_emulated() && ran.why_not.empty())
     ran = runner.run(contender, draw.dims, draw.stored, number == 0);
+  std::vector<std::optional<bool>> alone(plan.op->outputs.size());
+  if (!ran.second.empty()) alone = bits_alone(plan, draw, contender, ran.first, runner);
   for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
     Cell cell{.point = point, .contender = contender_number, .output = output, .draw = number, .errors = {}};
     cell.why_not = ran.why_not;
@@ -82,6 +130,7 @@ std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_
     } else {
       for (int64_t element : shared.elements) got.push_back(read_element(ran.first[output], dtype, element));
       if (!ran.second.empty()) cell.repeats = ran.first[output] == ran.second[output];
+      cell.alone = alone[output];
     }
     const std::vector<Ball> balls = in(Arithmetic(Arithmetic::Mode::kBall));
     cell.errors =
@@ -115,7 +164,8 @@ Study begin(const Plan& plan) {
               .seed = plan.seed,
               .shard = plan.shard,
               .shards = plan.shards,
-              .target = plan.target};
+              .target = plan.target,
+              .inputs = plan.given ? hash_of(*plan.given) : ""};
   for (const TensorInfo& output : plan.op->outputs) study.outputs.emplace_back(output.name);
   for (const Point& point : study.points) require_dims(*plan.op, dims_at(plan.axes, point, plan.dims));
   const Dims first = dims_at(plan.axes, study.points[0], plan.dims);

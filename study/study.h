@@ -42,32 +42,38 @@ struct Cell {
   // Two runs on the same inputs gave the same bits. Absent if it is emulated, and in all draws but
   // the first.
   std::optional<bool> repeats = {};
-  std::string why_not = {};  // why there are no errors: "unsupported: ..."
+  // An entry of the batch alone has the bits that it has among the others (alone.h). Absent as
+  // above, and if nothing can be asked.
+  std::optional<bool> alone = {};
+  std::string why_not = {};  // why there are no errors: "unsupported: ...", "x does not fit f16"
 };
 
-// The time of a path on the dimensions of a point, from `bench`.
+// The time of a path on the dimensions of a point. All paths take turns there, kRounds times: what
+// slows the machine for a while slows all of them.
+inline constexpr int kRounds = 5;
 struct Time {
   size_t point = 0, contender = 0;
-  std::string verdict = {};  // of the judge on this problem, with normal data
-  std::string reason = {};   // of the verdict, or why there is no time
-  std::optional<double> median_ns = {}, low_ns = {}, high_ns = {};  // [ns] cold, and 95 %
-  std::optional<double> floor_ns = {};                              // [ns] the floor
+  std::string verdict = {};              // of the judge on this problem, with normal data
+  std::string reason = {};               // of the verdict, or why there is no time
+  std::optional<double> median_ns = {};  // [ns] of all samples, cold
+  // [ns] the least and the largest median of a round
+  std::optional<double> low_ns = {}, high_ns = {};
+  std::optional<double> floor_ns = {};  // [ns] the floor
 };
 
-// What one site of a recipe does to an output, at the first point. Errors are normwise, in the
-// first draw.
+// What one site of a recipe does to an output at a point. Errors are normwise, in the first draw.
 struct SiteShare {
-  size_t contender = 0, output = 0;
+  size_t point = 0, contender = 0, output = 0;
   std::string site = {};  // "hidden"; "outputs" and "f32 between sites" besides
   double alone = 0;       // performed alone, all else exact
   double without = 0;     // all but this
   double all = 0;         // of the whole recipe
 };
 
-// Distances in one draw at the first point, in order: what a share k / (size - 1) of the elements
+// Distances at a point in the first draw, in order: what a share k / (size - 1) of the elements
 // does not exceed. In units of the rms of the exact values.
 struct Distances {
-  size_t contender = 0, output = 0;
+  size_t point = 0, contender = 0, output = 0;
   std::vector<double> from_computed = {}, from_exact = {};
 };
 inline constexpr int kDistances = 64;
@@ -85,6 +91,7 @@ struct Study {
   uint64_t seed = 0;
   int64_t shard = 0, shards = 1;
   Target target = {};
+  std::string inputs = {};  // hash_of() a user's tensors; empty if they are drawn
   bool complete = false;
   std::vector<Cell> cells = {};
   std::vector<Time> times = {};

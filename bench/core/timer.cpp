@@ -78,24 +78,28 @@ Timer::Timer(Problem& problem, uint64_t seed)
   }
 }
 
-Samples Timer::take(Cache cache) {
+Samples Timer::take(Cache cache, int rounds) {
   using Seconds = std::chrono::duration<double>;
   time_once(Cache::kWarm, 0);  // on inputs that it knows: the others are to be new
   const auto start = std::chrono::steady_clock::now();
   const double call = time_once(cache, 0);
   const double all = Seconds(std::chrono::steady_clock::now() - start).count();
-  const size_t count = sample_count(call, all);
+  const size_t count = std::max<size_t>(sample_count(call, all) / static_cast<size_t>(rounds), 3);
   // The first call on new inputs is one of cold caches. Later all draws are known.
   const bool is_cold = cache == Cache::kCold;
-  const size_t others = is_cold ? std::clamp<size_t>(count / 4, 7, 25) : 0;
-  const std::vector<size_t> plan = plan_draws(count, seed_ + (is_cold ? 0 : 1));
+  const size_t others = is_cold && rounds == 1 ? std::clamp<size_t>(count / 4, 7, 25) : 0;
+  const std::vector<size_t> plan = plan_draws(count, seed_ + takes_++);
   const CounterRandom random(seed_, kAnswerStream);
   const size_t answer = random.bits(0) % count, other_answer = random.bits(1) % std::max<size_t>(others, 1);
+  const bool is_first = takes_ == 1;
   busy_.clear();
   Samples samples;
+  std::vector<double> first, later;
   for (size_t i = 0; i < count; ++i) {
+    const bool is_known = !is_timed_.insert(plan[i]).second;
     samples.ns.push_back(1e9 * time_once(cache, plan[i]));
-    if (is_cold && i == answer) keep_answer(plan[i]);
+    (is_known ? later : first).push_back(samples.ns.back());
+    if (is_first && i == answer) keep_answer(plan[i]);
     if (samples.other_ns.size() >= (i + 1) * others / count) continue;
     samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
     if (samples.other_ns.size() == 1 + other_answer) keep_answer(kOtherData);
@@ -104,7 +108,7 @@ Samples Timer::take(Cache cache) {
   const double median = median_interval(samples.ns).median;
   if (const double busy = median_interval(busy_).median; busy > std::max(kMostIdle, 0.2e-9 * median))
     blame(fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6));
-  if (is_cold) samples.unequal = look_at_times(plan, samples);
+  if (is_cold) samples.unequal = look_at_times(first, later, samples);
   draws_.use(draw_ = 0);
   samples.waits = waits_;
   samples.fault = fault_;
@@ -158,20 +162,17 @@ void Timer::look_at_inputs() {
 
 // Rule 4. If it makes no difference whether inputs are new, then the shortest of seven times is
 // above the median of the others at most once in 2^7, and a quarter above it more seldom.
-std::string Timer::look_at_times(const std::vector<size_t>& draws, const Samples& samples) const {
-  std::vector<double> first, later;
-  std::vector<bool> is_known(kDraws);
-  is_known[0] = true;
-  for (size_t i = 0; i < draws.size(); ++i) {
-    (is_known[draws[i]] ? later : first).push_back(samples.ns[i]);
-    is_known[draws[i]] = true;
+std::string Timer::look_at_times(const std::vector<double>& first, const std::vector<double>& later,
+                                 const Samples& samples) const {
+  if (first.size() == kDraws - 1) {
+    const double known = median_interval(later).median, least = std::ranges::min(first);
+    if (least > kSlower * known) {
+      return fmt::format(
+          "a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others", least / 1e3,
+          known / 1e3);
+    }
   }
-  const double known = median_interval(later).median, least = std::ranges::min(first);
-  if (least > kSlower * known) {
-    return fmt::format(
-        "a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others",
-        least / 1e3, known / 1e3);
-  }
+  if (samples.other_ns.empty()) return "";
   const MedianInterval own = median_interval(samples.ns), other = median_interval(samples.other_ns);
   if (other.low <= kSlower * own.high) return "";
   return fmt::format("a call takes {:.4g} us on data={} from another seed, and {:.4g} us on the judged data",

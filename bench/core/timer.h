@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,8 +55,9 @@ class Timer {
   // For a problem that has just been judged. Throws as Draws does.
   Timer(Problem& problem, uint64_t seed);
 
+  // Of several rounds, each takes its part of the samples, three at least, and none of other data.
   // Throws what calls of the path throw.
-  Samples take(Cache cache);
+  Samples take(Cache cache, int rounds = 1);
   // Those of rule 3, once cold samples were taken. They are handed out once.
   std::vector<TimedAnswer> take_answers() { return std::exchange(answers_, {}); }
 
@@ -64,7 +66,8 @@ class Timer {
   void enter(size_t draw);                     // the inputs and the outputs before a call
   void look_at_outputs(size_t draw);
   void look_at_inputs();
-  std::string look_at_times(const std::vector<size_t>& draws, const Samples& samples) const;
+  std::string look_at_times(const std::vector<double>& first, const std::vector<double>& later,
+                            const Samples& samples) const;
   void keep_answer(size_t draw);
   void blame(std::string fault);  // the first one stays
   std::vector<MemorySpan> outputs() const;
@@ -77,6 +80,8 @@ class Timer {
   size_t draw_ = 0;  // in use
   uint64_t weights_ = 0;
   int64_t set_aside_ = 0;  // [bytes] of the cache, at the beginning
+  uint64_t takes_ = 0;
+  std::set<size_t> is_timed_{0};  // draws
   std::map<size_t, uint64_t> hash_of_draw_;
   std::map<uint64_t, uint64_t> answer_to_, question_of_;  // hashes of inputs and of outputs
   std::vector<TimedAnswer> answers_;

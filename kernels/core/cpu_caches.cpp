@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace assay {
 namespace {
@@ -27,15 +28,23 @@ std::string read_line(const fs::path& file) {
   return line;
 }
 
+// What the system lists; a CPU may go offline meanwhile.
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> all;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    all.push_back(entry->path());
+  return all;
+}
+
 }  // namespace
 
 int64_t last_level_cache_bytes(const fs::path& cpus) {
   std::map<int64_t, std::map<std::string, int64_t>> levels;  // sizes by the CPUs that share a cache
-  std::error_code error;
-  for (const fs::directory_entry& cpu : fs::directory_iterator(cpus, error)) {
-    for (const fs::directory_entry& cache : fs::directory_iterator(cpu.path() / "cache", error)) {
-      if (const int64_t level = read_size(cache.path() / "level"); level > 0)
-        levels[level][read_line(cache.path() / "shared_cpu_list")] = read_size(cache.path() / "size");
+  for (const fs::path& cpu : entries_of(cpus)) {
+    for (const fs::path& cache : entries_of(cpu / "cache")) {
+      if (const int64_t level = read_size(cache / "level"); level > 0)
+        levels[level][read_line(cache / "shared_cpu_list")] = read_size(cache / "size");
     }
   }
   int64_t bytes = 0;

@@ -31,6 +31,40 @@ TEST(Accumulator, FindsWidthAndRounding) {
   }
 }
 
+// The first additions keep other bits than the last ones, as where partial sums are promoted. What
+// the last ones lose is lost to all.
+TEST(Accumulator, AsksAdditionsAtAllDepths) {
+  for (const auto& [first, last] : {std::pair(14, 24), std::pair(24, 14)}) {
+    Reach reach = known(sequential({16}), {});
+    reach.sums = [first = first, last = last](const Factors& factors) {
+      std::vector<double> values;
+      for (int64_t s = 0; s < factors.sums(); ++s) {
+        double sum = 0;
+        for (int64_t k = 0; k < factors.terms; ++k)
+          sum = rounded(sum + factors.a[factors.at(s, k)] * factors.b[factors.at(s, k)],
+                        {.bits = k < 8 ? first : last});
+        values.push_back(sum);
+      }
+      return values;
+    };
+    const Accumulator found = find_accumulator(reach, sequential({16}));
+    EXPECT_EQ(found.bits, 14);
+    const auto says = testing::Contains(testing::HasSubstr("14, 24, 24 bits from the first addition"));
+    EXPECT_EQ(testing::Matches(says)(found.unclear), first < last);
+  }
+}
+
+// Ties of three terms need 2^t + 1 in one of them.
+TEST(Accumulator, FindsTiesOfThreeTermsOrSaysThatItCannot) {
+  const SumTree tree = sequential({3});
+  EXPECT_EQ(find_accumulator(known(tree, {}), tree).mode, RoundingMode::kNearestEven);
+  EXPECT_EQ(find_accumulator(known(tree, {.mode = RoundingMode::kNearestAway}), tree).mode,
+            RoundingMode::kNearestAway);
+  const Accumulator narrow = find_accumulator(known(tree, {}, 8), tree);
+  EXPECT_EQ(narrow.mode, std::nullopt);
+  EXPECT_THAT(narrow.unclear, testing::Contains(testing::HasSubstr("do not tell ties")));
+}
+
 TEST(Accumulator, FindsHowFusedGroupsAreCut) {
   for (int64_t group : {4, 8, 16}) {
     for (int fraction = 23; fraction <= 27; ++fraction) {

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/trimul/trimul.h"
 #include "probe/describe.h"
 #include "probe/self/tensor_core_trimul.h"
@@ -20,7 +23,7 @@ class Probing : public testing::Test {
                    std::optional<int64_t> terms = {}) {
     for (const ProbedSum* sum : registry().probed_sums(subject.op->name)) {
       if (sum->site == site && sum->site.name == site.name)
-        return probe(subject, *device_, *sum, dtype, {.terms = terms});
+        return probe(subject, calls_here(subject, *device_), *sum, dtype, {.terms = terms});
     }
     throw Error("{} has no sum {}", subject.op->name, site.name);
   }
@@ -34,7 +37,8 @@ TEST_F(Probing, ReproducesEachReachedSumOfTheCpuPaths) {
     for (const ProbedSum* sum : registry().probed_sums(op->name)) {
       if (!sum->why_not.empty()) continue;
       for (DType dtype : op->path("cpu").dtypes) {
-        const Probed probed = probe(registry().subject(op->name, "cpu"), *device_, *sum, dtype, {});
+        const Subject subject = registry().subject(op->name, "cpu");
+        const Probed probed = probe(subject, calls_here(subject, *device_), *sum, dtype, {});
         const std::string where =
             fmt::format("{} {} {}: {}", op->name, sum->what, name_of(dtype), probed.proof.first);
         EXPECT_TRUE(probed.why_not.empty() == probed.tree.has_value()) << where << probed.why_not;
@@ -84,6 +88,24 @@ TEST_F(Probing, SeesAnotherPolynomialWhoseTreeItCannotFind) {
   EXPECT_FALSE(is_consistent(probed));
 }
 
+TEST_F(Probing, ProvesNothingWithAnAdderThatItHasNotFound) {
+  const Probed two = probe_sum(registry().subject("mhc_post", "cpu"), {0, "out"}, DType::kF32, 2);
+  EXPECT_FALSE(two.accumulator.bits);
+  EXPECT_EQ(two.proof.draws, 0);
+  EXPECT_EQ(two.proof.why_not, "what the sum adds with is not known");
+}
+
+TEST_F(Probing, EqualNansAreNoOtherOrder) {
+  Path path = registry().op("mhc_post").path("cpu");
+  path.run = [](const Call& call) {
+    std::fill_n(call.outputs[0].as<float>(), element_count(call.outputs[0].shape), std::nanf(""));
+  };
+  const Op& op = registry().op("mhc_post");
+  const Probed probed = probe_sum({&op, &path, &registry().oracle("mhc_post")}, {0, "out"});
+  EXPECT_THAT(probed.differing, testing::IsEmpty());
+  EXPECT_FALSE(is_consistent(probed));
+}
+
 TEST_F(Probing, RefusesSumsOfUnknownOps) {
   Registry empty;
   EXPECT_THROW(empty.add_probed({{.op = "none", .site = {0, "out"}, .what = "a sum"}}), Error);
@@ -94,7 +116,8 @@ TEST_F(Probing, SaysWhichSumsItCannotReach) {
   for (const Op* op : registry().ops()) {
     for (const ProbedSum* sum : registry().probed_sums(op->name)) {
       if (sum->why_not.empty()) continue;
-      const Probed probed = probe(registry().subject(op->name, "cpu"), *device_, *sum, DType::kF32, {});
+      const Subject subject = registry().subject(op->name, "cpu");
+      const Probed probed = probe(subject, calls_here(subject, *device_), *sum, DType::kF32, {});
       EXPECT_EQ(probed.why_not, sum->why_not);
       EXPECT_FALSE(probed.tree);
       ++unreached;

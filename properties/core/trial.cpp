@@ -65,6 +65,12 @@ std::vector<double> decode(const std::vector<std::byte>& bytes, DType dtype) {
   });
 }
 
+Layout layout_for_any_tensors(Layout layout) {
+  return layout == Layout::kBroadcast || layout == Layout::kInflated ? Layout::kDense : layout;
+}
+
+}  // namespace
+
 Values values_of(const std::vector<TensorInfo>& tensors, const Case& which, const TensorBytes& bytes) {
   Values values{.tensors = &tensors, .dims = which.dims, .shapes = {}, .elements = {}};
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -74,11 +80,12 @@ Values values_of(const std::vector<TensorInfo>& tensors, const Case& which, cons
   return values;
 }
 
-Layout layout_for_any_tensors(Layout layout) {
-  return layout == Layout::kBroadcast || layout == Layout::kInflated ? Layout::kDense : layout;
+TensorBytes bytes_of(const Values& values, DType dtype) {
+  TensorBytes bytes;
+  for (size_t i = 0; i < values.elements.size(); ++i)
+    bytes.push_back(encode(values.elements[i], (*values.tensors)[i].dtype.value_or(dtype)));
+  return bytes;
 }
-
-}  // namespace
 
 Trial::Trial(const Problem& problem)
     : op(problem.op()),
@@ -204,11 +211,7 @@ Values compute(const Trial& trial, const Values& inputs, const std::function<voi
   which.dims = inputs.dims;
   Problem problem(trial.op, trial.path, which, trial.device, trial.context);
   Call call = problem.call();
-  TensorBytes bytes;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    bytes.push_back(encode(inputs.elements[i], call.inputs[i].dtype));
-  }
-  problem.set_inputs(bytes);
+  problem.set_inputs(bytes_of(inputs, which.dtype));
   problem.poison_outputs(Poison::kNan);
   if (edit) edit(call);
   problem.call_path(call);

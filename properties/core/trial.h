@@ -69,6 +69,10 @@ struct Trial {
   std::vector<int64_t> permutation(int64_t count) const;
 };
 
+// Tensors of a case as doubles, and back: rounded to the dtype of each.
+Values values_of(const std::vector<TensorInfo>& tensors, const Case& which, const TensorBytes& bytes);
+TensorBytes bytes_of(const Values& values, DType dtype);
+
 using Element = std::function<double(size_t tensor, const Extents& index)>;
 using Place = std::function<Extents(size_t tensor, const Extents& index)>;
 using Where = std::function<bool(size_t tensor, const Extents& index)>;

@@ -13,6 +13,7 @@
 #include "reports/program/selection.h"
 #include "reports/program/study_folder.h"
 #include "reports/program/terminal.h"
+#include "reports/record/probe_record.h"
 #include "reports/render/changes.h"
 
 namespace assay {
@@ -43,6 +44,19 @@ std::vector<Record> read_side(const fs::path& side) {
   std::vector<Record> runs;
   for (const fs::path& file : files) runs.push_back(read_record(file));
   return runs;
+}
+
+// Of the records of probe beside both runs, if they are there.
+std::string trees_that_changed(const fs::path& before, const fs::path& after) {
+  const auto beside = [](const fs::path& side) {
+    std::error_code error;
+    return (fs::is_directory(side, error) ? side : side.parent_path()) / "probe.json";
+  };
+  const fs::path first = beside(before), second = beside(after);
+  std::error_code error;
+  if (!fs::exists(first, error) || !fs::exists(second, error)) return "";
+  return tree_changes(parse_probe(read_file(first), first.string()),
+                      parse_probe(read_file(second), second.string()));
 }
 
 // The filters that match no case of the runs.
@@ -91,6 +105,7 @@ int run_compare(const Options& options) {
       });
     }
   }
+  fmt::print(stderr, "{}", trees_that_changed(options.subject, options.after));
   const Changes changes = changes_between(before, after, options.limits);
   fmt::print("{}", options.json ? changes_json(changes)
                                 : render_changes(changes, options.all, wants_colour(), text_width()));

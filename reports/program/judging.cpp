@@ -25,10 +25,6 @@ enum : size_t { kOpArgument = 2, kPathArgument, kDeviceArgument, kParentArgument
 
 constexpr std::array kCaches{Cache::kCold, Cache::kWarm};
 
-std::optional<Perf>& perf_of(CaseRecord& record, Cache cache) {
-  return cache == Cache::kCold ? record.perf : record.perf_warm;
-}
-
 // A path may have written anything there.
 bool has_verdict(const Message& answer, VerdictKind kind) {
   const auto verdict = answer.fields.find("verdict");
@@ -40,26 +36,26 @@ Message answer_of(Verdict verdict) {
   return {.fields = to_json(Said{.verdict = std::move(verdict)}), .tensors = {}};
 }
 
-// What a worker holds of the case that it was last asked to keep.
-struct Held {
+// What a worker has beside its path: the case that it was last asked to keep, and other calls.
+struct Kept {
   std::optional<Problem> problem;
   std::optional<Timer> timer;
+  std::optional<PlainCalls> calls;
 };
 
-// request {"time": "cold" or "warm", "draws": seed}
+// request {"time": "cold" or "warm", "rounds", "draws": seed}
 // answer  {"samples_ns", "other_ns", "waits_s", "fault", "unequal", "answers": draws}, and the
 //         outputs of these
-Message take_samples(Held& held, const Message& request, Channel& channel) {
+Message take_samples(Kept& kept, const Message& request, Channel& channel) {
   const auto name = request.fields.at("time").get<std::string>();
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
-  if (!held.problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
+  if (!kept.problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
   channel.set_step(fmt::format("the timing with {} caches", name));
   try {
-    Device& device = held.problem->device();
-    if (*cache == Cache::kCold) device.flush_cache();
-    const auto limit = limit_on(held.problem->path().device);
-    if (!held.timer) held.timer.emplace(*held.problem, request.fields.at("draws").get<uint64_t>());
-    Samples samples = held.timer->take(*cache);
+    if (*cache == Cache::kCold) kept.problem->device().flush_cache();
+    const auto limit = limit_on(kept.problem->path().device);
+    if (!kept.timer) kept.timer.emplace(*kept.problem, request.fields.at("draws").get<uint64_t>());
+    const Samples samples = kept.timer->take(*cache, request.fields.at("rounds").get<int>());
     Message answer{.fields = {{"samples_ns", samples.ns},
                               {"other_ns", samples.other_ns},
                               {"waits_s", samples.waits},
@@ -67,7 +63,7 @@ Message take_samples(Held& held, const Message& request, Channel& channel) {
                               {"unequal", samples.unequal},
                               {"answers", nlohmann::ordered_json::array()}},
                    .tensors = {}};
-    for (TimedAnswer& timed : held.timer->take_answers()) {
+    for (TimedAnswer& timed : kept.timer->take_answers()) {
       answer.fields["answers"].push_back(timed.draw);
       std::ranges::move(timed.outputs, std::back_inserter(answer.tensors));
     }
@@ -79,26 +75,31 @@ Message take_samples(Held& held, const Message& request, Channel& channel) {
   }
 }
 
-// Throws a JSON exception, or Nonsense, for what no worker sends that is intact.
-std::pair<Samples, std::vector<TimedAnswer>> timed_in(Message&& message, const Op& op, const Case& which) {
-  const auto& fields = message.fields;
-  Samples samples{.ns = fields.at("samples_ns").get<std::vector<double>>(),
-                  .other_ns = fields.at("other_ns").get<std::vector<double>>(),
-                  .waits = fields.at("waits_s").get<double>(),
-                  .fault = excerpt(fields.at("fault").get<std::string>(), kLongestReason),
-                  .unequal = excerpt(fields.at("unequal").get<std::string>(), kLongestReason)};
-  if (samples.ns.empty()) throw Nonsense("no samples");
+struct Timed {
+  Samples samples;
   std::vector<TimedAnswer> answers;
+};
+
+// Throws an exception for what no worker sends that is intact.
+Timed timed_in(Message&& message, const Op& op, const Case& which) {
+  const auto& fields = message.fields;
+  Timed timed{.samples = {.ns = fields.at("samples_ns").get<std::vector<double>>(),
+                          .other_ns = fields.at("other_ns").get<std::vector<double>>(),
+                          .waits = fields.at("waits_s").get<double>(),
+                          .fault = excerpt(fields.at("fault").get<std::string>(), kLongestReason),
+                          .unequal = excerpt(fields.at("unequal").get<std::string>(), kLongestReason)},
+              .answers = {}};
+  if (timed.samples.ns.empty()) throw Nonsense("no samples");
   size_t next = 0;
-  for (const auto draw : fields.at("answers").get<std::vector<size_t>>()) {
+  for (const size_t draw : fields.at("answers").get<std::vector<size_t>>()) {
     TimedAnswer answer{.draw = draw, .outputs = {}};
     for (size_t i = 0; i < op.outputs.size(); ++i)
       answer.outputs.push_back(std::move(message.tensors.at(next++)));
     if (draw > kOtherData || !have_sizes_of(answer.outputs, op.outputs, which))
       throw Nonsense("outputs of other sizes");
-    answers.push_back(std::move(answer));
+    timed.answers.push_back(std::move(answer));
   }
-  return {std::move(samples), std::move(answers)};
+  return timed;
 }
 
 // Why there are none.
@@ -109,20 +110,34 @@ std::string reason_in(const Message& answer) {
              : nonsense().reason;
 }
 
-// Nobody can tell it ahead, so no path knows the draws.
-uint64_t unpredictable() {
-  return std::random_device()();
+// Of an answer without outputs.
+[[noreturn]] void throw_verdict(const Message& answer) {
+  const std::string reason = reason_in(answer);
+  if (has_verdict(answer, VerdictKind::kUnsupported)) throw unsupported_error("{}", reason);
+  if (has_verdict(answer, VerdictKind::kSkipped)) throw device_error("{}", reason);
+  const bool has_failed = has_verdict(answer, VerdictKind::kFail);
+  throw PathThrew(
+      {.kind = has_failed ? VerdictKind::kFail : VerdictKind::kCrashed, .reason = reason, .outputs = {}});
 }
 
 Message crashed(std::string_view reason) {
   return answer_of({.kind = VerdictKind::kCrashed, .reason = excerpt(reason, kLongestReason), .outputs = {}});
 }
 
-Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel, Held& held) {
+// Nobody can tell it ahead, so no path knows the draws.
+uint64_t unpredictable() {
+  return std::random_device()();
+}
+
+Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel, Kept& kept) {
   try {
-    if (request.fields.contains("time")) return take_samples(held, request, channel);
-    held.timer.reset();
-    return run_case(subject, device, request, channel, held.problem);
+    if (request.fields.contains("call")) {
+      if (!kept.calls) kept.calls.emplace(subject, device);
+      return answer_call(*kept.calls, request, channel);
+    }
+    if (request.fields.contains("time")) return take_samples(kept, request, channel);
+    kept.timer.reset();
+    return run_case(subject, device, request, channel, kept.problem);
   } catch (const PathThrew& threw) {
     return answer_of(in_step(threw.verdict, channel.step()));
   } catch (const Error& error) {
@@ -159,116 +174,165 @@ bool PathJudge::refuses(const Case& which) {
   return verdict && verdict->kind == VerdictKind::kUnsupported;
 }
 
+std::optional<Message> PathJudge::ask_for_call(const Case& which, const TensorBytes& inputs) {
+  Worker::Answer answer =
+      isolation_->ask(which, {.fields = {{"call", which.to_string()}}, .tensors = inputs});
+  if (answer.death) throw PathThrew(*std::move(answer.death));
+  return std::move(answer.message);
+}
+
+std::optional<TensorBytes> PathJudge::call(const Case& which, const TensorBytes& inputs) {
+  if (!isolation_) {
+    if (!calls_) calls_.emplace(subject_, device_);
+    return calls_->outputs(which, inputs);
+  }
+  std::optional<Message> answer = ask_for_call(which, inputs);
+  if (!answer) return std::nullopt;
+  if (have_sizes_of(answer->tensors, subject_.op->outputs, which)) return std::move(answer->tensors);
+  throw_verdict(*answer);
+}
+
+std::optional<Recipe> PathJudge::recipe(const Case& which) {
+  if (!isolation_) return subject_.path->recipe(which.dims, which.dtype);
+  const std::optional<Message> answer = ask_for_call(which, {});
+  if (!answer) return std::nullopt;
+  if (answer->fields.contains("recipe")) return recipe_from_json(answer->fields["recipe"]);
+  throw_verdict(*answer);
+}
+
 std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optional<Ceilings>& ceilings) {
-  CaseRecord record{.which = which,
+  std::optional<CaseRecord> record = judge_and_keep(which);
+  if (!record) return std::nullopt;
+  for (Cache cache : kCaches) {
+    if (record->verdict.kind != VerdictKind::kPass) break;
+    auto samples = sample(*record, cache);
+    if (!samples) return std::nullopt;
+    if (samples->ns.empty()) break;
+    (cache == Cache::kCold ? record->perf : record->perf_warm) =
+        perf_of(*record, *std::move(samples), cache, ceilings);
+  }
+  timer_.reset();
+  kept_.reset();
+  if (record->verdict.kind != VerdictKind::kPass) {
+    record->perf = record->perf_warm = std::nullopt;
+    record->no_perf = fmt::format("the verdict is {}", name_of(record->verdict.kind));
+  }
+  return record;
+}
+
+std::optional<CaseRecord> PathJudge::judge_and_keep(const Case& which) {
+  std::optional<Verdict> verdict = isolation_ ? judge_isolated(which) : judge_here(which);
+  if (!verdict) return std::nullopt;
+  return CaseRecord{.which = which,
                     .device = device_.info().name(),
-                    .verdict = {},
+                    .verdict = *std::move(verdict),
                     .shrunk_from = {},
                     .perf = {},
                     .perf_warm = {},
                     .no_perf = ""};
-  if (isolation_) {
-    if (!time_isolated(record, ceilings)) return std::nullopt;
-  } else {
-    time_here(record, ceilings);
-  }
-  if (record.verdict.kind != VerdictKind::kPass)
-    record.no_perf = fmt::format("the verdict is {}", name_of(record.verdict.kind));
-  return record;
 }
 
-void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& ceilings) {
-  Said said = precheck(subject_, record.which);
-  std::optional<Problem> problem;
+Verdict PathJudge::judge_here(const Case& which) {
+  timer_.reset();
+  kept_.reset();
+  Said said = precheck(subject_, which);
+  if (!said.recipe) return *std::move(said.verdict);
+  recipe_ = said.recipe;
   try {
-    if (said.recipe) problem.emplace(*subject_.op, *subject_.path, record.which, device_);
-    record.verdict = said.recipe ? assay::judge(subject_, *problem, *said.recipe) : *std::move(said.verdict);
+    kept_.emplace(*subject_.op, *subject_.path, which, device_);
+    return assay::judge(subject_, *kept_, *said.recipe);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
-    record.verdict = {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
-  }
-  if (record.verdict.kind != VerdictKind::kPass) return;
-  try {
-    Timer timer(*problem, draws_);
-    for (Cache cache : kCaches) {
-      Samples samples = timer.take(cache);
-      if (!add_times(record, *said.recipe, cache, std::move(samples), timer.take_answers(), ceilings)) break;
-    }
-  } catch (const PathThrew& threw) {
-    record.verdict = in_step(threw.verdict, "the timing");
-    record.perf = record.perf_warm = std::nullopt;
-  } catch (const Trespass& error) {
-    record.verdict = {.kind = VerdictKind::kFail, .reason = error.what(), .outputs = {}};
-    record.perf = record.perf_warm = std::nullopt;
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kDevice) throw;
-    record.no_perf = error.what();  // no memory to flush the caches with
+    return {.kind = VerdictKind::kSkipped, .reason = error.what(), .outputs = {}};
   }
 }
 
-// A fault of the timed calls is one of the path, and its times mean nothing.
-bool PathJudge::add_times(CaseRecord& record, const Recipe& recipe, Cache cache, Samples samples,
-                          std::vector<TimedAnswer> answers, const std::optional<Ceilings>& ceilings) {
+std::optional<Verdict> PathJudge::judge_isolated(const Case& which) {
+  std::optional<Verdict> verdict = isolation_->judge(which, {}, true);
+  recipe_ = isolation_->recipe();
+  if (verdict && is_failure(verdict->kind) && !verdict->fails_alone) {
+    const std::optional<Verdict> alone = judge_alone(which);
+    if (!alone) return std::nullopt;
+    verdict->set_fails_alone(alone->kind == verdict->kind);
+  }
+  return verdict;
+}
+
+std::optional<Samples> PathJudge::sample(CaseRecord& record, Cache cache, int rounds) {
+  std::optional<Samples> samples =
+      isolation_ ? sample_isolated(record, cache, rounds) : sample_here(record, cache, rounds);
+  if (samples && record.verdict.kind != VerdictKind::kPass) samples->ns.clear();
+  return samples;
+}
+
+Perf PathJudge::perf_of(const CaseRecord& record, Samples samples, Cache cache,
+                        const std::optional<Ceilings>& ceilings) const {
+  return assay::perf_of(std::move(samples), *subject_.op, recipe_.value(), record.which, device_.info(), cache,
+                        ceilings, draws_);
+}
+
+void PathJudge::judge_samples(CaseRecord& record, Samples& samples, std::vector<TimedAnswer> answers) {
   std::optional<Verdict> wrong;
   const auto blame = [&](std::string& fault) {
     if (!wrong && !fault.empty())
       wrong = Verdict{.kind = VerdictKind::kFail, .reason = std::move(fault), .outputs = {}};
   };
   blame(samples.fault);
-  if (!wrong) wrong = find_wrong_answer(subject_, record.which, recipe, draws_, std::move(answers));
+  if (!wrong) wrong = find_wrong_answer(subject_, record.which, recipe_.value(), draws_, std::move(answers));
   blame(samples.unequal);
-  if (wrong) {
-    record.verdict = *std::move(wrong);
-    record.perf = record.perf_warm = std::nullopt;
-    return false;
-  }
-  perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, recipe, record.which,
-                                          device_.info(), cache, ceilings, draws_);
-  return true;
+  if (wrong) record.verdict = *std::move(wrong);
 }
 
-bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>& ceilings) {
-  const auto crash = [&](VerdictKind kind, std::string reason) {
+Samples PathJudge::sample_here(CaseRecord& record, Cache cache, int rounds) {
+  Samples samples;
+  try {
+    if (!timer_) timer_.emplace(kept_.value(), draws_);
+    samples = timer_->take(cache, rounds);
+    judge_samples(record, samples, timer_->take_answers());
+  } catch (const PathThrew& threw) {
+    record.verdict = in_step(threw.verdict, "the timing");
+  } catch (const Trespass& error) {
+    record.verdict = {.kind = VerdictKind::kFail, .reason = error.what(), .outputs = {}};
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
+    record.no_perf = error.what();  // no memory to time it with
+  }
+  return samples;
+}
+
+std::optional<Samples> PathJudge::sample_isolated(CaseRecord& record, Cache cache, int rounds) {
+  const auto end = [&](VerdictKind kind, std::string reason) {
     record.verdict = {.kind = kind, .reason = std::move(reason), .outputs = {}};
-    record.perf = record.perf_warm = std::nullopt;
+    return Samples{};
   };
-  std::optional<Verdict> verdict = isolation_->judge(record.which, {}, true);
-  if (!verdict) return false;
-  record.verdict = *std::move(verdict);
-  if (is_failure(record.verdict.kind) && !record.verdict.fails_alone) {
-    const std::optional<Verdict> alone = judge_alone(record.which);
-    if (!alone) return false;
-    record.verdict.set_fails_alone(alone->kind == record.verdict.kind);
+  Worker::Answer answer = isolation_->ask(
+      record.which,
+      {.fields = {{"time", name_of(cache)}, {"rounds", rounds}, {"draws", draws_}}, .tensors = {}});
+  if (answer.death) return end(answer.death->kind, std::move(answer.death->reason));
+  if (!answer.message) return std::nullopt;
+  if (has_verdict(*answer.message, VerdictKind::kSkipped)) {
+    record.no_perf = reason_in(*answer.message);  // no memory to time it with
+    return Samples{};
   }
-  for (Cache cache : kCaches) {
-    if (record.verdict.kind != VerdictKind::kPass) break;
-    Worker::Answer answer = isolation_->ask(
-        record.which, {.fields = {{"time", name_of(cache)}, {"draws", draws_}}, .tensors = {}});
-    if (!answer.message && !answer.death) return false;
-    if (answer.death) {
-      crash(answer.death->kind, std::move(answer.death->reason));
-    } else if (answer.message->fields.contains("samples_ns")) {
-      try {
-        auto [samples, answers] = timed_in(*std::move(answer.message), *subject_.op, record.which);
-        add_times(record, isolation_->recipe().value(), cache, std::move(samples), std::move(answers),
-                  ceilings);
-      } catch (const nlohmann::json::exception&) {
-        crash(VerdictKind::kCrashed, nonsense().reason);
-      } catch (const Nonsense&) {
-        crash(VerdictKind::kCrashed, nonsense().reason);
-      } catch (const std::out_of_range&) {
-        crash(VerdictKind::kCrashed, nonsense().reason);
-      }
-    } else if (has_verdict(*answer.message, VerdictKind::kSkipped)) {
-      record.no_perf = reason_in(*answer.message);  // no memory to time it with
-      break;
-    } else if (has_verdict(*answer.message, VerdictKind::kFail)) {
-      crash(VerdictKind::kFail, reason_in(*answer.message));
-    } else {
-      crash(VerdictKind::kCrashed, reason_in(*answer.message));
-    }
+  if (has_verdict(*answer.message, VerdictKind::kFail))
+    return end(VerdictKind::kFail, reason_in(*answer.message));
+  if (!answer.message->fields.contains("samples_ns"))
+    return end(VerdictKind::kCrashed, reason_in(*answer.message));
+  std::optional<Timed> timed;
+  try {
+    timed = timed_in(*std::move(answer.message), *subject_.op, record.which);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+    return end(VerdictKind::kCrashed, nonsense().reason);
   }
-  return true;
+  try {
+    judge_samples(record, timed->samples, std::move(timed->answers));
+  } catch (const OutOfMemory& error) {
+    record.no_perf = error.what();
+    return Samples{};
+  }
+  return std::move(timed->samples);
 }
 
 bool is_worker(int argc, const char* const* argv) {
@@ -287,12 +351,12 @@ int run_worker(const Registry& registry, const char* const* argv) {
     return kExitDeviceAbsent;
   }
   channel->send({.fields = {{"ready", true}, {kNumber, 0}}, .tensors = {}});
-  Held held;
+  Kept kept;
   const pid_t worker = getpid();
   for (;;) {
     try {
       const std::optional<Message> request = channel->receive();
-      Message message = answer(*subject, *device, *request, *channel, held);
+      Message message = answer(*subject, *device, *request, *channel, kept);
       if (getpid() != worker) _exit(0);  // a copy that the path made: nobody has asked it
       send_answer(*channel, std::move(message), request->fields.at(kNumber));
     } catch (const Disconnected&) {

@@ -7,6 +7,7 @@
 
 #include "bench/core/ceilings.h"
 #include "properties/core/isolation.h"
+#include "properties/core/plain_call.h"
 #include "properties/core/registry.h"
 #include "reports/program/options.h"
 #include "reports/record/record.h"
@@ -24,18 +25,38 @@ class PathJudge {
   // Judges a case and, if it passes, times it on the same tensors.
   std::optional<CaseRecord> bench(const Case& which, const std::optional<Ceilings>& ceilings);
 
+  // The outputs for these inputs, by a call without a judge, or what the path says of the case.
+  // Throws Error (unsupported) if it refuses, Error (device) for want of memory, and PathThrew for
+  // whatever else it does, also if it ends its process.
+  std::optional<TensorBytes> call(const Case& which, const TensorBytes& inputs);
+  std::optional<Recipe> recipe(const Case& which);
+
+  // The parts of bench(), so that paths can take turns: judges a case and keeps its tensors.
+  std::optional<CaseRecord> judge_and_keep(const Case& which);
+  // Samples of one of `rounds` rounds. None if there is no memory for them (record.no_perf), or if
+  // the path does not answer, or does something wrong when it is timed (record.verdict). Nothing if
+  // interrupted.
+  std::optional<Samples> sample(CaseRecord& record, Cache cache, int rounds = 1);
+  Perf perf_of(const CaseRecord& record, Samples samples, Cache cache,
+               const std::optional<Ceilings>& ceilings) const;
+
  private:
-  void time_here(CaseRecord& record, const std::optional<Ceilings>& ceilings);
-  // Returns whether the program was not interrupted.
-  bool time_isolated(CaseRecord& record, const std::optional<Ceilings>& ceilings);
-  // Returns whether the timed calls were right.
-  bool add_times(CaseRecord& record, const Recipe& recipe, Cache cache, Samples samples,
-                 std::vector<TimedAnswer> answers, const std::optional<Ceilings>& ceilings);
+  std::optional<Message> ask_for_call(const Case& which, const TensorBytes& inputs);
+  Verdict judge_here(const Case& which);
+  std::optional<Verdict> judge_isolated(const Case& which);
+  Samples sample_here(CaseRecord& record, Cache cache, int rounds);
+  std::optional<Samples> sample_isolated(CaseRecord& record, Cache cache, int rounds);
+  // What the timed calls did wrong becomes the verdict.
+  void judge_samples(CaseRecord& record, Samples& samples, std::vector<TimedAnswer> answers);
 
   Subject subject_;
   Device& device_;
-  uint64_t draws_;  // the seed of the timer
   std::optional<Isolation> isolation_;
+  uint64_t draws_;               // the seed of the timer
+  std::optional<Problem> kept_;  // in this process
+  std::optional<Timer> timer_;   // of it
+  std::optional<PlainCalls> calls_;
+  std::optional<Recipe> recipe_;
 };
 
 // Whether a command line is that of a worker, and what the worker does: it runs the cases of a path

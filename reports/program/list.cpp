@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/core/printable.h"
+#include "kernels/core/read_file.h"
 #include "properties/core/recipes.h"
 #include "reports/program/commands.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/terminal.h"
+#include "reports/record/probe_record.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -62,6 +64,15 @@ Json recipes_json(const SaidRecipes& said, const std::vector<Site>& sums) {
   return recipes;
 }
 
+// What a probe.json says of the sum at a site of a path; empty if nothing.
+std::string probed_at(const std::vector<ProbeFinding>& probed, const Path& path, std::string_view op,
+                      std::string_view dtype, std::string_view site) {
+  const auto found = std::ranges::find_if(probed, [&](const ProbeFinding& one) {
+    return one.op == op && one.path == path.name && one.dtype == dtype && one.site == site;
+  });
+  return found == probed.end() ? "" : found->text;
+}
+
 std::string signature(const std::vector<TensorInfo>& tensors) {
   std::vector<std::string> names;
   for (const TensorInfo& tensor : tensors) {
@@ -75,6 +86,9 @@ std::string signature(const std::vector<TensorInfo>& tensors) {
 
 int run_list(const Registry& registry, const Options& options) {
   const auto devices = open_devices(options.device);
+  const std::vector<ProbeFinding> probed = options.probed.empty()
+                                               ? std::vector<ProbeFinding>()
+                                               : parse_probe(read_file(options.probed), options.probed);
   Json ops = Json::array();
   const Op* previous = nullptr;
   const int width = text_width();
@@ -84,7 +98,8 @@ int run_list(const Registry& registry, const Options& options) {
     const std::vector<Site>& sums = selected.subject.oracle->sums;
     if (options.dtype && std::ranges::count(path.dtypes, *options.dtype) == 0) continue;
     const std::string where = selected.device != nullptr ? selected.device->info().name() : "no device here";
-    const SaidRecipes said = options.json || options.recipes ? recipes_of(op, path) : SaidRecipes{};
+    const SaidRecipes said =
+        options.json || options.recipes || !probed.empty() ? recipes_of(op, path) : SaidRecipes{};
     if (&op != previous) {
       ops.push_back(op_json(op));
       if (!options.json) {
@@ -106,12 +121,16 @@ int run_list(const Registry& registry, const Options& options) {
       const std::string line =
           fmt::format("  {:<15} {:<12}  {:<14}  {}", path.name, dtypes, where, path.summary);
       fmt::print("{}\n", wrapped(line, width, 6));
-      if (options.recipes) {
+      if (options.recipes || !probed.empty()) {
         if (!said.why_not.empty()) fmt::print("{}\n", wrapped("    " + said.why_not, width, 6));
         for (const auto& [name, dtype, recipe] : said.recipes) {
           fmt::print("    in {}\n", name);
-          for (const auto& [site, what] : recipe.sites(sums))
+          for (const auto& [site, what] : recipe.sites(sums)) {
             fmt::print("      {:<20} {}\n", printable(site), what);
+            if (const auto found = probed_at(probed, path, op.name, name, site); !found.empty())
+              fmt::print("{}\n",
+                         wrapped(fmt::format("        {:<18} {}", "probed", printable(found)), width, 27));
+          }
         }
         continue;
       }

@@ -54,6 +54,8 @@ class CommandLine {
     add_selection(list);
     add_json(list);
     list.add_flag("--recipes", options_.recipes, "Also print where each path rounds, and how its sums run");
+    list.add_option("--probed", options_.probed, "A probe.json: print what it found beside what is declared")
+        ->type_name(kFileValue);
     auto& doctor = add(Command::kDoctor, "doctor",
                        "Print what this machine can run, how fast it copies, and what disturbs timing");
     add_device(doctor);
@@ -161,6 +163,7 @@ class CommandLine {
     add_seed(probe);
     add_out(probe, "Directory for probe.json, probe.md and a picture of each tree");
     add_json(probe);
+    add_isolation(probe);
     probe.add_flag("--specimens", options_.specimens, "Probe the known-bad implementations");
 
     auto& study = add(Command::kStudy, "study",

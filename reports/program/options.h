@@ -58,6 +58,7 @@ struct Options {
   bool shares = false;
   bool json = false;
   bool recipes = false;
+  std::string probed;  // of `list`: a probe.json
   bool strict_env = false;
   bool quiet = false;
   bool all = false;      // also print what did not change

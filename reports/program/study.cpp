@@ -10,25 +10,24 @@
 #include <atomic>
 #include <ctime>
 #include <filesystem>
-#include <map>
 #include <mutex>
 #include <set>
 
-#include "bench/core/measure.h"
 #include "kernels/core/printable.h"
 #include "properties/core/generate.h"
 #include "reports/program/capsule.h"
 #include "reports/program/commands.h"
 #include "reports/program/interrupt.h"
-#include "reports/program/judging.h"
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/study_folder.h"
+#include "reports/program/study_times.h"
 #include "reports/program/terminal.h"
-#include "reports/record/study_json.h"
+#include "reports/record/study_journal.h"
 #include "reports/render/text.h"
 #include "reports/store/files.h"
+#include "reports/store/locked_file.h"
 #include "study/sites.h"
 
 namespace assay {
@@ -103,11 +102,16 @@ bool has_failed(const study::Time& time) {
   return std::ranges::any_of(kKinds, [&](VerdictKind kind) { return time.verdict == name_of(kind); });
 }
 
-// A study that goes on. Another thread may conclude it, soon after a signal.
+// A study that goes on. Another thread may conclude it, soon after a signal. What it adds is in the
+// journal first.
 class Going {
  public:
   Going(const study::Plan& plan, const Options& options)
-      : plan_(plan), options_(options), record_{.origin = {}, .study = study::begin(plan)}, deadline_([this] {
+      : plan_(plan),
+        options_(options),
+        record_{.origin = {}, .study = study::begin(plan)},
+        journal_((make_output_directory(options.out), open_study_journal(options.out))),
+        deadline_([this] {
           if (is_ending_.exchange(true)) return;
           conclude(false);
           _exit(kExitInterrupted);
@@ -116,17 +120,17 @@ class Going {
     record_.origin.command = options.command_line;
     record_.origin.tool = tool_record();
     record_.origin.machine = machine_record();
-    make_output_directory(options.out);
+    journal_.append(study_head(record_));
   }
   ~Going() { clear_progress(); }
 
-  // Changes the record while nobody else reads it.
-  template <class Change>
-  void change(const Change& change) {
-    const std::scoped_lock lock(mutex_);
-    change(record_);
-  }
   const study::Study& study() const { return record_.study; }
+
+  void add(const DeviceRecord& device) { add("devices", record_.origin.machine.devices, {device}); }
+  void add(study::Time time) { add("times", record_.study.times, {std::move(time)}); }
+  void add(study::SiteShare share) { add("sites", record_.study.sites, {std::move(share)}); }
+  void add(const std::vector<study::Distances>& all) { add("distances", record_.study.distances, all); }
+  void add(const std::vector<study::Cell>& cells) { add("cells", record_.study.cells, cells); }
 
   void progress(const std::string& text) const {
     if (!options_.quiet) show_progress(text);
@@ -138,6 +142,15 @@ class Going {
   }
 
  private:
+  template <class Member>
+  void add(const char* list, std::vector<Member>& members, const std::vector<Member>& more) {
+    Json json = Json::array();
+    for (const Member& member : more) json.push_back(to_json(member));
+    const std::scoped_lock lock(mutex_);
+    journal_.append(study_line(watch_.seconds(), list, std::move(json)));
+    members.insert(members.end(), more.begin(), more.end());
+  }
+
   // Writes the files and prints the answer. Returns the exit code.
   int conclude(bool complete) {
     const std::scoped_lock lock(mutex_);
@@ -146,6 +159,7 @@ class Going {
     record_.origin.seconds = watch_.seconds();
     const fs::path folder = options_.out;
     write_study(record_, folder);
+    journal_.remove();
     if (!options_.quiet) fmt::print(stderr, "study: {}\n", printable((folder / "study.html").string()));
     fmt::print("{}", options_.json ? study_text(record_) : render_study_text(record_, text_width()));
     std::fflush(stdout);
@@ -160,71 +174,12 @@ class Going {
   const study::Plan& plan_;
   const Options& options_;
   StudyRecord record_;
+  LockedFile journal_;
   Stopwatch watch_;
   std::mutex mutex_;
   std::atomic<bool> is_ending_ = false;  // somebody concludes
   Deadline deadline_;                    // last, because its thread uses the others
 };
-
-// Judges and times each path on the dimensions of the points, in workers. One that fails is not
-// called in this process afterwards.
-void judge_and_time(const Registry& registry, study::Plan& plan, Going& going,
-                    const std::function<Device&(const Path&)>& device_of, const Options& options) {
-  std::map<std::string, std::optional<Ceilings>> ceilings;
-  for (size_t number = 0; number < plan.contenders.size(); ++number) {
-    study::Contender& contender = plan.contenders[number];
-    if (contender.is_emulated()) continue;
-    const Subject subject = registry.subject(plan.op->name, contender.name);
-    Device& device = device_of(*contender.path);
-    const std::string device_name = device.info().name();
-    if (ceilings.count(device_name) == 0) {
-      going.progress(fmt::format("measuring what {} copies and multiplies", device_name));
-      const DeviceRecord measured = options.study.no_time
-                                        ? DeviceRecord{.info = device.info(), .ceilings = {}}
-                                        : measured_device(device);
-      ceilings[device_name] = measured.ceilings;
-      going.change([&](StudyRecord& record) { record.origin.machine.devices.push_back(measured); });
-    }
-    PathJudge judge(subject, device, options);
-    std::set<std::string> seen;
-    for (size_t point = 0; point < going.study().points.size(); ++point) {
-      const Dims dims = study::dims_at(plan.axes, going.study().points[point], plan.dims);
-      if (static_cast<int64_t>(point) % plan.shards != plan.shard) continue;
-      if (is_interrupted() || !seen.insert(format_dims(dims)).second) continue;
-      const Case which{.op = std::string(plan.op->name),
-                       .path = contender.name,
-                       .dtype = contender.dtype,
-                       .dims = dims,
-                       .seed = plan.seed};
-      going.progress(fmt::format("judging and timing {}", which.to_string()));
-      study::Time time{.point = point, .contender = number};
-      if (options.study.no_time) {
-        const auto verdict = judge.judge(which);
-        if (!verdict) return;
-        time.verdict = name_of(verdict->kind);
-        time.reason = verdict->kind == VerdictKind::kPass ? "not timed" : verdict->reason;
-      } else {
-        const auto record = judge.bench(which, ceilings[device_name]);
-        if (!record) return;
-        time.verdict = name_of(record->verdict.kind);
-        time.reason = record->verdict.reason;
-        if (record->perf) {
-          time.median_ns = record->perf->median_ns;
-          time.low_ns = record->perf->ci95_ns[0];
-          time.high_ns = record->perf->ci95_ns[1];
-          time.floor_ns = record->perf->floor_ns;
-        } else if (record->verdict.kind == VerdictKind::kPass) {
-          time.reason = record->no_perf;
-        }
-      }
-      const bool may_run = time.verdict == name_of(VerdictKind::kPass) ||
-                           time.verdict == name_of(VerdictKind::kUninformative) ||
-                           time.verdict == name_of(VerdictKind::kUnsupported);
-      if (!may_run) contender.why_not = fmt::format("{}: {}", time.verdict, time.reason);
-      going.change([&](StudyRecord& record) { record.study.times.push_back(time); });
-    }
-  }
-}
 
 }  // namespace
 
@@ -267,7 +222,10 @@ int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     return kExitNothingSelected;
   }
   Going going(plan, options);
-  judge_and_time(registry, plan, going, device_of, options);
+  study_times(registry, plan, going.study(), device_of, options,
+              {.progress = [&](const std::string& text) { going.progress(text); },
+               .add_device = [&](const DeviceRecord& device) { going.add(device); },
+               .add_time = [&](study::Time time) { going.add(std::move(time)); }});
   study::Runner runner(op, device_of);
   const auto gives_up = [] { return is_interrupted(); };
   Pace pace;
@@ -277,12 +235,7 @@ int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   bool is_done =
       study::run_cells(plan, going.study(), runner,
                        {.gives_up = gives_up,
-                        .add =
-                            [&](std::vector<study::Cell> cells) {
-                              going.change([&](StudyRecord& record) {
-                                std::ranges::move(cells, std::back_inserter(record.study.cells));
-                              });
-                            },
+                        .add = [&](const std::vector<study::Cell>& cells) { going.add(cells); },
                         .progress =
                             [&](size_t point, int64_t draw) {
                               if (pace.done > 0 || point > 0 || draw > 0) pace.add(step.seconds());
@@ -290,13 +243,12 @@ int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const 
                               going.progress(fmt::format("studying {}: {} draws, {}", op.name, describe(pace),
                                                          text_of(plan.axes, going.study().points[point])));
                             }});
-  if (is_done) {
+  const auto point = study::deciding_point(going.study(), study::summarize(going.study()));
+  if (is_done && point) {
     going.progress("what each site does");
-    study::measure_sites(plan, gives_up, [&](study::SiteShare share) {
-      going.change([&](StudyRecord& record) { record.study.sites.push_back(std::move(share)); });
-    });
-    const auto distances = study::measure_distances(plan, runner);
-    going.change([&](StudyRecord& record) { record.study.distances = distances; });
+    study::measure_sites(plan, going.study(), *point, gives_up,
+                         [&](study::SiteShare share) { going.add(std::move(share)); });
+    going.add(study::measure_distances(plan, going.study(), *point, runner));
   }
   return going.finish(is_done && !is_interrupted());
 }

@@ -8,6 +8,7 @@
 #include "kernels/core/read_file.h"
 #include "reports/program/program.h"
 #include "reports/program/terminal.h"
+#include "reports/record/study_journal.h"
 #include "reports/render/columns.h"
 #include "reports/render/study.h"
 #include "reports/render/text.h"
@@ -20,28 +21,92 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFile = "study.json";
+constexpr const char* kJournal = "study.jsonl";
 
-StudyRecord read_one(const fs::path& file) {
-  return parse_study(read_file(file), file.string());
+Error in_use(const fs::path& folder) {
+  return usage_error("{}: another process writes a study there", excerpt(folder.string()));
 }
 
-// What shards have in common.
-std::string plan_of(const study::Study& study) {
-  std::string plan = fmt::format("{} {} {} {}", study.op, study.seed, study.draws, study.shards);
-  for (const study::Point& point : study.points) plan += "; " + text_of(study.axes, point);
-  for (size_t i = 0; i < study.contenders.size(); ++i) plan += "; " + study.label(i) + " " + study.recipes[i];
-  return plan;
+// The study's file in a folder; empty if there is none.
+fs::path file_in(const fs::path& folder) {
+  std::error_code error;
+  const auto size = fs::file_size(folder / kJournal, error);
+  if (!error && size > 0) return folder / kJournal;
+  return fs::exists(folder / kFile, error) ? folder / kFile : fs::path();
+}
+
+template <class Value>
+void require_same(const std::string& what, std::string_view names, const Value& a, const Value& b) {
+  const auto text_of = [](const Value& value) {
+    const std::string text = fmt::format("{}", value);
+    return text.empty() ? "none" : excerpt(text);
+  };
+  if (a != b) throw usage_error("{}: their {} are {} and {}", what, names, text_of(a), text_of(b));
+}
+
+std::string target_text(const study::Target& target) {
+  return fmt::format("normwise={}{}", target.normwise,
+                     target.worst ? fmt::format(" worst={}", *target.worst) : std::string());
+}
+
+std::string axes_text(const study::Study& study) {
+  std::string text;
+  for (const study::Axis& axis : study.axes) {
+    text += fmt::format("{}{}=", text.empty() ? "" : " ", axis.name);
+    for (size_t i = 0; i < axis.values.size(); ++i) text += (i == 0 ? "" : ",") + axis.values[i].text;
+  }
+  return text;
+}
+
+// Refuses two studies whose cells are not of the same draws on the same devices.
+void require_alike(const StudyRecord& a, const StudyRecord& b, const std::string& what) {
+  const auto same = [&](std::string_view names, const auto& x, const auto& y) {
+    require_same(what, names, x, y);
+  };
+  same("ops", a.study.op, b.study.op);
+  same("seeds", a.study.seed, b.study.seed);
+  same("numbers of draws", a.study.draws, b.study.draws);
+  same("lists of dimensions", format_dims(a.study.dims), format_dims(b.study.dims));
+  same("lists of sweeps", axes_text(a.study), axes_text(b.study));
+  same("targets", target_text(a.study.target), target_text(b.study.target));
+  same("hashes of inputs", a.study.inputs, b.study.inputs);
+  for (const DeviceRecord& device : a.origin.machine.devices) {
+    for (const DeviceRecord& other : b.origin.machine.devices) {
+      if (device.info.name() == other.info.name())
+        same(device.info.name() + " models", device.info.model, other.info.model);
+    }
+  }
+}
+
+StudyRecord read_one(const fs::path& file) {
+  const std::string text = read_file(file);
+  if (file.extension() != ".jsonl") return parse_study(text, file.string());
+  if (LockedFile::is_held(file)) throw in_use(file.parent_path());
+  return read_study_journal(text, file.string());
+}
+
+std::string listed(const study::Study& study) {
+  std::string text;
+  for (size_t i = 0; i < study.contenders.size(); ++i)
+    text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", study.label(i), study.recipes[i]);
+  return text;
 }
 
 StudyRecord merged(std::vector<StudyRecord> shards, const fs::path& folder) {
   StudyRecord all = std::move(shards.front());
   std::set<int64_t> numbers{all.study.shard};
+  const std::string what = excerpt(folder.string()) + " holds studies that are not the shards of one";
   for (size_t i = 1; i < shards.size(); ++i) {
     study::Study& study = shards[i].study;
-    if (plan_of(study) != plan_of(all.study) || !numbers.insert(study.shard).second)
-      throw usage_error("{} holds studies that are not the shards of one", excerpt(folder.string()));
+    require_alike(all, shards[i], what);
+    require_same(what, "numbers of shards", all.study.shards, study.shards);
+    require_same(what, "lists of contenders", listed(all.study), listed(study));
+    if (!numbers.insert(study.shard).second)
+      throw usage_error("{}: shard {} is there twice", what, study.shard + 1);
     std::ranges::move(study.cells, std::back_inserter(all.study.cells));
     std::ranges::move(study.times, std::back_inserter(all.study.times));
+    std::ranges::move(study.sites, std::back_inserter(all.study.sites));
+    std::ranges::move(study.distances, std::back_inserter(all.study.distances));
     all.study.complete &= study.complete;
     all.origin.seconds += shards[i].origin.seconds;
   }
@@ -55,18 +120,27 @@ StudyRecord merged(std::vector<StudyRecord> shards, const fs::path& folder) {
 
 std::optional<StudyRecord> read_study(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error))
-    return path.filename() == kFile ? std::optional(read_one(path)) : std::nullopt;
-  if (fs::exists(path / kFile, error)) return read_one(path / kFile);
+  if (!fs::is_directory(path, error)) {
+    const bool is_study = path.filename() == kFile || path.filename() == kJournal;
+    return is_study ? std::optional(read_one(path)) : std::nullopt;
+  }
+  if (const fs::path file = file_in(path); !file.empty()) return read_one(file);
   std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
-    if (fs::exists(entry.path() / kFile, error)) files.push_back(entry.path() / kFile);
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    if (const fs::path file = file_in(entry->path()); !file.empty()) files.push_back(file);
   }
   if (files.empty()) return std::nullopt;
   std::ranges::sort(files);
   std::vector<StudyRecord> shards;
   for (const fs::path& file : files) shards.push_back(read_one(file));
   return merged(std::move(shards), path);
+}
+
+LockedFile open_study_journal(const fs::path& folder) {
+  auto file = LockedFile::open(folder / kJournal);
+  if (!file) throw in_use(folder);
+  file->cut(0);
+  return *std::move(file);
 }
 
 void write_study(const StudyRecord& record, const fs::path& folder) {
@@ -77,9 +151,9 @@ void write_study(const StudyRecord& record, const fs::path& folder) {
 
 int report_study(const StudyRecord& record, const Options& options) {
   const fs::path subject = options.subject;
-  const fs::path out = !options.out.empty()          ? fs::path(options.out)
-                       : subject.filename() == kFile ? subject.parent_path()
-                                                     : subject;
+  const fs::path out = !options.out.empty()        ? fs::path(options.out)
+                       : fs::is_directory(subject) ? subject
+                                                   : subject.parent_path();
   make_output_directory(out.empty() ? "." : out);
   write_study(record, out.empty() ? "." : out);
   fmt::print("{}\n", (out / "study.html").string());
@@ -87,6 +161,7 @@ int report_study(const StudyRecord& record, const Options& options) {
 }
 
 int compare_studies(const StudyRecord& before, const StudyRecord& after, const Options& options) {
+  require_alike(before, after, "the studies cannot be compared");
   const std::vector<study::Paired> all = study::compare(before.study, after.study);
   if (options.json) {
     Json json = Json::array();

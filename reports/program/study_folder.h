@@ -8,13 +8,19 @@
 
 #include "reports/program/options.h"
 #include "reports/record/study_json.h"
+#include "reports/store/locked_file.h"
 
 namespace assay {
 
 // The study of a file study.json, of its folder, or of a folder of such folders: shards of one
-// study. Nothing if there is none. Throws Error (usage) if a file is damaged or if
-// the shards are not of one study.
+// study. A folder whose study was killed has a journal, study.jsonl, in its place. Nothing if there
+// is none. Throws Error (usage) if a file is damaged, if a study goes on there, or if the shards
+// are not of one study.
 std::optional<StudyRecord> read_study(const std::filesystem::path& path);
+
+// Opens the journal of a study in a folder, and empties it. Throws Error (usage) if another process
+// writes one there.
+LockedFile open_study_journal(const std::filesystem::path& folder);
 
 // Writes study.json, study.md and study.html, all or none.
 void write_study(const StudyRecord& record, const std::filesystem::path& folder);

@@ -78,6 +78,9 @@ std::vector<study::Axis> axes_of(const Op& op, const StudyOptions& options, bool
     axes.push_back(study::parse_axis(op, sweep));
     if (!names.insert(axes.back().name).second)
       throw usage_error("--sweep {} stands twice", axes.back().name);
+    if (has_file && axes.back().kind == study::Axis::Kind::kProperty &&
+        axes.back().property == study::Property::kRank)
+      throw usage_error("--sweep {} draws values, but --in gives them", axes.back().name);
   }
   if (!options.data.empty()) {
     if (has_file) throw usage_error("--data draws values, but --in gives them");

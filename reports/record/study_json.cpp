@@ -31,8 +31,8 @@ constexpr std::array kMembers{Member{"normwise", &Errors::normwise},
                               Member{"worst_p999", &Errors::worst_p999},
                               Member{"componentwise", &Errors::componentwise},
                               Member{"componentwise_p999", &Errors::componentwise_p999},
-                              Member{"bias", &Errors::bias},
-                              Member{"bias_outward", &Errors::bias_outward},
+                              Member{"mean", &Errors::mean},
+                              Member{"mean_outward", &Errors::mean_outward},
                               Member{"over_best", &Errors::over_best},
                               Member{"over_input_rounding", &Errors::over_input_rounding}};
 
@@ -56,36 +56,26 @@ Axis axis_from(const JsonFields& fields) {
   return axis;
 }
 
-Json json_of(const Cell& cell) {
-  Json json{
-      {"point", cell.point}, {"contender", cell.contender}, {"output", cell.output}, {"draw", cell.draw}};
-  if (!cell.why_not.empty()) {
-    json["why_not"] = cell.why_not;
-    return json;
-  }
-  json["elements"] = cell.errors.elements;
-  json["nonfinite"] = cell.errors.nonfinite;
-  json["outside"] = cell.errors.outside;
-  for (const auto& [key, member] : kMembers) put(json, key, cell.errors.*member);
-  if (cell.repeats) json["repeats"] = *cell.repeats;
-  return json;
-}
-
 Json findings_json(const Study& study) {
   const std::vector<Summary> summaries = summarize(study);
   const Answer answer = answer_of(study, summaries);
-  Json json{{"answer", answer.sentence}, {"grounds", answer.grounds}, {"summaries", Json::array()}};
+  Json json{{"answer", answer.sentence}, {"grounds", answer.grounds}};
+  if (const auto point = deciding_point(study, summaries)) json["point"] = *point;
+  json["summaries"] = Json::array();
   for (const Summary& summary : summaries) {
-    Json one{
-        {"contender", summary.contender}, {"standing", name_of(summary.standing)}, {"points", Json::array()}};
-    put(one, "median_ns", summary.median_ns);
-    if (!summary.no_time.empty()) one["no_time"] = summary.no_time;
+    Json one{{"contender", summary.contender}, {"points", Json::array()}};
     for (const PointSummary& point : summary.points) {
       Json at{{"point", point.point}, {"draws", point.draws}, {"standing", name_of(point.standing)}};
-      put_number(at, "median", point.median);
-      put_number(at, "limit", point.limit);
-      put_number(at, "worst_limit", point.worst_limit);
+      if (!point.why_not.empty()) at["why_not"] = point.why_not;
+      if (point.draws > 0) {
+        at["above"] = point.above;
+        put_number(at, "median", point.median);
+        put_number(at, "largest", point.largest);
+        put_number(at, "worst_largest", point.worst_largest);
+      }
       if (point.digits) put_numbers(at, "digits95", std::array{point.digits->low, point.digits->high});
+      put(at, "bias", point.bias);
+      put(at, "bias_outward", point.bias_outward);
       one["points"].push_back(std::move(at));
     }
     json["summaries"].push_back(std::move(one));
@@ -99,11 +89,66 @@ Json findings_json(const Study& study) {
   }
   json["onsets"] = Json::array();
   for (const Onset& onset : onsets(study, summaries)) {
-    json["onsets"].push_back({{"contender", onset.contender}, {"axis", onset.axis}});
-    if (onset.value) json["onsets"].back()["value"] = study.axes[onset.axis].values[*onset.value].text;
+    Json one{{"contender", onset.contender}, {"axis", onset.axis}, {"standing", name_of(onset.standing)}};
+    if (onset.value) one["value"] = study.axes[onset.axis].values[*onset.value].text;
+    json["onsets"].push_back(std::move(one));
   }
   return json;
 }
+
+template <class Items>
+Json list_of(const Items& items) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(assay::to_json(item));
+  return list;
+}
+
+}  // namespace
+
+Json to_json(const Cell& cell) {
+  Json json{
+      {"point", cell.point}, {"contender", cell.contender}, {"output", cell.output}, {"draw", cell.draw}};
+  if (!cell.why_not.empty()) {
+    json["why_not"] = cell.why_not;
+    return json;
+  }
+  json["elements"] = cell.errors.elements;
+  json["nonfinite"] = cell.errors.nonfinite;
+  json["outside"] = cell.errors.outside;
+  for (const auto& [key, member] : kMembers) put(json, key, cell.errors.*member);
+  if (cell.repeats) json["repeats"] = *cell.repeats;
+  if (cell.alone) json["alone"] = *cell.alone;
+  return json;
+}
+
+Json to_json(const Time& time) {
+  Json one{{"point", time.point},
+           {"contender", time.contender},
+           {"verdict", time.verdict},
+           {"reason", time.reason}};
+  put(one, "median_ns", time.median_ns);
+  if (time.low_ns && time.high_ns) put_numbers(one, "rounds_ns", std::array{*time.low_ns, *time.high_ns});
+  put(one, "floor_ns", time.floor_ns);
+  return one;
+}
+
+Json to_json(const SiteShare& share) {
+  Json one{
+      {"point", share.point}, {"contender", share.contender}, {"output", share.output}, {"site", share.site}};
+  put_number(one, "alone", share.alone);
+  put_number(one, "without", share.without);
+  put_number(one, "all", share.all);
+  return one;
+}
+
+Json to_json(const Distances& distances) {
+  Json one{{"point", distances.point}, {"contender", distances.contender}, {"output", distances.output}};
+  put_numbers(one, "from_computed", distances.from_computed);
+  put_numbers(one, "from_exact", distances.from_exact);
+  return one;
+}
+
+namespace {
 
 // An index into a list of this size.
 size_t index_in(const JsonFields& fields, std::string_view key, size_t size) {
@@ -116,7 +161,7 @@ Cell cell_from(const JsonFields& fields, const Study& study) {
   Cell cell{.point = index_in(fields, "point", study.points.size()),
             .contender = index_in(fields, "contender", study.contenders.size()),
             .output = index_in(fields, "output", study.outputs.size()),
-            .draw = fields.count("draw"),
+            .draw = static_cast<int64_t>(index_in(fields, "draw", static_cast<size_t>(study.draws))),
             .errors = {}};
   if (fields.has("why_not")) {
     cell.why_not = fields.text("why_not");
@@ -127,6 +172,7 @@ Cell cell_from(const JsonFields& fields, const Study& study) {
   cell.errors.outside = fields.count("outside");
   for (const auto& [key, member] : kMembers) cell.errors.*member = number_if(fields, key);
   if (fields.has("repeats")) cell.repeats = fields.flag("repeats");
+  if (fields.has("alone")) cell.alone = fields.flag("alone");
   return cell;
 }
 
@@ -150,6 +196,7 @@ Json to_json(const StudyRecord& record) {
   json["shard"] = {{"number", study.shard + 1}, {"count", study.shards}};
   json["target"] = {{"normwise", study.target.normwise}};
   put(json["target"], "worst", study.target.worst);
+  if (!study.inputs.empty()) json["inputs"] = study.inputs;
   json["axes"] = Json::array();
   for (const Axis& axis : study.axes) json["axes"].push_back(json_of(axis));
   json["points"] = study.points;
@@ -161,34 +208,10 @@ Json to_json(const StudyRecord& record) {
                                   {"recipe", study.recipes[i]}});
   }
   json["findings"] = findings_json(study);
-  json["times"] = Json::array();
-  for (const Time& time : study.times) {
-    Json one{{"point", time.point},
-             {"contender", time.contender},
-             {"verdict", time.verdict},
-             {"reason", time.reason}};
-    put(one, "median_ns", time.median_ns);
-    if (time.low_ns && time.high_ns) put_numbers(one, "ci95_ns", std::array{*time.low_ns, *time.high_ns});
-    put(one, "floor_ns", time.floor_ns);
-    json["times"].push_back(std::move(one));
-  }
-  json["sites"] = Json::array();
-  for (const SiteShare& share : study.sites) {
-    Json one{{"contender", share.contender}, {"output", share.output}, {"site", share.site}};
-    put_number(one, "alone", share.alone);
-    put_number(one, "without", share.without);
-    put_number(one, "all", share.all);
-    json["sites"].push_back(std::move(one));
-  }
-  json["distances"] = Json::array();
-  for (const Distances& distances : study.distances) {
-    Json one{{"contender", distances.contender}, {"output", distances.output}};
-    put_numbers(one, "from_computed", distances.from_computed);
-    put_numbers(one, "from_exact", distances.from_exact);
-    json["distances"].push_back(std::move(one));
-  }
-  json["cells"] = Json::array();
-  for (const Cell& cell : study.cells) json["cells"].push_back(json_of(cell));
+  json["times"] = list_of(study.times);
+  json["sites"] = list_of(study.sites);
+  json["distances"] = list_of(study.distances);
+  json["cells"] = list_of(study.cells);
   return json;
 }
 
@@ -211,7 +234,10 @@ std::string study_text(const StudyRecord& record) {
 }
 
 StudyRecord parse_study(std::string_view text, std::string_view source) {
-  const Json json = parse_json(text, source);
+  return study_from_json(parse_json(text, source), source);
+}
+
+StudyRecord study_from_json(const Json& json, std::string_view source) {
   const JsonFields fields(json, source);
   if (!json.is_object() || !fields.has("schema") || fields.text("schema") != kStudySchema)
     throw usage_error("{}: not a study of assay: its schema is not {}", excerpt(source), kStudySchema);
@@ -231,9 +257,14 @@ StudyRecord parse_study(std::string_view text, std::string_view source) {
   const JsonFields shard = fields.object("shard"), target = fields.object("target");
   study.shards = shard.count("count");
   study.shard = shard.count("number") - 1;
+  if (study.shard < 0 || study.shard >= study.shards)
+    throw shard.error("number", "is {}, of {}", study.shard + 1, study.shards);
   study.target = {.normwise = target.number("normwise"), .worst = number_if(target, "worst")};
   for (const JsonFields& axis : fields.objects("axes")) study.axes.push_back(axis_from(axis));
   study.points = points_of(study.axes);
+  const Json& points = json["points"];
+  if (points != Json(study.points)) throw fields.error("points", "are not those of the axes");
+  if (fields.has("inputs")) study.inputs = fields.text("inputs");
   for (const JsonFields& one : fields.objects("contenders")) {
     study.contenders.push_back({.name = one.text("name"), .dtype = one.one_of("dtype", kDTypes)});
     study.emulated.push_back(one.flag("emulated"));
@@ -243,6 +274,10 @@ StudyRecord parse_study(std::string_view text, std::string_view source) {
     return index_in(one, "contender", study.contenders.size());
   };
   const auto output_of = [&](const JsonFields& one) { return index_in(one, "output", study.outputs.size()); };
+  // Older records have sites and distances of the first point.
+  const auto point_of = [&](const JsonFields& one) {
+    return one.has("point") ? index_in(one, "point", study.points.size()) : 0;
+  };
   for (const JsonFields& one : fields.objects("times")) {
     Time time{.point = index_in(one, "point", study.points.size()),
               .contender = contender_of(one),
@@ -252,16 +287,19 @@ StudyRecord parse_study(std::string_view text, std::string_view source) {
               .low_ns = {},
               .high_ns = {},
               .floor_ns = number_if(one, "floor_ns")};
-    if (one.has("ci95_ns")) {
-      const std::vector<double> ends = one.numbers("ci95_ns");
-      if (ends.size() != 2) throw one.error("ci95_ns", "has {} numbers", ends.size());
+    // Older records have an interval of one round.
+    const char* const key = one.has("rounds_ns") ? "rounds_ns" : "ci95_ns";
+    if (one.has(key)) {
+      const std::vector<double> ends = one.numbers(key);
+      if (ends.size() != 2) throw one.error(key, "has {} numbers", ends.size());
       time.low_ns = ends[0];
       time.high_ns = ends[1];
     }
     study.times.push_back(std::move(time));
   }
   for (const JsonFields& one : fields.objects("sites")) {
-    study.sites.push_back({.contender = contender_of(one),
+    study.sites.push_back({.point = point_of(one),
+                           .contender = contender_of(one),
                            .output = output_of(one),
                            .site = one.text("site"),
                            .alone = one.number("alone"),
@@ -269,8 +307,8 @@ StudyRecord parse_study(std::string_view text, std::string_view source) {
                            .all = one.number("all")});
   }
   for (const JsonFields& one : fields.objects("distances"))
-    study.distances.push_back(
-        {contender_of(one), output_of(one), one.numbers("from_computed"), one.numbers("from_exact")});
+    study.distances.push_back({point_of(one), contender_of(one), output_of(one), one.numbers("from_computed"),
+                               one.numbers("from_exact")});
   for (const JsonFields& one : fields.objects("cells")) study.cells.push_back(cell_from(one, study));
   return record;
 }

@@ -21,10 +21,15 @@ struct StudyRecord {
   study::Study study;
 };
 
-// With all findings. What is absent is left out; an infinite limit is null.
+// With all findings. What is absent is left out.
 Json to_json(const StudyRecord& record);
+Json to_json(const study::Cell& cell);
+Json to_json(const study::Time& time);
+Json to_json(const study::SiteShare& share);
+Json to_json(const study::Distances& distances);
 std::string study_text(const StudyRecord& record);
 // The study alone; its findings follow from it. Throws Error (usage) that names the field.
 StudyRecord parse_study(std::string_view text, std::string_view source);
+StudyRecord study_from_json(const Json& json, std::string_view source);
 
 }  // namespace assay

@@ -63,9 +63,9 @@ std::string describe_identity(const Identity& identity) {
   if (!identity.why_not.empty()) return "not tried: " + identity.why_not;
   if (identity.difference) return "not the formula's polynomial: " + *identity.difference;
   return fmt::format(
-      "equal to the formula as a polynomial of degree {} on {}: {} of {} integers, miss probability <= "
-      "{:.1g}",
-      identity.degree, format_dims(identity.dims), plural(identity.draws, "draw"), identity.values,
+      "equal to the formula on {}: {} of {} integers. Another polynomial of degree {} would be with "
+      "probability <= {:.1g}; what is no polynomial of that degree is not tested",
+      format_dims(identity.dims), plural(identity.draws, "draw"), identity.values, identity.degree,
       identity.miss);
 }
 

@@ -26,29 +26,46 @@ std::string cards(const std::string& content) {
 
 // ---- error against time
 
+// A part of a note: the point that sites and distances are of.
+std::string at_point(const Study& study, std::optional<size_t> point) {
+  return point && study.points.size() > 1 ? fmt::format("At {}. ", text_of(study.axes, study.points[*point]))
+                                          : "";
+}
+
 StudyChart pareto(const Study& study, const std::vector<Summary>& summaries) {
   StudyChart chart{.id = "pareto",
                    .title = "Error against time",
                    .note =
-                       "The upper limit of the normwise error at the worst point, and the median time. "
-                       "The dotted line is the target. What is not timed stands at the right.",
+                       "The largest normwise error of the draws, and the median time. The dotted line is the "
+                       "target. What is not timed stands at the right.",
                    .content = {}};
-  std::vector<double> times, limits{study.target.normwise};
+  const auto point = deciding_point(study, summaries);
+  if (!point) return chart;
+  chart.note = at_point(study, point) + chart.note;
+  std::vector<double> times, errors{study.target.normwise};
+  const auto time_of = [&](const Summary& summary) {
+    const study::Time* const time = time_at(study, summary.contender, *point);
+    return time == nullptr ? std::nullopt : time->median_ns;
+  };
+  const auto is_there = [&](const Summary& summary) {
+    const study::PointSummary* const at = summary.at(*point);
+    return at != nullptr && at->standing != study::Standing::kAbsent;
+  };
   for (const Summary& summary : summaries) {
-    if (!summary.decisive) continue;
-    limits.push_back(summary.points[*summary.decisive].limit);
-    if (summary.median_ns) times.push_back(*summary.median_ns);
+    if (!is_there(summary)) continue;
+    errors.push_back(summary.at(*point)->largest);
+    if (const auto time = time_of(summary)) times.push_back(*time);
   }
-  if (limits.size() < 2) return chart;
+  if (errors.size() < 2) return chart;
   Plot plot(860, 300, 170);
   plot.set_x(times.empty() ? std::vector<double>{1} : times);
-  plot.set_y(limits);
+  plot.set_y(errors);
   plot.horizontal(study.target.normwise, "floor");
   if (!times.empty()) plot.axis_of_times();
   for (const Summary& summary : summaries) {
-    if (!summary.decisive) continue;
-    const double limit = summary.points[*summary.decisive].limit;
-    plot.point(summary.median_ns, limit, summary.standing == study::Standing::kMissed ? "beyond" : "within",
+    if (!is_there(summary)) continue;
+    const study::PointSummary& at = *summary.at(*point);
+    plot.point(time_of(summary), at.largest, at.standing == study::Standing::kMissed ? "beyond" : "within",
                study.contenders[summary.contender].label());
   }
   chart.content = plot.svg("error against time");
@@ -75,7 +92,9 @@ StudyChart along(const Study& study, size_t axis, const std::vector<study::Fit>&
   StudyChart chart{
       .id = fmt::format("axis{}", axis),
       .title = fmt::format("Error against {}", on.name),
-      .note = "Medians over draws and all other axes. Dashes: the fit. Dots: the target. Grey: the others.",
+      .note =
+          "Medians over draws and all other axes. Dashes: the fit. Dots: the target. Grey: the others; "
+          "beside the fit, thin, those of exponent 1/2 and 1 through its first value.",
       .content = {}};
   if (on.values.size() < 2) return chart;
   std::vector<std::vector<double>> lines;
@@ -98,7 +117,6 @@ StudyChart along(const Study& study, size_t axis, const std::vector<study::Fit>&
       const auto& [value, interval] = fit->exponent;
       note = fmt::format("exponent {:.2f} ({:.2f} – {:.2f}): {}", value, interval.low, interval.high,
                          fit->reading);
-      std::vector<double> fitted;
       double logs = 0, count = 0;
       for (size_t k = 0; k < lines[i].size(); ++k) {
         const double x = *on.values[k].number;
@@ -106,9 +124,19 @@ StudyChart along(const Study& study, size_t axis, const std::vector<study::Fit>&
         logs += std::log(lines[i][k]) - value * std::log(x);
         ++count;
       }
+      double first = 0;
       for (const study::AxisValue& at : on.values)
-        fitted.push_back(*at.number > 0 ? std::exp(logs / count + value * std::log(*at.number)) : 0);
-      plot.line(fitted, "ecdf warm");
+        if (*at.number > 0 && (first == 0 || *at.number < first)) first = *at.number;
+      const auto fit_of = [&](double exponent) {
+        std::vector<double> fitted;
+        for (const study::AxisValue& at : on.values)
+          fitted.push_back(*at.number > 0 ? std::exp(logs / count + value * std::log(first)) *
+                                                std::pow(*at.number / first, exponent)
+                                          : 0);
+        return fitted;
+      };
+      for (double exponent : {0.5, 1.0}) plot.line(fit_of(exponent), "slope");
+      plot.line(fit_of(value), "ecdf warm");
     }
     plot.line(lines[i], "ecdf cold");
     chart.content +=
@@ -130,19 +158,20 @@ StudyChart heat_map(const Study& study, const std::vector<Summary>& summaries) {
   const study::Axis &down = study.axes[axes[0]], &right = study.axes[axes[1]];
   chart.title = fmt::format("Digits over {} and {}", down.name, right.name);
   chart.note =
-      "-log10 of the largest upper limit over all other axes. Framed: the target is missed. Darker: more "
-      "digits.";
+      "-log10 of the largest error over all draws and other axes. Framed: the target is missed. Darker: "
+      "more digits.";
   for (const Summary& summary : summaries) {
     if (summary.points.empty()) continue;
     struct At {
-      double limit = 0;
+      double largest = 0;
       bool is_there = false, meets = true;
     };
     std::vector<At> grid(down.values.size() * right.values.size());
     for (const study::PointSummary& point : summary.points) {
       const study::Point& at = study.points[point.point];
+      if (point.standing == study::Standing::kAbsent) continue;
       At& cell = grid[at[axes[0]] * right.values.size() + at[axes[1]]];
-      cell.limit = std::max(cell.limit, point.limit);
+      cell.largest = std::max(cell.largest, point.largest);
       cell.is_there = true;
       cell.meets &= point.standing != study::Standing::kMissed;
     }
@@ -157,7 +186,7 @@ StudyChart heat_map(const Study& study, const std::vector<Summary>& summaries) {
           rows += "<td>–";
           continue;
         }
-        const double digits = -std::log10(cell.limit);
+        const double digits = -std::log10(cell.largest);
         const double depth = std::isfinite(digits) ? std::clamp(digits / 8, 0.0, 1.0) : digits > 0 ? 1 : 0;
         rows += fmt::format("<td class=\"{}\" style=\"--depth:{:.0f}%\">{}", cell.meets ? "met" : "missed",
                             60 * depth,
@@ -175,13 +204,16 @@ StudyChart heat_map(const Study& study, const std::vector<Summary>& summaries) {
 
 // ---- what each site adds
 
-StudyChart stages(const Study& study) {
+StudyChart stages(const Study& study, std::optional<size_t> point) {
   StudyChart chart{.id = "sites",
                    .title = "What each site adds",
-                   .note = "Shares of the squared errors of the sites alone, at the first point.",
+                   .note = "Shares of the squared errors of the sites alone.",
                    .content = {}};
   std::map<std::pair<size_t, size_t>, std::vector<const study::SiteShare*>> bars;
-  for (const study::SiteShare& share : study.sites) bars[{share.contender, share.output}].push_back(&share);
+  chart.note = at_point(study, point) + chart.note;
+  for (const study::SiteShare& share : study.sites) {
+    if (share.point == point) bars[{share.contender, share.output}].push_back(&share);
+  }
   for (const auto& [key, shares] : bars) {
     double sum = 0;
     for (const study::SiteShare* share : shares) sum += share->alone * share->alone;
@@ -208,22 +240,25 @@ StudyChart stages(const Study& study) {
 
 // ---- distances
 
-StudyChart distances(const Study& study) {
+StudyChart distances(const Study& study, std::optional<size_t> point) {
   StudyChart chart{
       .id = "distances",
       .title = "How far elements are",
       .note =
-          "At the first point, the share of elements within a distance, over the rms of the output. "
+          "The share of elements within a distance, over the rms of the output, in the first draw. "
           "Solid: from the exact value. Dashed: from what the recipe computes.",
       .content = {}};
+  chart.note = at_point(study, point) + chart.note;
   std::vector<double> all;
   for (const study::Distances& one : study.distances) {
+    if (one.point != point) continue;
     all.insert(all.end(), one.from_computed.begin(), one.from_computed.end());
     all.insert(all.end(), one.from_exact.begin(), one.from_exact.end());
   }
   std::erase_if(all, [](double x) { return !(x > 0); });
   if (all.empty()) return chart;
   for (const study::Distances& one : study.distances) {
+    if (one.point != point) continue;
     Plot plot(230, 110, 6);
     plot.set_x(all);
     plot.set_shares();
@@ -248,8 +283,9 @@ std::vector<StudyChart> charts_of(const Study& study, const std::vector<Summary>
     if (study.axes[axis].is_numeric()) all.push_back(along(study, axis, fits));
   }
   all.push_back(heat_map(study, summaries));
-  all.push_back(stages(study));
-  all.push_back(distances(study));
+  const auto point = detailed_point(study, summaries);
+  all.push_back(stages(study, point));
+  all.push_back(distances(study, point));
   std::erase_if(all, [](const StudyChart& chart) { return chart.content.empty(); });
   return all;
 }

@@ -122,11 +122,15 @@ void Plot::point(std::optional<double> x, double y, std::string_view style, std:
   body_ +=
       fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{}</title></circle>",
                   style, here, there, escape_markup(label));
-  // Labels that would overlap move down; those beyond the plot and within it do not meet.
+  // Labels that would overlap move up or down, but not on the axis. Those beyond the plot do not
+  // meet those within it.
   double text = there + 3;
-  const double side = x ? 0 : 1e4;
-  while (std::ranges::any_of(labels_, [&](double taken) { return std::abs(taken - (text + side)) < 10; }))
-    text += 10;
+  const double side = x ? 0 : 1e4, start = text;
+  const auto is_free = [&](double at) {
+    return at < bottom_ + 4 &&
+           std::ranges::none_of(labels_, [&](double taken) { return std::abs(taken - (at + side)) < 10; });
+  };
+  for (int step = 1; !is_free(text) && step < 40; ++step) text = start + (step % 2 == 0 ? 5 : -5) * step;
   labels_.push_back(text + side);
   const bool is_left = x && here > right_ - 120;
   body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",

@@ -15,55 +15,85 @@ std::string digits_text(const PointSummary& point) {
   return fmt::format("{:.2f} – {:.2f}", point.digits->low, point.digits->high);
 }
 
-// Where most is lost.
-const PointSummary* decisive(const Summary& summary) {
-  return summary.decisive ? &summary.points[*summary.decisive] : nullptr;
+std::string yes_or_no(std::optional<bool> answer) {
+  return !answer ? "–" : *answer ? "yes" : "no";
+}
+
+// What the largest error of the draws says about all draws (study/statistics.h).
+std::string limits_text(const Study& study) {
+  return fmt::format(
+      "Met: no draw is above the target. Then 95 % of all draws are not either, with {:.0f} % confidence: 1 "
+      "- "
+      "0.95^{}; {} draws give 95 %. Missed: {} of {} draws are above it, which is unlikely (5 %) if 95 % of "
+      "all "
+      "draws meet it. Too close to tell: fewer.",
+      100 * confidence_of(study.draws), study.draws, kDrawsFor95, draws_that_tell(study.draws), study.draws);
+}
+
+std::string mark_of(Standing standing) {
+  switch (standing) {
+    case Standing::kMet:
+    case Standing::kAbsent:
+      return "";
+    case Standing::kOpen:
+      return " ?";
+    case Standing::kMissed:
+      return " !";
+  }
+  throw Error("Standing({}) is no standing", static_cast<int>(standing));
 }
 
 StudyTable contenders_table(const Study& study, const std::vector<Summary>& summaries) {
-  StudyTable table{
-      .title = "How wrong, how fast",
-      .note =
-          "Limits hold for 95 % of draws, with 95 % confidence, at the worst point. The other errors are "
-          "medians over all cells. Over best: 1 is as good as the recipe gets. Over input rounding: "
-          "below 1 more precision inside buys nothing. Outward: below -3 it errs toward 0. An "
-          "emulated recipe errs as its plainest right path.",
-      .heads = {"contender", "target", "upper limit", "digits, 95 %", "over best", "over input rounding",
-                "largest error", "componentwise, 99.9 %", "bias", "outward", "repeats", "time", "of floor"},
-      .rows = {},
-      .words = 2};
+  StudyTable table{.title = "How wrong, how fast",
+                   .note = "",
+                   .heads = {"contender", "target", "largest of draws", "time", "of floor", "digits, 95 %",
+                             "over best", "over input rounding", "largest element", "componentwise, 99.9 %",
+                             "bias", "outward", "repeats", "alone"},
+                   .rows = {},
+                   .words = 2};
+  const auto point = deciding_point(study, summaries);
+  if (!point) return table;
+  if (study.points.size() > 1) table.note = fmt::format("At {}. ", text_of(study.axes, study.points[*point]));
+  table.note +=
+      limits_text(study) +
+      " Digits: the mean, by Student's t. The other errors are medians over draws. Over best: 1 is as "
+      "good as the recipe gets. Over input rounding: below 1 more precision inside buys nothing. Bias: "
+      "the mean signed error in standard errors over draws; outward: away from 0. An emulated recipe errs "
+      "as its plainest right path. Alone: an entry of the batch has the same bits without the others.";
   for (const Summary& summary : summaries) {
-    const PointSummary* const at = decisive(summary);
-    if (at == nullptr) {
-      table.rows.push_back({study.label(summary.contender), excerpt(summary.why_not)});
+    const PointSummary* const at = summary.at(*point);
+    if (at == nullptr || at->standing == Standing::kAbsent) {
+      const std::string why = at == nullptr ? "not reached" : at->why_not;
+      table.rows.push_back({study.label(summary.contender), fmt::format("not there: {}", excerpt(why))});
       table.rows.back().resize(table.heads.size(), "–");
       continue;
     }
-    double floor = 0, median = 0;
-    for (const Time& time : study.times) {
-      if (time.contender != summary.contender || !time.median_ns || !time.floor_ns) continue;
-      floor += *time.floor_ns;
-      median += *time.median_ns;
-    }
+    const Time* const time = time_at(study, summary.contender, *point);
+    const bool is_timed = time != nullptr && time->median_ns;
+    const std::string no_time = study.emulated[summary.contender] ? "emulated"
+                                : time == nullptr                 ? "–"
+                                                                  : time->reason;
+    const bool has_floor = is_timed && time->floor_ns;
     table.rows.push_back(
-        {study.label(summary.contender), std::string(name_of(summary.standing)), format_number(at->limit),
-         digits_text(*at), format_number(summary.over_best), format_number(summary.over_input_rounding),
-         format_number(summary.worst), format_number(summary.componentwise), format_number(summary.bias),
-         format_number(summary.bias_outward), summary.repeats ? (*summary.repeats ? "yes" : "no") : "–",
-         summary.median_ns ? format_time(*summary.median_ns) : summary.no_time,
-         format_percent(median > 0 ? std::optional(floor / median) : std::nullopt)});
+        {study.label(summary.contender), std::string(name_of(at->standing)), format_number(at->largest),
+         is_timed ? format_time(*time->median_ns) : excerpt(no_time),
+         format_percent(has_floor ? std::optional(*time->floor_ns / *time->median_ns) : std::nullopt),
+         digits_text(*at), format_number(at->over_best), format_number(at->over_input_rounding),
+         format_number(at->worst), format_number(at->componentwise), format_number(at->bias),
+         format_number(at->bias_outward), yes_or_no(summary.repeats), yes_or_no(summary.alone)});
   }
   return table;
 }
 
 StudyTable points_table(const Study& study, const std::vector<Summary>& summaries) {
-  StudyTable table{.title = "Upper limits at each point",
-                   .note = fmt::format("Normwise errors; the target is {}. An exclamation mark: missed; a "
-                                       "question mark: too close to tell.",
-                                       described(study.target)),
-                   .heads = {},
-                   .rows = {},
-                   .words = study.axes.size()};
+  StudyTable table{
+      .title = "Largest errors at each point",
+      .note = fmt::format("Normwise, of all draws; the target is {}. An exclamation mark: missed; a "
+                          "question mark: too close to tell.",
+                          described(study.target)),
+      .heads = {},
+      .rows = {},
+      .words = study.axes.size()};
   for (const Axis& axis : study.axes) table.heads.push_back(axis.name);
   for (const Summary& summary : summaries) table.heads.push_back(study.label(summary.contender));
   if (study.axes.empty() || study.points.size() < 2) return table;
@@ -73,15 +103,38 @@ StudyTable points_table(const Study& study, const std::vector<Summary>& summarie
       row.push_back(study.axes[axis].values[study.points[point][axis]].text);
     bool has_any = false;
     for (const Summary& summary : summaries) {
-      const auto at = std::ranges::find(summary.points, point, &PointSummary::point);
-      const bool is_there = at != summary.points.end();
-      row.push_back(is_there ? format_number(at->limit) + (at->standing == Standing::kMissed ? " !"
-                                                           : at->standing == Standing::kOpen ? " ?"
-                                                                                             : "")
-                             : "–");
-      has_any |= is_there;
+      const PointSummary* const at = summary.at(point);
+      const bool is_absent = at == nullptr || at->standing == Standing::kAbsent;
+      row.push_back(at == nullptr ? "–"
+                    : is_absent   ? "not there"
+                                  : format_number(at->largest) + mark_of(at->standing));
+      has_any |= at != nullptr;
     }
     if (has_any) table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// Why contenders are not at some points, a row for each reason.
+StudyTable absences_table(const Study& study, const std::vector<Summary>& summaries) {
+  StudyTable table{.title = "Not there",
+                   .note = "",
+                   .heads = {"contender", "reason", "points", "the first"},
+                   .rows = {},
+                   .words = 2};
+  for (const Summary& summary : summaries) {
+    std::vector<std::string> reasons;
+    for (const PointSummary& at : summary.points) {
+      if (at.standing == Standing::kAbsent && std::ranges::count(reasons, at.why_not) == 0)
+        reasons.push_back(at.why_not);
+    }
+    for (const std::string& reason : reasons) {
+      const auto first = std::ranges::find(summary.points, reason, &PointSummary::why_not);
+      table.rows.push_back(
+          {study.label(summary.contender), excerpt(reason),
+           fmt::format("{}", std::ranges::count(summary.points, reason, &PointSummary::why_not)),
+           text_of(study.axes, study.points[first->point])});
+    }
   }
   return table;
 }
@@ -90,23 +143,27 @@ StudyTable fits_table(const Study& study) {
   StudyTable table{
       .title = "How errors grow",
       .note =
-          "The exponent of the error in each axis, other axes fixed; its interval is from resampled "
-          "draws. 1/2 means rounding, 1 truncation or swamping.",
-      .heads = {"contender", "axis", "reading", "exponent", "interval"},
+          "The exponent of the error in each axis, other axes fixed; its 95 % interval is from resampled "
+          "draws. A length has 1/2 (√n) for rounding, 1 (n) for truncation or swamping. Values of 0 have "
+          "no logarithm and are left out.",
+      .heads = {"contender", "axis", "reading", "exponent", "interval", "less 1/2", "less 1"},
       .rows = {},
       .words = 3};
   for (const Fit& fit : fits(study)) {
     table.rows.push_back(
         {study.label(fit.contender), study.axes[fit.axis].name, fit.reading,
          fmt::format("{:.2f}", fit.exponent.value),
-         fmt::format("{:.2f} – {:.2f}", fit.exponent.interval.low, fit.exponent.interval.high)});
+         fmt::format("{:.2f} – {:.2f}", fit.exponent.interval.low, fit.exponent.interval.high),
+         fmt::format("{:+.2f}", fit.exponent.value - 0.5), fmt::format("{:+.2f}", fit.exponent.value - 1)});
   }
   return table;
 }
 
 StudyTable onsets_table(const Study& study, const std::vector<Summary>& summaries) {
   StudyTable table{.title = "Where the target is missed first",
-                   .note = "The smallest value of each axis at which some point misses the target.",
+                   .note =
+                       "The smallest value of each axis at which some point misses the target. If none does: "
+                       "met, open if a point is too close to tell, or not there.",
                    .heads = {"contender"},
                    .rows = {},
                    .words = 1};
@@ -120,27 +177,32 @@ StudyTable onsets_table(const Study& study, const std::vector<Summary>& summarie
     std::vector<std::string> row{study.label(summary.contender)};
     for (const Onset& onset : all) {
       if (onset.contender == summary.contender)
-        row.push_back(onset.value ? study.axes[onset.axis].values[*onset.value].text : "met");
+        row.push_back(onset.value ? study.axes[onset.axis].values[*onset.value].text
+                                  : std::string(name_of(onset.standing)));
     }
     if (row.size() > 1) table.rows.push_back(std::move(row));
   }
   return table;
 }
 
-StudyTable sites_table(const Study& study) {
+StudyTable sites_table(const Study& study, const std::vector<Summary>& summaries) {
   StudyTable table{
       .title = "What each site does",
       .note =
-          "At the first point. Alone: the normwise error if this site alone is performed. Without: that "
+          "Alone: the normwise error if this site alone is performed. Without: that "
           "of the recipe if this site alone is exact. Shares of the squared errors of all sites alone; "
           "where they interact, their sum is not the whole.",
       .heads = {"contender", "output", "site", "alone", "share", "without", "whole recipe"},
       .rows = {},
       .words = 3};
+  const auto point = detailed_point(study, summaries);
+  if (point && study.points.size() > 1)
+    table.note = fmt::format("At {}. ", text_of(study.axes, study.points[*point])) + table.note;
   for (const SiteShare& share : study.sites) {
+    if (share.point != point) continue;
     double sum = 0;
     for (const SiteShare& other : study.sites) {
-      if (other.contender == share.contender && other.output == share.output)
+      if (other.point == share.point && other.contender == share.contender && other.output == share.output)
         sum += other.alone * other.alone;
     }
     table.rows.push_back(
@@ -183,9 +245,10 @@ std::vector<StudyTable> tables_of(const study::Study& study) {
   const std::vector<Summary> summaries = summarize(study);
   std::vector<StudyTable> all{contenders_table(study, summaries),
                               points_table(study, summaries),
+                              absences_table(study, summaries),
                               fits_table(study),
                               onsets_table(study, summaries),
-                              sites_table(study),
+                              sites_table(study, summaries),
                               recipes_table(study)};
   std::erase_if(all, [](const StudyTable& table) { return table.rows.empty(); });
   return all;

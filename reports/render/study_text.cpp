@@ -32,13 +32,14 @@ std::string render_study_text(const StudyRecord& record, int width) {
   const std::vector<StudyTable> tables = tables_of(study);
   std::string text = fmt::format("{} of {}, seed {}\n\n", study.op, fixed_dims(study), study.seed);
   for (const StudyTable& table : tables) {
-    const bool is_shown = table.title.starts_with("How ") || table.title.starts_with("Where ");
+    const bool is_shown = table.title.starts_with("How ") || table.title.starts_with("Where ") ||
+                          table.title.starts_with("Not ");
     if (!is_shown) continue;
     std::vector<Column> columns;
     for (size_t i = 0; i < table.heads.size(); ++i) {
       Column column{.title = table.heads[i],
                     .right = i >= table.words,
-                    .importance = i == table.heads.size() - 2 ? 99 : 98 - static_cast<int>(i),
+                    .importance = 98 - static_cast<int>(i),
                     .cells = {},
                     .colours = {}};
       for (const auto& row : table.rows) column.cells.push_back(printable(clipped(row[i], 60)));

@@ -66,6 +66,36 @@ class Probe(ProgramTest):
         self.assertIn("mhc_post.cpu.f32.out.svg", (self.dir / "out/probe.md").read_text())
         self.assertIn("<svg", (self.dir / "out/mhc_post.cpu.f32.out.svg").read_text())
 
+    def test_what_is_probed_stands_beside_what_is_declared(self):
+        lie = "mhc_post/specimen.inputs_rounded"
+        self.assertEqual(assay("probe", "--specimens", lie, "--dtype", "f32", "--out", "out", cwd=self.dir).returncode, 1)
+        file = self.dir / "out/probe.json"
+        record = file.read_text()
+        file.write_text(record.replace("specimen.inputs_rounded", "cpu"))
+        listed = assay("list", "mhc_post/cpu", "--probed", "out/probe.json", cwd=self.dir).stdout
+        words = " ".join(listed.split())
+        self.assertIn("out sum in f32 probed sequential; 24 bits; rounded to nearest, ties to even; CONTRADICTS: factors "
+                      "keep 8 bits", words)
+        self.assertEqual(words.count("probed"), 1)  # not in f16 and bf16
+        file.write_text('{"schema": "assay.run/1"}')
+        self.fails(2, "not a record of probe", "list", "--probed", "out/probe.json")
+        for change in ('"paths": {}', '"paths": [{}]', '"paths": [{"path": 1, "sums": []}]'):
+            file.write_text('{"schema": "assay.probe/1", %s}' % change)
+            self.fails(2, "out/probe.json: ", "list", "--probed", "out/probe.json")
+
+    def test_a_tree_that_changed_is_said(self):
+        for side in ("before", "after"):
+            done = assay("verify", "mhc_post/cpu", "--cases", "2", "--out", side, cwd=self.dir)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            assay("probe", "mhc_post/cpu", "--dtype", "f32", "--out", side, cwd=self.dir)
+        compared = assay("compare", "before", "after", cwd=self.dir).stderr
+        self.assertNotIn("tree", compared)
+        file = self.dir / "after/probe.json"
+        file.write_text(file.read_text().replace('"nodes":[[0,1]', '"nodes":[[0,2]').replace("sequential", "pairwise"))
+        compared = assay("compare", "before/run.json", "after", cwd=self.dir).stderr
+        self.assertIn("mhc_post/cpu in f32: the summation tree of the sum over x and the streams changed: sequential, now "
+                      "pairwise", compared)
+
     def test_nothing_selected(self):
         self.fails(5, "no path matches", "probe", "mhc_post/none")
 

@@ -46,7 +46,7 @@ class Study(ProgramTest):
         study = self.study("--paths", "cuda.fused", "--dtype", "f32", "--recipe", "mine=cuda.fused:*=f32:*=nearest")
         names = [contender["name"] for contender in study["contenders"]]
         self.assertEqual(names, ["cuda.fused", "mine"])
-        limits = [max(point["limit"] for point in summary["points"]) for summary in study["findings"]["summaries"]]
+        limits = [max(point["largest"] for point in summary["points"]) for summary in study["findings"]["summaries"]]
         self.assertGreater(limits[0], 1e-3)
         self.assertLess(limits[1], 1e-5)
         shares = {share["site"]: share["alone"] for share in study["sites"] if share["contender"] == 0}
@@ -62,8 +62,10 @@ class Study(ProgramTest):
         self.assertEqual(study["dims"], {"n": 6, "l": 16, "c": 16, "dilation": 2, "hidden": 32})
         errors = {cell["draw"]: cell["normwise"] for cell in study["cells"] if cell["contender"] == 0 and cell["point"] == 0}
         self.assertEqual(len(set(errors.values())), 8)
-        self.assertEqual([summary["standing"] for summary in study["findings"]["summaries"]][-1], "missed")
+        self.assertEqual({point["standing"] for point in study["findings"]["summaries"][-1]["points"]}, {"missed"})
+        self.assertRegex(study["inputs"], "^[0-9a-f]{16}$")
         self.fails(2, "--sweep l changes shapes", "study", "cheri_block", "--in", "x.safetensors", "--sweep", "l=1")
+        self.fails(2, "--sweep x.rank draws values", "study", "cheri_block", "--in", "x.safetensors", "--sweep", "x.rank=1")
 
     def test_shards_are_the_points(self):
         points = [{cell["point"] for cell in self.study("--shard", f"{i}/2")["cells"]} for i in (1, 2)]
@@ -75,6 +77,101 @@ class Study(ProgramTest):
         jsonschema.validate(merged, SCHEMA)
         self.assertTrue(merged["complete"])
         self.assertEqual(merged["findings"], whole["findings"])
+        self.assertIn("This is shard 2/2", json.loads((self.dir / "parts/2/study.json").read_text())["findings"]["answer"])
+
+    def test_parts_that_are_not_of_one_study_are_not_merged(self):
+        self.study("--paths", "cpu", "--shard", "1/2", "--out", "parts/1")
+        for message, args in {
+            "their targets are normwise=0.001 and normwise=0.01": ("--target", "normwise=1e-2"),
+            "their lists of sweeps are": ("--sweep", "dilation=1,2"),
+            "their lists of dimensions are": (),
+            "their seeds are 0 and 3": ("--seed", "3"),
+            "their hashes of inputs are none and 0123456789abcdef": (),
+            "their cpu models are": (),
+            "shard 1 is there twice": (),
+        }.items():
+            self.study("--paths", "cpu", *args, "--shard", "1/2" if "twice" in message else "2/2", "--out", "parts/2")
+            file = self.dir / "parts/2/study.json"
+            study = json.loads(file.read_text())
+            if "dimensions" in message:
+                study["dims"]["n"] = 3
+            if "inputs" in message:
+                study["inputs"] = "0123456789abcdef"
+            if "models" in message:
+                study["machine"]["devices"][0]["model"] = "Another"
+            file.write_text(json.dumps(study))
+            self.fails(2, message, "report", "parts", "--out", "all")
+            self.assertFalse((self.dir / "all").exists())
+
+    def test_one_bad_point_takes_no_other_away(self):
+        out = ("--no-time", "--repeat", "3", "--json", "--out", "s")
+        result = assay("study", "mhc_post", "--paths", "cpu", "--dtype", "f32", "--sweep", "n=0,8", *out, cwd=self.dir)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)["findings"]
+        self.assertEqual([point["standing"] for point in found["summaries"][0]["points"]], ["not there", "met"])
+        self.assertEqual(found["point"], 1)
+        result = assay("study", "cheri_block", "--paths", "cpu", "--sweep", "x.mean_over_std=1,1e5", "--sweep", "l=64",
+                       *out, cwd=self.dir)
+        points = json.loads(result.stdout)["findings"]["summaries"][1]["points"]
+        self.assertEqual([point["standing"] for point in points], ["met", "not there"])
+        self.assertIn("x does not fit f16: it holds 1e+05", points[1]["why_not"])
+        self.assertIn("x does not fit f16", (self.dir / "s/study.md").read_text())
+
+    def test_times_are_of_the_point_of_the_answer_and_taken_in_turns(self):
+        result = assay("study", "mhc_post", "--paths", "cpu", "--sweep", "n=8,64", "--sweep", "h=128", "--repeat", "3", "--json",
+                       "--out", "s", cwd=self.dir)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        study = json.loads(result.stdout)
+        jsonschema.validate(study, SCHEMA)
+        self.assertEqual([(time["point"], time["contender"]) for time in study["times"]],
+                         [(point, contender) for point in (0, 1) for contender in (0, 1, 2)])
+        for time in study["times"]:
+            low, high = time["rounds_ns"]
+            self.assertTrue(low <= time["median_ns"] <= high, time)
+        self.assertTrue(study["findings"]["answer"].startswith("At n=64 h=128, the cheapest path with"))
+        self.assertEqual({share["point"] for share in study["sites"]}, {1})
+        self.assertEqual({cell["alone"] for cell in study["cells"] if "alone" in cell}, {True})
+        median = study["times"][3]["median_ns"] / 1e3
+        self.assertIn(f", {median:.3g} us", study["findings"]["grounds"][0] + study["findings"]["grounds"][1])
+
+    def test_a_killed_study_leaves_what_it_has(self):
+        process = subprocess.Popen([ASSAY, *SMALL[:-3], "--repeat", "100000", "--no-time", "--out", "s"], cwd=self.dir,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        journal = self.dir / "s/study.jsonl"
+        while not journal.exists() or journal.read_text().count('"cells":[{') < 20:
+            time.sleep(0.05)
+        self.fails(2, "another process writes a study there", "report", "s")
+        self.fails(2, "another process writes a study there", *SMALL, "--out", "s")
+        process.kill()
+        process.wait()
+        with journal.open("a") as file:
+            file.write('{"at": 1, "cel')
+        lines = journal.read_text().count('"cells":[{') - 1  # but that of the head, which is empty
+        self.assertEqual(assay("report", "s", cwd=self.dir).returncode, 0)
+        study = json.loads((self.dir / "s/study.json").read_text())
+        jsonschema.validate(study, SCHEMA)
+        self.assertGreaterEqual(len(study["cells"]), lines)
+        self.assertFalse(study["complete"])
+        self.assertIn("not complete", study["findings"]["answer"])
+        self.study()
+        self.assertFalse(journal.exists())
+
+    def test_damaged_studies_are_refused(self):
+        study, file = self.study("--paths", "cpu", "--dtype", "f32"), self.dir / "s/study.json"
+        def damaged(change):
+            other = json.loads(json.dumps(study))
+            change(other)
+            file.write_text(json.dumps(other))
+        for message, change in {
+            "cells[0].point is 9, of 2": lambda s: s["cells"][0].update(point=9),
+            "cells[0].draw is 4, of 4": lambda s: s["cells"][0].update(draw=4),
+            "points are not those of the axes": lambda s: s["points"].reverse(),
+            "points are not those": lambda s: s["points"].append([0, 0, 0, 0, 7]),
+            "sites[0].point is 2, of 2": lambda s: s["sites"][0].update(point=2),
+            "shard.number is 2, of 1": lambda s: s["shard"].update(number=2),
+        }.items():
+            damaged(change)
+            self.fails(2, message, "report", "s")
 
     def test_two_studies_are_compared_cell_by_cell(self):
         study = self.study("--paths", "cpu")
@@ -88,7 +185,9 @@ class Study(ProgramTest):
         readings = {one["contender"]: one["reading"] for one in json.loads(result.stdout)}
         self.assertEqual(readings, {"cpu in f32": "unclear", "cpu in f16": "equal", "cpu in bf16": "equal"})
         self.study("--paths", "cpu", "--seed", "1", "--out", "other")
-        self.fails(2, "the studies have different draws", "compare", "s", "other")
+        self.fails(2, "the studies cannot be compared: their seeds are 0 and 1", "compare", "s", "other")
+        self.study("--paths", "cpu", "--target", "normwise=1e-2", "--out", "other")
+        self.fails(2, "their targets are normwise=0.001 and normwise=0.01", "compare", "s", "other")
 
     def test_an_interruption_keeps_what_is_there(self):
         long = [*SMALL[:-3], "--repeat", "100000", "--no-time"]
@@ -109,6 +208,11 @@ class Study(ProgramTest):
             "did you mean x.mean_over_std?": ("--sweep", "x.mean_ovr_std=1"),
             "l=1:2:3 is not a range": ("--sweep", "l=1:2:3"),
             "l=-1: is no size": ("--sweep", "l=-1"),
+            "x.rank=1e12: is no rank from 1 to 4096": ("--sweep", "x.rank=1e12"),
+            "x.scale=1.0: stands twice": ("--sweep", "x.scale=1,1.0"),
+            "the axes have more than 10000 points": tuple(
+                word for axis in ("l", "n", "c") for word in ("--sweep", f"{axis}=1:1000:+1")),
+            "l has more than 1000 values": ("--sweep", "l=" + ",".join(map(str, range(1001)))),
             "outliers:SHARE:SCALE": ("--data", "outliers:2"),
             "has no site q": ("--recipe", "a=cpu:q=f32"),
             "has no path q": ("--recipe", "a=q"),

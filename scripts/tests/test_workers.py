@@ -104,6 +104,23 @@ SEED = "11"  # two cases without history, so that each path dies in its first ru
 
 
 class Workers(MurderousTest):
+    def test_a_probe_goes_on_after_each_path(self):
+        paths = {"healthy": None, "abort": "died of SIGABRT in a call", "exit": "crashed: the path ended its process",
+                 "throws_int": "crashed: the path threw", "hang": "timeout: the path did not return within 0.3 s",
+                 "wild_write": "bytes before the first element", "healthy_too": None}
+        result = self.assay("probe", *[f"echo/{path}" for path in paths], *SHORT, "--json", "--quiet")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        found = {path["path"]["path"]: path["sums"] for path in json.loads(result.stdout)["paths"]}
+        self.assertEqual(set(found), set(paths))
+        for path, why in paths.items():
+            with self.subTest(path):
+                self.assertEqual(len(found[path]), 1)
+                if why is None:
+                    self.assertEqual(found[path][0]["tree"]["shape"], "sequential")
+                else:
+                    self.assertIn(why, found[path][0]["why_not"])
+        self.assertEqual(self.assay("probe", "echo/healthy", *SHORT, "--json").returncode, 0)
+
     def test_each_path_costs_its_own_verdicts(self):
         out = self.work / "out"
         result = self.assay("verify", "--cases", str(CASES), "--seed", SEED, "--json", "--out", out, *SHORT)

@@ -16,28 +16,49 @@ TEST(Statistics, QuantilesAreValues) {
   EXPECT_EQ(quantile({3, 1, 2}, 0), 1);
 }
 
-// Of log-normal errors the limit holds 95 % of all draws in 95 % of studies.
-TEST(Statistics, TheLimitsCoverWhatTheySay) {
+TEST(Statistics, DrawsWithinALimitSayHowManyOfAllAre) {
+  EXPECT_GE(confidence_of(kDrawsFor95), 0.95);
+  EXPECT_LT(confidence_of(kDrawsFor95 - 1), 0.95);
+  // A limit that 94.99 % of all draws keep: by chance eight keep it about as often as is said.
   const CounterRandom random(1, 2);
-  constexpr int kStudies = 2000, kDraws = 8;
-  const double true_quantile = std::exp(1.6448536);
-  int right = 0, right_below = 0;
+  constexpr int kStudies = 20000, kDraws = 8;
+  int deceived = 0;
   uint64_t counter = 0;
   for (int i = 0; i < kStudies; ++i) {
-    std::vector<double> errors;
-    for (int draw = 0; draw < kDraws; ++draw) errors.push_back(std::exp(random.normal(counter++)));
-    right += upper_limit(errors) >= true_quantile;
-    right_below += lower_limit(errors) <= true_quantile;
+    bool is_within = true;
+    for (int draw = 0; draw < kDraws; ++draw) is_within &= random.uniform(counter++) < 0.9499;
+    deceived += is_within;
   }
-  EXPECT_NEAR(right / double{kStudies}, 0.95, 0.015);
-  EXPECT_NEAR(right_below / double{kStudies}, 0.95, 0.02);
+  EXPECT_NEAR(deceived / double{kStudies}, 1 - confidence_of(kDraws), 0.015);
 }
 
-TEST(Statistics, TwoDrawsLimitNothing) {
-  EXPECT_TRUE(std::isinf(upper_limit({1e-3, 1e-3})));
-  EXPECT_TRUE(std::isinf(upper_limit({1e-3, 1e-3, HUGE_VAL})));
-  EXPECT_EQ(upper_limit({1e-3, 1e-3, 1e-3}), 1e-3);
-  EXPECT_EQ(upper_limit({0, 0, 0}), 0);
+// So many of n draws above a limit are unlikely if 95 % of all are below, and one less is not.
+TEST(Statistics, SoManyDrawsTell) {
+  for (const auto& [n, k] :
+       {std::pair(1, 1), std::pair(3, 2), std::pair(7, 2), std::pair(8, 3), std::pair(59, 7)})
+    EXPECT_EQ(draws_that_tell(n), k) << n;
+  for (int64_t n = 1; n <= 200; ++n) {
+    const auto at_least = [&](int64_t k) {
+      double sum = 0;
+      for (int64_t i = k; i <= n; ++i) {
+        const auto all = static_cast<double>(n), above = static_cast<double>(i);
+        sum += std::exp(std::lgamma(all + 1) - std::lgamma(above + 1) - std::lgamma(all - above + 1) +
+                        above * std::log(0.05) + (all - above) * std::log(0.95));
+      }
+      return sum;
+    };
+    const int64_t k = draws_that_tell(n);
+    EXPECT_LE(at_least(k), 0.0501) << n;
+    EXPECT_GT(at_least(k - 1), 0.0499) << n;
+  }
+}
+
+TEST(Statistics, EqualOrFewDrawsHaveNoInterval) {
+  EXPECT_FALSE(log10_interval({1e-3, 1e-3, 1e-3}));
+  EXPECT_FALSE(log10_interval({1e-3, 2e-3}));
+  EXPECT_TRUE(log10_interval({1e-3, 1e-3, 2e-3}));
+  EXPECT_FALSE(in_standard_errors({1, 1, 1}));
+  EXPECT_DOUBLE_EQ(*in_standard_errors({1, 2, 3}), 2 * std::sqrt(3));
 }
 
 std::vector<Observation> power_law(double exponent, uint64_t seed) {
@@ -69,6 +90,11 @@ TEST(Statistics, AnExponentIsFoundWithItsInterval) {
     EXPECT_GE(right, 0.8 * kStudies) << exponent;
   }
   EXPECT_FALSE(exponent_of({{0, 1, 0, 0}, {1, 1, 0, 0}}, 1));
+  // One x in each group: the logarithm of 10 is no mean of its copies.
+  std::vector<Observation> one_x;
+  for (uint64_t draw = 0; draw < 7; ++draw)
+    one_x.push_back({10, 1 + 0.1 * static_cast<double>(draw), 0, draw});
+  EXPECT_FALSE(exponent_of(one_x, 1));
 }
 
 TEST(Statistics, SignTestsCountBothSides) {
