@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/core/ceilings.h"
+#include "bench/core/telemetry.h"
 #include "properties/core/case.h"
 #include "properties/core/problem.h"
 
@@ -33,6 +34,7 @@ struct Perf {
   std::optional<double> fraction_of_floor;  // [1] floor_ns / median_ns
   // Why the time cannot be right: it is shorter than reading the bytes takes.
   std::optional<std::string> implausible;
+  std::optional<Telemetry> telemetry;  // absent if nobody watched the device
 };
 
 // A problem to time, from bench/<op>.cpp. The program adds the path.

@@ -124,6 +124,7 @@ std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optiona
                     .perf = {},
                     .perf_warm = {},
                     .no_perf = ""};
+  if (!monitor_) monitor_ = open_monitor(device_.info());
   if (isolation_) {
     if (!time_isolated(record, ceilings)) return std::nullopt;
   } else {
@@ -146,7 +147,12 @@ void PathJudge::time_here(CaseRecord& record, const std::optional<Ceilings>& cei
   }
   if (record.verdict.kind != VerdictKind::kPass) return;
   try {
-    for (Cache cache : kCaches) perf_of(record, cache) = measure(*problem, *said.recipe, cache, ceilings);
+    for (Cache cache : kCaches) {
+      Watch watch(*monitor_);
+      Perf perf = measure(*problem, *said.recipe, cache, ceilings);
+      add_telemetry(perf, watch.stop(), ceilings);
+      perf_of(record, cache) = std::move(perf);
+    }
   } catch (const PathThrew& threw) {
     record.verdict = in_step(threw.verdict, "the timing");
     record.perf = record.perf_warm = std::nullopt;
@@ -171,14 +177,17 @@ bool PathJudge::time_isolated(CaseRecord& record, const std::optional<Ceilings>&
   }
   for (Cache cache : kCaches) {
     if (record.verdict.kind != VerdictKind::kPass) break;
+    Watch watch(*monitor_);
     Worker::Answer answer =
         isolation_->ask(record.which, {.fields = {{"time", name_of(cache)}}, .tensors = {}});
+    Telemetry telemetry = watch.stop();
     if (!answer.message && !answer.death) return false;
     if (answer.death) {
       crash(answer.death->kind, std::move(answer.death->reason));
     } else if (std::vector<double> samples = samples_in(*answer.message); !samples.empty()) {
       perf_of(record, cache) = assay::perf_of(std::move(samples), *subject_.op, isolation_->recipe().value(),
                                               record.which, device_.info(), cache, ceilings);
+      add_telemetry(*perf_of(record, cache), std::move(telemetry), ceilings);
     } else if (has_verdict(*answer.message, VerdictKind::kSkipped)) {
       record.no_perf = reason_in(*answer.message);  // no memory to flush the caches with
       break;

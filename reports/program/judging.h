@@ -3,9 +3,11 @@
 // --no-isolate.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "bench/core/ceilings.h"
+#include "bench/core/device_state.h"
 #include "properties/core/isolation.h"
 #include "properties/core/registry.h"
 #include "reports/program/options.h"
@@ -32,6 +34,7 @@ class PathJudge {
   Subject subject_;
   Device& device_;
   std::optional<Isolation> isolation_;
+  std::unique_ptr<DeviceMonitor> monitor_;  // once something is timed
 };
 
 // Whether a command line is that of a worker, and what the worker does: it runs the cases of a path

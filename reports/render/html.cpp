@@ -11,6 +11,7 @@
 #include "reports/render/html_paths.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
+#include "reports/render/telemetry.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -64,8 +65,20 @@ std::string head_section(const Record& record, const std::string& links) {
       escape_markup(record.tool.build), escape_markup(command), links);
 }
 
+std::string state_line(const DeviceRecord& device) {
+  if (!device.state) return "";
+  const std::string state = render_state(*device.state), absent = render_absent(device.state->absent);
+  const std::string later = device.telemetry ? render_telemetry(*device.telemetry) : "";
+  return fmt::format(
+      "<p>{} before it was measured: {}{}{}</p>\n", device.info.name(),
+      state.empty() ? "nothing is known" : escape_markup(state),
+      later.empty() ? "" : "; meanwhile: " + escape_markup(later),
+      absent.empty() ? ""
+                     : fmt::format("<br><span class=\"muted\">not known: {}</span>", escape_markup(absent)));
+}
+
 std::string machine_section(const MachineRecord& machine) {
-  std::string rows;
+  std::string rows, states;
   for (const DeviceRecord& device : machine.devices) {
     const bool is_cpu = device.info.kind == DeviceKind::kCpu;
     rows += fmt::format(
@@ -81,13 +94,14 @@ std::string machine_section(const MachineRecord& machine) {
                         : escape_markup(ceilings_missing(device)),
         device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured",
         format_products(device.ceilings));
+    states += state_line(device);
   }
   return fmt::format(
       "<p>{}, {} memory</p><div class=\"scroll\"><table><thead><tr><th>device<th>model<th>driver"
       "<th class=\"number\">units<th class=\"number\">memory<th class=\"number\">last-level cache<th>copy, "
       "measured<th>read, measured<th>products, measured\n"
-      "<tbody>{}</table></div>\n",
-      escape_markup(machine.host_os), format_bytes(machine.memory_bytes), rows);
+      "<tbody>{}</table></div>\n{}",
+      escape_markup(machine.host_os), format_bytes(machine.memory_bytes), rows, states);
 }
 
 // ---- stages
@@ -127,12 +141,17 @@ std::string stages_section(const Record& record, const std::vector<std::string>&
 // ---- times
 
 std::string perf_row(const Perf& perf) {
+  const std::string cycles = perf.telemetry ? render_cycles(*perf.telemetry) : "";
+  const std::string meanwhile = perf.telemetry ? render_telemetry(*perf.telemetry) : "";
   std::string row = fmt::format(
-      "<tr><td><span class=\"key {0}\"></span>{0}<td class=\"number\"><b>{1}</b><td class=\"number "
+      "<tr><td><span class=\"key {0}\"></span>{0}<td class=\"number\"><b>{1}</b>{6}<td class=\"number "
       "muted\">{2} – {3}"
       "<td class=\"number\">{4}<td class=\"number\">{5}\n",
       name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
-      format_time(perf.ci95_ns[1]), render_rates(perf, "<br>"), format_percent(perf.fraction_of_floor));
+      format_time(perf.ci95_ns[1]), render_rates(perf, "<br>"), format_percent(perf.fraction_of_floor),
+      cycles.empty() ? "" : "<br>" + cycles);
+  if (!meanwhile.empty())
+    row += fmt::format("<tr><td><td colspan=\"4\" class=\"small muted\">{}\n", escape_markup(meanwhile));
   if (perf.implausible) {
     row += fmt::format("<tr><td colspan=\"5\" class=\"implausible\">? implausible: {}\n",
                        escape_markup(*perf.implausible));
