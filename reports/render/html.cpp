@@ -65,20 +65,8 @@ std::string head_section(const Record& record, const std::string& links) {
       escape_markup(record.tool.build), escape_markup(command), links);
 }
 
-std::string state_line(const DeviceRecord& device) {
-  if (!device.state) return "";
-  const std::string state = render_state(*device.state), absent = render_absent(device.state->absent);
-  const std::string later = device.telemetry ? render_telemetry(*device.telemetry) : "";
-  return fmt::format(
-      "<p>{} before it was measured: {}{}{}</p>\n", device.info.name(),
-      state.empty() ? "nothing is known" : escape_markup(state),
-      later.empty() ? "" : "; meanwhile: " + escape_markup(later),
-      absent.empty() ? ""
-                     : fmt::format("<br><span class=\"muted\">not known: {}</span>", escape_markup(absent)));
-}
-
 std::string machine_section(const MachineRecord& machine) {
-  std::string rows, states;
+  std::string rows;
   for (const DeviceRecord& device : machine.devices) {
     const bool is_cpu = device.info.kind == DeviceKind::kCpu;
     rows += fmt::format(
@@ -94,8 +82,10 @@ std::string machine_section(const MachineRecord& machine) {
                         : escape_markup(ceilings_missing(device)),
         device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured",
         format_products(device.ceilings));
-    states += state_line(device);
   }
+  std::string states;
+  for (const std::string& line : states_of_devices(machine))
+    states += fmt::format("<p>{}</p>\n", escape_markup(line));
   return fmt::format(
       "<p>{}, {} memory</p><div class=\"scroll\"><table><thead><tr><th>device<th>model<th>driver"
       "<th class=\"number\">units<th class=\"number\">memory<th class=\"number\">last-level cache<th>copy, "

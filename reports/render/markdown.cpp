@@ -85,16 +85,7 @@ std::string machine_in_markdown(const MachineRecord& machine) {
                     format_products(device.ceilings)));
   }
   std::vector<std::string> states;
-  for (const DeviceRecord& device : machine.devices) {
-    if (!device.state) continue;
-    const std::string state = render_state(*device.state), absent = render_absent(device.state->absent);
-    const std::string later = device.telemetry ? render_telemetry(*device.telemetry) : "";
-    states.push_back(fmt::format("- {} before it was measured: {}{}{}\n", device.info.name(),
-                                 state.empty() ? "nothing is known" : escape(state),
-                                 later.empty() ? "" : "; meanwhile: " + escape(later),
-                                 absent.empty() ? "" : "; not known: " + escape(absent)));
-  }
-  if (!states.empty()) states.front().insert(0, "\n");
+  for (const std::string& line : states_of_devices(machine)) states.push_back("\n" + escape(line) + "\n");
   return text + rows_within(rows, kNotRunShare) + rows_within(states, kStatesShare) + "\n";
 }
 

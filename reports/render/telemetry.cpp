@@ -81,6 +81,19 @@ std::string render_state(const DeviceState& state) {
   return words.text();
 }
 
+std::vector<std::string> states_of_devices(const MachineRecord& machine) {
+  std::vector<std::string> lines;
+  for (const DeviceRecord& device : machine.devices) {
+    if (!device.state) continue;
+    const std::string state = render_state(*device.state), absent = render_absent(device.state->absent);
+    const std::string later = device.telemetry ? render_telemetry(*device.telemetry) : "";
+    lines.push_back(fmt::format(
+        "{} before it was measured: {}{}{}", device.info.name(), state.empty() ? "nothing is known" : state,
+        later.empty() ? "" : "; meanwhile: " + later, absent.empty() ? "" : "; not known: " + absent));
+  }
+  return lines;
+}
+
 std::string render_absent(const Absent& absent) {
   std::string text;
   for (const auto& [reason, fields] : absent) {

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "bench/core/telemetry.h"
+#include "reports/record/record.h"
 
 namespace assay {
 
@@ -17,6 +18,10 @@ std::string render_cycles(const Telemetry& telemetry);
 
 // "clock 345 MHz, memory 2619 MHz, 71 W of 700 W, ..."; empty if nothing is known.
 std::string render_state(const DeviceState& state);
+
+// For each device whose state is known, what it was before and while its ceilings were measured:
+// "cuda:0 before it was measured: ...; meanwhile: ...; not known: ..."
+std::vector<std::string> states_of_devices(const MachineRecord& machine);
 
 // "memory_temperature_c: Not Supported; ..."; empty if everything is known.
 std::string render_absent(const Absent& absent);

@@ -58,7 +58,7 @@ TEST(TelemetryText, StandsBesideTimesInMarkdown) {
   EXPECT_TRUE(has(text, " | load 1.5 |\n"));
   EXPECT_TRUE(has(text, " | – |\n"));
   EXPECT_EQ(count(text, ", 2.41 M cycles | "), 4u);
-  EXPECT_TRUE(has(text, "\n- cuda:0 before it was measured: 345 MHz, memory 2619 MHz"));
+  EXPECT_TRUE(has(text, "\ncuda:0 before it was measured: 345 MHz, memory 2619 MHz"));
   EXPECT_TRUE(has(text, "; meanwhile: 1755 MHz"));
   EXPECT_TRUE(has(text, "; not known: memory\\_temperature\\_c: Not Supported\n"));
   for (CaseRecord& item : record.cases) {
