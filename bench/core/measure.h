@@ -11,6 +11,7 @@
 #include "bench/core/ceilings.h"
 #include "bench/core/median.h"
 #include "bench/core/timer.h"
+#include "bench/core/telemetry.h"
 #include "properties/core/case.h"
 #include "properties/core/problem.h"
 
@@ -41,6 +42,7 @@ struct Perf {
   std::optional<OtherData> other;  // with cold caches
   // [ns] How long a call waited for its own stream before it returned. Absent if it does not.
   std::optional<double> waits_ns;
+  std::optional<Telemetry> telemetry;  // absent if nobody watched the device
 };
 
 // A problem to time, from bench/<op>.cpp. The program adds the path.

@@ -12,6 +12,7 @@
 
 #include "bench/core/ceilings.h"
 #include "bench/core/cuda_copy.h"
+#include "bench/core/telemetry.h"
 #include "kernels/core/build.h"
 
 namespace assay {
@@ -129,6 +130,28 @@ TEST_F(Cuda, CeilingsAreThoseOfAGpu) {
             2 * ceilings.product_flops_per_s.at(Format::kStored));
   for (const Format factor : {Format::kF16, Format::kBF16})
     EXPECT_GT(ceilings.product_flops_per_s.at(factor), ceilings.product_flops_per_s.at(Format::kTF32));
+}
+
+// Against a GPU that works. A machine that hides NVML from us says so.
+TEST_F(Cuda, IsWatchedWhileItWorks) {
+  const auto monitor = open_monitor(device_->info());
+  const DeviceState state = monitor->state();
+  if (!state.uuid) GTEST_SKIP() << state.absent.begin()->first;
+  EXPECT_EQ(state.uuid->substr(0, 4), "GPU-");
+  Watch watch(*monitor);
+  copy_seconds(1000);
+  const Telemetry seen = watch.stop();
+  EXPECT_GE(seen.readings, 2);
+  ASSERT_TRUE(seen.clock_mhz);
+  EXPECT_GT(seen.clock_mhz->most, 100);
+  EXPECT_GT(seen.power_w.value_or(100), 10);
+  EXPECT_LT(seen.power_w.value_or(0), 2 * state.power_limit_w.value_or(1e4));
+  // Looking takes a small part of the interval.
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) monitor->glance();
+  const std::chrono::duration<double, std::milli> glance = (std::chrono::steady_clock::now() - begin) / 20;
+  RecordProperty("glance_ms", std::to_string(glance.count()));
+  EXPECT_LT(glance.count(), 10) << "[ms]";
 }
 
 }  // namespace

@@ -318,6 +318,12 @@ std::string cuda_unavailable_reason() {
   return count == 0 ? "no CUDA-capable device is detected" : "";
 }
 
+std::string cuda_pci_bus_id(int index) {
+  char id[32] = "";
+  cuda_check(cudaDeviceGetPCIBusId(id, sizeof(id), index), "cudaDeviceGetPCIBusId");
+  return id;
+}
+
 std::unique_ptr<Device> open_cuda(int index) {
   return std::make_unique<CudaDevice>(index);
 }

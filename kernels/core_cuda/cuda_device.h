@@ -13,6 +13,9 @@ int cuda_device_count();  // 0 without a driver or a GPU; never throws
 // Why the count is 0: "no CUDA-capable device is detected". Empty if it is not 0.
 std::string cuda_unavailable_reason();
 
+// "0000:17:00.0". Unlike the index, CUDA_VISIBLE_DEVICES does not change it.
+std::string cuda_pci_bus_id(int index);
+
 // Opens a GPU and makes it the current device of the calling thread. Any thread may call the
 // result, and its own current device stays as it is. A path launches kernels on the current device
 // of the thread that runs it, so that device must be the one that holds its tensors. Allocations

@@ -9,7 +9,9 @@
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/terminal.h"
+#include "reports/record/telemetry_json.h"
 #include "reports/render/summary.h"
+#include "reports/render/telemetry.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -23,7 +25,9 @@ std::string gpu_state() {
   return "this build has no CUDA";
 }
 
-void add_ceilings(Json& json, const DeviceRecord& measured) {
+void add_measured(Json& json, const DeviceRecord& measured) {
+  if (measured.state) json["state"] = to_json(*measured.state);
+  if (measured.telemetry) json["telemetry"] = to_json(*measured.telemetry);
   if (!measured.ceilings) {
     json["no_ceilings"] = measured.no_ceilings;
     return;
@@ -42,6 +46,15 @@ template <class... Args>
 void print_line(fmt::format_string<Args...> format, const Args&... args) {
   constexpr int kText = 10;  // [columns] before it
   fmt::print("{}\n", wrapped(fmt::vformat(format, fmt::make_format_args(args...)), text_width(), kText));
+}
+
+void print_state(const DeviceRecord& device) {
+  const std::string state = render_state(device.state.value());
+  if (!state.empty()) print_line("          now: {}", state);
+  if (const std::string later = render_telemetry(device.telemetry.value()); !later.empty())
+    print_line("          while it was measured: {}", later);
+  if (const std::string absent = render_absent(device.state->absent); !absent.empty())
+    print_line("          not known: {}", absent);
 }
 
 }  // namespace
@@ -68,7 +81,7 @@ int run_doctor(const Options& options) {
     print_line("GPUs      {}", gpu_state());
   }
   // Asked before we load the machine ourselves.
-  const std::vector<std::string> disturbances = timing_disturbances();
+  const std::vector<std::string> disturbances = timing_disturbances(devices);
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();
     const DeviceRecord measured = measured_device(*device);
@@ -80,13 +93,14 @@ int run_doctor(const Options& options) {
                                {"cache_bytes", info.cache_bytes},
                                {"units", info.units},
                                {"compute_capability", info.compute_capability}});
-    add_ceilings(json["devices"].back(), measured);
+    add_measured(json["devices"].back(), measured);
     if (options.json) continue;
     print_line("{:<9} {}, {} {}, {:.1f} GiB, {:.0f} MiB last-level cache", info.name(), info.model,
                info.units, info.kind == DeviceKind::kCpu ? "hardware threads" : "multiprocessors",
                static_cast<double>(info.memory_bytes) / 0x1p30,
                static_cast<double>(info.cache_bytes) / 0x1p20);
     if (!info.driver.empty()) print_line("          driver {}, sm_{}", info.driver, info.compute_capability);
+    print_state(measured);
     if (!ceilings) {
       print_line("          {}", ceilings_missing(measured));
       continue;

@@ -259,6 +259,7 @@ std::optional<Verdict> PathJudge::judge_isolated(const Case& which) {
 }
 
 std::optional<Samples> PathJudge::sample(CaseRecord& record, Cache cache, int rounds) {
+  if (!monitor_) monitor_ = open_monitor(device_.info());
   std::optional<Samples> samples =
       isolation_ ? sample_isolated(record, cache, rounds) : sample_here(record, cache, rounds);
   if (samples && record.verdict.kind != VerdictKind::kPass) samples->ns.clear();
@@ -267,8 +268,10 @@ std::optional<Samples> PathJudge::sample(CaseRecord& record, Cache cache, int ro
 
 Perf PathJudge::perf_of(const CaseRecord& record, Samples samples, Cache cache,
                         const std::optional<Ceilings>& ceilings) const {
-  return assay::perf_of(std::move(samples), *subject_.op, recipe_.value(), record.which, device_.info(), cache,
-                        ceilings, draws_);
+  Perf perf = assay::perf_of(std::move(samples), *subject_.op, recipe_.value(), record.which, device_.info(),
+                             cache, ceilings, draws_);
+  if (telemetry_) add_telemetry(perf, *telemetry_, ceilings);
+  return perf;
 }
 
 void PathJudge::judge_samples(CaseRecord& record, Samples& samples, std::vector<TimedAnswer> answers) {
@@ -287,7 +290,9 @@ Samples PathJudge::sample_here(CaseRecord& record, Cache cache, int rounds) {
   Samples samples;
   try {
     if (!timer_) timer_.emplace(kept_.value(), draws_);
+    Watch watch(*monitor_);
     samples = timer_->take(cache, rounds);
+    telemetry_ = watch.stop();
     judge_samples(record, samples, timer_->take_answers());
   } catch (const PathThrew& threw) {
     record.verdict = in_step(threw.verdict, "the timing");
@@ -305,9 +310,11 @@ std::optional<Samples> PathJudge::sample_isolated(CaseRecord& record, Cache cach
     record.verdict = {.kind = kind, .reason = std::move(reason), .outputs = {}};
     return Samples{};
   };
+  Watch watch(*monitor_);
   Worker::Answer answer = isolation_->ask(
       record.which,
       {.fields = {{"time", name_of(cache)}, {"rounds", rounds}, {"draws", draws_}}, .tensors = {}});
+  telemetry_ = watch.stop();
   if (answer.death) return end(answer.death->kind, std::move(answer.death->reason));
   if (!answer.message) return std::nullopt;
   if (has_verdict(*answer.message, VerdictKind::kSkipped)) {

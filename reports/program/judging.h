@@ -3,9 +3,11 @@
 // --no-isolate.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "bench/core/ceilings.h"
+#include "bench/core/device_state.h"
 #include "properties/core/isolation.h"
 #include "properties/core/plain_call.h"
 #include "properties/core/registry.h"
@@ -57,6 +59,8 @@ class PathJudge {
   std::optional<Timer> timer_;   // of it
   std::optional<PlainCalls> calls_;
   std::optional<Recipe> recipe_;
+  std::unique_ptr<DeviceMonitor> monitor_;  // once something is timed
+  std::optional<Telemetry> telemetry_;      // while the last samples were taken
 };
 
 // Whether a command line is that of a worker, and what the worker does: it runs the cases of a path

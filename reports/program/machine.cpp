@@ -45,16 +45,20 @@ MachineRecord machine_record() {
 
 DeviceRecord measured_device(Device& device) {
   DeviceRecord measured{.info = device.info(), .ceilings = {}};
+  const auto monitor = open_monitor(device.info());
+  measured.state = monitor->state();
+  Watch watch(*monitor);
   try {
     measured.ceilings = measure_ceilings(device);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     measured.no_ceilings = error.what();
   }
+  measured.telemetry = watch.stop();
   return measured;
 }
 
-std::vector<std::string> timing_disturbances() {
+std::vector<std::string> timing_disturbances(const std::vector<std::unique_ptr<Device>>& devices) {
   std::vector<std::string> found;
   const std::string build = build_info::kBuildType;
   if (build != "Release") found.push_back(fmt::format("this is a {} build, not Release", build));
@@ -69,6 +73,10 @@ std::vector<std::string> timing_disturbances() {
   std::ifstream governor("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (std::string name; governor >> name && name != "performance") {
     found.push_back(fmt::format("the CPU frequency governor is '{}', not 'performance'", name));
+  }
+  for (const auto& device : devices) {
+    for (const std::string& text : disturbances_in(open_monitor(device->info())->state()))
+      found.push_back(fmt::format("{}: {}", device->info().name(), text));
   }
   return found;
 }

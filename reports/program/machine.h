@@ -2,6 +2,7 @@
 // How a record names the machine and the build, and whether the machine is fit for timing.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,12 @@ namespace assay {
 
 ToolRecord tool_record();
 MachineRecord machine_record();  // without devices
-// The device with its ceilings, or with the reason why there is no memory to measure them.
+// The device with its state, and with its ceilings or the reason why there is no memory to measure
+// them.
 DeviceRecord measured_device(Device& device);
 
-// What disturbs timings on this machine now, one sentence for each thing that was found.
-std::vector<std::string> timing_disturbances();
+// What disturbs timings on this machine and these devices now, one sentence for each thing that was
+// found.
+std::vector<std::string> timing_disturbances(const std::vector<std::unique_ptr<Device>>& devices);
 
 }  // namespace assay

@@ -223,7 +223,8 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
 
   const auto [devices, absent] = devices_for(options);
   const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
-  const std::vector<std::string> disturbances = is_timed ? timing_disturbances() : std::vector<std::string>{};
+  const std::vector<std::string> disturbances =
+      is_timed ? timing_disturbances(devices) : std::vector<std::string>{};
   for (const std::string& disturbance : disturbances)
     fmt::print(stderr, "assay: timings are disturbed: {}\n", disturbance);
 

@@ -8,6 +8,7 @@
 
 #include "kernels/core/json.h"
 #include "reports/record/tally.h"
+#include "reports/record/telemetry_json.h"
 
 namespace assay {
 namespace {
@@ -49,6 +50,8 @@ Json to_json(const DeviceRecord& device) {
       put_number(product, "flops_per_s", rate);
     }
   }
+  if (device.state) json["state"] = to_json(*device.state);
+  if (device.telemetry) json["telemetry"] = to_json(*device.telemetry);
   return json;
 }
 
@@ -63,6 +66,8 @@ DeviceRecord read_device(const JsonFields& fields) {
                                .compute_capability = fields.count<int>("compute_capability")},
                       .ceilings = {}};
   if (fields.has("no_ceilings")) device.no_ceilings = fields.text("no_ceilings");
+  if (fields.has("state")) device.state = read_device_state(fields.object("state"));
+  if (fields.has("telemetry")) device.telemetry = read_telemetry(fields.object("telemetry"));
   if (fields.has("ceilings")) {
     const JsonFields ceilings = fields.object("ceilings");
     device.ceilings = Ceilings{.copy_bytes_per_s = ceilings.number("copy_bytes_per_s"),
@@ -223,6 +228,7 @@ Json to_json(const Perf& perf) {
   if (perf.fraction_of_floor) put_number(json, "fraction_of_floor", *perf.fraction_of_floor);
   if (perf.implausible) json["implausible"] = *perf.implausible;
   if (perf.waits_ns) put_number(json, "waits_ns", *perf.waits_ns);
+  if (perf.telemetry) json["telemetry"] = assay::to_json(*perf.telemetry);
   put_numbers(json, "samples_ns", perf.samples_ns);
   if (perf.draws) json["draws"] = *perf.draws;
   if (perf.other) {
@@ -261,6 +267,7 @@ Perf read_perf(const JsonFields& fields) {
                            .median_ns = other.number("median_ns")};
     read_interval(other, perf.other->ci95_ns);
   }
+  if (fields.has("telemetry")) perf.telemetry = read_telemetry(fields.object("telemetry"));
   return perf;
 }
 

@@ -20,8 +20,10 @@ class JsonFields;
 
 struct DeviceRecord {
   DeviceInfo info;
-  std::optional<Ceilings> ceilings;  // absent if nothing was timed on it
-  std::string no_ceilings = {};      // why they could not be measured, if that was tried
+  std::optional<Ceilings> ceilings;         // absent if nothing was timed on it
+  std::string no_ceilings = {};             // why they could not be measured, if that was tried
+  std::optional<DeviceState> state = {};    // before that
+  std::optional<Telemetry> telemetry = {};  // meanwhile
 };
 
 struct MachineRecord {

@@ -11,6 +11,7 @@
 #include "reports/render/html_paths.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
+#include "reports/render/telemetry.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -82,12 +83,15 @@ std::string machine_section(const MachineRecord& machine) {
         device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured",
         format_products(device.ceilings));
   }
+  std::string states;
+  for (const std::string& line : states_of_devices(machine))
+    states += fmt::format("<p>{}</p>\n", escape_markup(line));
   return fmt::format(
       "<p>{}, {} memory</p><div class=\"scroll\"><table><thead><tr><th>device<th>model<th>driver"
       "<th class=\"number\">units<th class=\"number\">memory<th class=\"number\">last-level cache<th>copy, "
       "measured<th>read, measured<th>products, measured\n"
-      "<tbody>{}</table></div>\n",
-      escape_markup(machine.host_os), format_bytes(machine.memory_bytes), rows);
+      "<tbody>{}</table></div>\n{}",
+      escape_markup(machine.host_os), format_bytes(machine.memory_bytes), rows, states);
 }
 
 // ---- stages
@@ -127,12 +131,17 @@ std::string stages_section(const Record& record, const std::vector<std::string>&
 // ---- times
 
 std::string perf_row(const Perf& perf) {
+  const std::string cycles = perf.telemetry ? render_cycles(*perf.telemetry) : "";
+  const std::string meanwhile = perf.telemetry ? render_telemetry(*perf.telemetry) : "";
   std::string row = fmt::format(
-      "<tr><td><span class=\"key {0}\"></span>{0}<td class=\"number\"><b>{1}</b><td class=\"number "
+      "<tr><td><span class=\"key {0}\"></span>{0}<td class=\"number\"><b>{1}</b>{6}<td class=\"number "
       "muted\">{2} – {3}"
       "<td class=\"number\">{4}<td class=\"number\">{5}\n",
       name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
-      format_time(perf.ci95_ns[1]), render_rates(perf, "<br>"), format_percent(perf.fraction_of_floor));
+      format_time(perf.ci95_ns[1]), render_rates(perf, "<br>"), format_percent(perf.fraction_of_floor),
+      cycles.empty() ? "" : "<br>" + cycles);
+  if (!meanwhile.empty())
+    row += fmt::format("<tr><td><td colspan=\"4\" class=\"small muted\">{}\n", escape_markup(meanwhile));
   if (perf.implausible) {
     row += fmt::format("<tr><td colspan=\"5\" class=\"implausible\">? implausible: {}\n",
                        escape_markup(*perf.implausible));

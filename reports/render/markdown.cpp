@@ -5,6 +5,7 @@
 #include "reports/render/failures.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
+#include "reports/render/telemetry.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -16,6 +17,7 @@ constexpr size_t kFailuresShare = 18'000;
 constexpr size_t kStagesShare = 4'000;
 constexpr size_t kTimesShare = 14'000;
 constexpr size_t kNotRunShare = 4'000;
+constexpr size_t kStatesShare = 1'500;
 constexpr size_t kTextLimit = 600;  // [bytes] of one reason or name
 
 // Escapes text for a table or paragraph: none of it is markup in Markdown or HTML.
@@ -82,7 +84,9 @@ std::string machine_in_markdown(const MachineRecord& machine) {
                     device.ceilings ? format_rate(device.ceilings->read_bytes_per_s) : "not measured",
                     format_products(device.ceilings)));
   }
-  return text + rows_within(rows, kNotRunShare) + "\n";
+  std::vector<std::string> states;
+  for (const std::string& line : states_of_devices(machine)) states.push_back("\n" + escape(line) + "\n");
+  return text + rows_within(rows, kNotRunShare) + rows_within(states, kStatesShare) + "\n";
 }
 
 // "198 pass, 2 fail", where the failures link to their blocks.
@@ -171,25 +175,37 @@ std::string stages_section(const Record& record) {
          rows_within(rows, kStagesShare) + "\n";
 }
 
-std::string time_row(const Case& which, const Perf& perf) {
+// What the device was like meanwhile has a column of its own if that is known of some time.
+std::string time_row(const Case& which, const Perf& perf, bool has_telemetry) {
   const std::string drift = render_drift(perf);
-  return fmt::format("| {} | {} | {} | {} – {} | {} | {} | {}{}{} |\n", code(which.to_string()),
-                     name_of(perf.cache), format_time(perf.median_ns), format_time(perf.ci95_ns[0]),
-                     format_time(perf.ci95_ns[1]), perf.samples_ns.size(), render_rates(perf, ", "),
-                     format_percent(perf.fraction_of_floor),
+  const std::string cycles = perf.telemetry ? render_cycles(*perf.telemetry) : "";
+  const std::string meanwhile = perf.telemetry ? escape(render_telemetry(*perf.telemetry)) : "";
+  return fmt::format("| {} | {} | {}{} | {} – {} | {} | {} | {}{}{} |{}\n", code(which.to_string()),
+                     name_of(perf.cache), format_time(perf.median_ns), cycles.empty() ? "" : ", " + cycles,
+                     format_time(perf.ci95_ns[0]), format_time(perf.ci95_ns[1]), perf.samples_ns.size(),
+                     render_rates(perf, ", "), format_percent(perf.fraction_of_floor),
                      perf.implausible ? ", implausible: " + escape(*perf.implausible) : "",
-                     drift.empty() ? "" : ", drifts: " + drift);
+                     drift.empty() ? "" : ", drifts: " + drift,
+                     has_telemetry ? fmt::format(" {} |", meanwhile.empty() ? "–" : meanwhile) : "");
 }
 
 std::string times_section(const Record& record) {
+  const std::vector<const CaseRecord*> timed = timed_cases(record);
+  const auto is_told = [](const std::optional<Perf>& perf) {
+    return perf && perf->telemetry && !render_telemetry(*perf->telemetry).empty();
+  };
+  const bool has_telemetry = std::ranges::any_of(
+      timed, [&](const CaseRecord* item) { return is_told(item->perf) || is_told(item->perf_warm); });
   std::vector<std::string> rows;
-  for (const CaseRecord* item : timed_cases(record)) {
-    if (item->perf) rows.push_back(time_row(item->which, *item->perf));
-    if (item->perf_warm) rows.push_back(time_row(item->which, *item->perf_warm));
+  for (const CaseRecord* item : timed) {
+    if (item->perf) rows.push_back(time_row(item->which, *item->perf, has_telemetry));
+    if (item->perf_warm) rows.push_back(time_row(item->which, *item->perf_warm, has_telemetry));
   }
   if (rows.empty()) return "";
-  return "## How fast\n\n| case | cache | median | 95 % interval | samples | rate | of floor |\n"
-         "|---|---|--:|--:|--:|--:|--:|\n" +
+  return fmt::format(
+             "## How fast\n\n| case | cache | median | 95 % interval | samples | rate | of floor |{}\n"
+             "|---|---|--:|--:|--:|--:|--:|{}\n",
+             has_telemetry ? " meanwhile |" : "", has_telemetry ? "---|" : "") +
          rows_within(rows, kTimesShare) +
          "\nThe floor is the longer of two times: copying the bytes (inputs read once, outputs written once) "
          "at the measured bandwidth, and doing the flops at the measured rate of products. 100 % is that "

@@ -15,6 +15,48 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::string_view kCpu = "cpu";
 constexpr std::string_view kGpu = "cuda:0";
 
+DeviceState example_state() {
+  DeviceState state;
+  state.clock_mhz = 345;
+  state.memory_clock_mhz = 2619;
+  state.power_w = 71.5;
+  state.energy_j = 1.25e9;
+  state.temperature_c = 31;
+  state.throttle_reasons = {"gpu_idle"};
+  state.power_limit_w = state.default_power_limit_w = 700;
+  state.ecc = true;
+  state.uncorrected_ecc_errors = 0;
+  state.mig = false;
+  state.other_processes = 0;
+  state.uuid = "GPU-0f1e2d3c";
+  state.vbios = "96.00.99";
+  state.absent = {{"Not Supported", {"memory_temperature_c"}}};
+  return state;
+}
+
+Telemetry example_telemetry() {
+  Telemetry telemetry;
+  telemetry.seconds = 0.75;
+  telemetry.readings = 38;
+  telemetry.clock_mhz = Range{345, 1755, 1980};
+  telemetry.memory_clock_mhz = 2619;
+  telemetry.power_w = 598.25;
+  telemetry.energy_j = 459;
+  telemetry.temperature_c = 61;
+  telemetry.throttle_reasons = {"gpu_idle", "sw_power_cap"};
+  telemetry.absent = {{"Not Supported", {"memory_temperature_c"}}};
+  return telemetry;
+}
+
+Telemetry example_cpu_telemetry() {
+  Telemetry telemetry;
+  telemetry.seconds = 0.5;
+  telemetry.readings = 3;
+  telemetry.load = 1.5;
+  telemetry.absent = {{"no clock is told", {"clock_mhz"}}, {"no energy is told", {"energy_j"}}};
+  return telemetry;
+}
+
 MachineRecord example_machine() {
   const DeviceInfo cpu{.kind = DeviceKind::kCpu,
                        .index = 0,
@@ -44,7 +86,9 @@ MachineRecord example_machine() {
            .ceilings = Ceilings{4.25e12,
                                 "cudaMemcpyAsync, 4 GiB",
                                 4.4e12,
-                                {{Format::kStored, 51.2e12}, {Format::kF16, 704e12}}}}}};
+                                {{Format::kStored, 51.2e12}, {Format::kF16, 704e12}}},
+           .state = example_state(),
+           .telemetry = example_telemetry()}}};
 }
 
 OutputNumerics numerics(std::string name, double error_over_bound, double ulp, int64_t elements) {
@@ -145,6 +189,8 @@ CaseRecord timed(std::string_view op, std::string_view path, std::string_view de
   const std::string_view timer = on_gpu ? "cuda_event" : "steady_clock";
   item.perf = perf(Cache::kCold, timer, floor_ns, floor_ns * slowdown, bytes);
   item.perf_warm = perf(Cache::kWarm, timer, floor_ns, floor_ns * slowdown * 0.96, bytes);
+  item.perf->telemetry = on_gpu ? example_telemetry() : example_cpu_telemetry();
+  if (dtype == DType::kF16) item.perf->telemetry->cycles = 2'413'125;
   return item;
 }
 
@@ -228,6 +274,9 @@ Record hostile_record() {
   record.command = {hostile, hostile};
   for (DeviceRecord& device : record.machine.devices) {
     device.info.model = device.info.driver = device.ceilings->copy_method = hostile;
+    if (device.state) device.state->uuid = device.state->vbios = hostile;
+    if (device.state) device.state->throttle_reasons = {hostile};
+    if (device.state) device.state->absent = {{hostile, {hostile}}};
   }
   for (CaseRecord& item : record.cases) {
     item.which.op = item.which.path = item.device = item.verdict.recipe = item.verdict.reason = item.no_perf =
@@ -242,6 +291,8 @@ Record hostile_record() {
     for (std::optional<Perf>* perf : {&item.perf, &item.perf_warm}) {
       if (*perf) (*perf)->timer = hostile;
       if (*perf) (*perf)->implausible = hostile;
+      if (*perf && (*perf)->telemetry) (*perf)->telemetry->throttle_reasons = {hostile};
+      if (*perf && (*perf)->telemetry) (*perf)->telemetry->absent = {{hostile, {hostile}}};
     }
   }
   record.not_run = {{hostile, hostile, hostile}};

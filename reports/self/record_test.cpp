@@ -54,11 +54,33 @@ static auto fields(const OutputNumerics& output) {
                     bits(allowed), bits(largest), count, doubts, rows, farthest, is_law, elements, shared);
 }
 
+static auto fields(const std::optional<Range>& range) {
+  const auto& [least, median, most] = range.value_or(Range{});
+  return std::tuple(range.has_value(), bits(least), bits(median), bits(most));
+}
+
+static auto fields(const std::optional<DeviceState>& state) {
+  const auto& [clock, memory_clock, power, energy, temperature, memory_temperature, reasons, limit, usual,
+               ecc, errors, mig, processes, uuid, vbios, load, absent] = state.value_or(DeviceState{});
+  return std::tuple(state.has_value(), bits(clock), bits(memory_clock), bits(power), bits(energy),
+                    bits(temperature), bits(memory_temperature), reasons, bits(limit), bits(usual), ecc,
+                    errors, mig, processes, uuid, vbios, bits(load), absent);
+}
+
+static auto fields(const std::optional<Telemetry>& telemetry) {
+  const auto& [seconds, readings, clock, memory_clock, power, energy, temperature, memory_temperature,
+               reasons, load, cycles, absent] = telemetry.value_or(Telemetry{});
+  return std::tuple(telemetry.has_value(), bits(seconds), readings, fields(clock), bits(memory_clock),
+                    bits(power), bits(energy), bits(temperature), bits(memory_temperature), reasons,
+                    bits(load), bits(cycles), absent);
+}
+
 static auto fields(const std::optional<Perf>& perf) {
-  const auto& [cache, timer, samples, median, interval, bytes, flops, floor, fraction, implausible] =
-      perf.value_or(Perf{});
+  const auto& [cache, timer, samples, median, interval, bytes, flops, floor, fraction, implausible,
+               telemetry] = perf.value_or(Perf{});
   return std::tuple(perf.has_value(), cache, timer, bits(samples), bits(median), bits(interval[0]),
-                    bits(interval[1]), bytes, flops, bits(floor), bits(fraction), implausible);
+                    bits(interval[1]), bytes, flops, bits(floor), bits(fraction), implausible,
+                    fields(telemetry));
 }
 
 template <class Item>
@@ -77,12 +99,13 @@ static auto fields(const CaseRecord& item) {
 }
 
 static auto fields(const DeviceRecord& device) {
-  const auto& [info, ceilings, no_ceilings] = device;
+  const auto& [info, ceilings, no_ceilings, state, telemetry] = device;
   const auto& [kind, index, model, driver, memory, cache, units, capability] = info;
   return std::tuple(kind, index, model, driver, memory, cache, units, capability, no_ceilings,
                     ceilings.has_value(), ceilings ? bits(ceilings->copy_bytes_per_s) : 0,
                     ceilings ? ceilings->copy_method : "", ceilings ? bits(ceilings->read_bytes_per_s) : 0,
-                    ceilings ? ceilings->product_flops_per_s : std::map<Format, double>{});
+                    ceilings ? ceilings->product_flops_per_s : std::map<Format, double>{}, fields(state),
+                    fields(telemetry));
 }
 
 static auto fields(const NotRun& path) {

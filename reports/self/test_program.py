@@ -37,6 +37,28 @@ class Commands(ProgramTest):
         (product,) = doctor["devices"][0]["products"]
         self.assertGreater(product["flops_per_s"], 1e9)
 
+    def test_doctor_tells_the_state_of_the_cpu_or_why_it_does_not(self):
+        (cpu, ) = json.loads(assay("doctor", "--device", "cpu", "--json").stdout)["devices"]
+        self.assertGreaterEqual(cpu["telemetry"]["readings"], 2)
+        for state in cpu["state"], cpu["telemetry"]:
+            self.assertGreaterEqual(state["load"], 0)
+            absent = {field for one in state.get("absent", []) for field in one["fields"]}
+            for field in "clock_mhz", "energy_j":
+                self.assertNotEqual(field in state, field in absent, state)
+
+    def test_each_time_says_what_the_device_was_like(self):
+        for isolated in (), ("--no-isolate", ):
+            result = assay("bench", "mhc_post/cpu", "--dtype", "f32", "--out", self.dir / "out", *isolated)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            record = json.loads((self.dir / "out/run.json").read_text())
+            jsonschema.validate(record, json.loads((SOURCE / "reports/schema/assay.run-1.schema.json").read_text()))
+            (case, ) = record["cases"]
+            for perf in case["perf"], case["perf_warm"]:
+                self.assertGreaterEqual(perf["telemetry"]["readings"], 2)
+                self.assertGreater(perf["telemetry"]["seconds"], sum(perf["samples_ns"]) * 1e-9)
+                self.assertGreaterEqual(perf["telemetry"]["load"], 0)
+            self.assertIn("| meanwhile |", (self.dir / "out/report.md").read_text())
+
     def test_verify_leaves_every_file_and_a_valid_record(self):
         result = assay("verify", "--device", "cpu", "--cases", "8", "--out", self.dir / "out")
         self.assertEqual(result.returncode, 0, result.stderr)

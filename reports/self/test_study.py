@@ -67,6 +67,14 @@ class Study(ProgramTest):
         self.fails(2, "--sweep l changes shapes", "study", "cheri_block", "--in", "x.safetensors", "--sweep", "l=1")
         self.fails(2, "--sweep x.rank draws values", "study", "cheri_block", "--in", "x.safetensors", "--sweep", "x.rank=1")
 
+    def test_a_study_with_times_tells_the_state_of_the_device(self):
+        without_times = [word for word in SMALL if word != "--no-time"]
+        result = assay(*without_times, "--dtype", "f32", "--out", "s", cwd=self.dir)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        study = json.loads((self.dir / "s/study.json").read_text())
+        jsonschema.validate(study, SCHEMA)
+        self.assertIn("load", study["machine"]["devices"][0]["state"])
+
     def test_shards_are_the_points(self):
         points = [{cell["point"] for cell in self.study("--shard", f"{i}/2")["cells"]} for i in (1, 2)]
         self.assertEqual(points, [{0}, {1}])

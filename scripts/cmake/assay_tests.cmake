@@ -96,6 +96,18 @@ assay_add_test_program(assay_bench_test      FROM bench/self SERIAL)
 assay_add_test_program(assay_probe_test      FROM probe/self LINK assay::probe)
 assay_add_test_program(assay_study_test      FROM study/self LINK assay_study)
 assay_add_test_program(assay_reports_test    FROM reports/self SHARDS 2 LINK assay::reports)
+# Libraries of NVIDIA's driver with made-up values, of today and of an old driver.
+if(TARGET assay_bench_test)
+  foreach(library assay_fake_nvml assay_old_nvml)
+    add_library(${library} MODULE bench/self/fake_nvml/fake_nvml.cpp)
+    set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+                                                DISABLE_PRECOMPILE_HEADERS ON)
+    target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${library} PRIVATE assay_options)
+    add_dependencies(assay_bench_test ${library})
+  endforeach()
+  target_compile_definitions(assay_old_nvml PRIVATE ASSAY_OLD_NVML=1)
+endif()
 set_source_files_properties(reports/self/readers_test.cpp PROPERTIES
   COMPILE_DEFINITIONS ASSAY_CORPUS="${PROJECT_SOURCE_DIR}/reports/self/corpus")
 

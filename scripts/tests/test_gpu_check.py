@@ -8,6 +8,8 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "gpu_check"
+# In which kernel each tool has to report a fault.
+KERNELS = {"memcheck": "read_kernel", "racecheck": "hand_over_kernel", "initcheck": "read_kernel", "synccheck": "divergent_kernel"}
 
 
 class GpuCheck(unittest.TestCase):
@@ -21,8 +23,8 @@ class GpuCheck(unittest.TestCase):
             (bin / name).write_text(f'#!/bin/sh\necho "{name} $@"\nexit {code}\n')
             (bin / name).chmod(0o755)
 
-    def check(self, *args, path=None):
-        environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]}
+    def check(self, *args, path=None, **variables):
+        environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]} | variables
         return subprocess.run([SCRIPT, *args], cwd=self.dir, capture_output=True, text=True, env=environment)
 
     def make_sanitizer(self, then):
@@ -38,22 +40,37 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("assay doctor --device cuda", (self.dir / "out/gpu_check.log").read_text())
 
     def test_sanitizers_see_the_process_that_runs_the_paths(self):
-        self.make_sanitizer('case "$*" in *SanitizerControl.$2) exit 99 ;; esac')
-        for name in "memcheck", "racecheck", "initcheck", "synccheck":
+        for name, kernel in KERNELS.items():
+            self.make_sanitizer(f'case "$*" in *SanitizerControl.$2) echo "at {kernel}(int *)"; exit 99 ;; esac')
             result = self.check("out", "--only", name, path=self.dir)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("build/gpu/bin/assay verify --no-isolate --device cuda", result.stdout)
+            # The kernels that the tool is not to look at are the same ones for the planted fault.
+            control, paths = (line for line in (self.dir / "out/gpu_check.log").read_text().splitlines() if line.startswith(f"--tool {name} "))
+            self.assertEqual(control.split(" build/gpu/bin/")[0], paths.split(" build/gpu/bin/")[0])
+
+    def test_the_planted_kernels_have_these_names(self):
+        source = (SCRIPT.parents[1] / "properties/self/planted_kernels.cu").read_text()
+        for kernel in KERNELS.values():
+            self.assertIn(f"__global__ void {kernel}(", source)
 
     def test_a_sanitizer_that_misses_a_planted_fault_is_a_failure(self):
-        for name, sees in ("racecheck", "exit 0"), ("synccheck", "exit 1"):
-            self.make_sanitizer(sees)
-            result = self.check("out", "--only", name, path=self.dir)
-            self.assertEqual(result.returncode, 1)
-            self.assertIn(f"{name} does not report the fault that is planted for it", result.stdout)
-            self.assertNotIn("assay verify", result.stdout)
+        no_gpu = "echo 'cudaErrorNoDevice (error 100) on CUDA API call to cudaGetDeviceCount'; exit 99"
+        for name, kernel in KERNELS.items():
+            for sees in "exit 0", "exit 1", f"echo {kernel}; exit 0", no_gpu:
+                self.make_sanitizer(sees)
+                result = self.check("out", "--only", name, path=self.dir)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn(f"\n{name} does not report the fault that is planted for it in {kernel}\n", result.stdout)
+                self.assertNotIn("assay verify", result.stdout)
+
+    def test_a_machine_without_sanitizers_is_a_failure(self):
+        result = self.check("out", "--only", "racecheck", PATH="/usr/bin:/bin", CUDA_HOME="/nowhere")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("\nracecheck has not run: there is no /nowhere/bin/compute-sanitizer\n", result.stdout)
 
     def test_what_a_sanitizer_reports_of_the_paths_is_a_failure(self):
-        self.make_sanitizer("exit 99")
+        self.make_sanitizer("echo read_kernel; exit 99")
         self.assertIn("-- memcheck: FAILED (99)", self.check("out", "--only", "memcheck", path=self.dir).stdout)
 
     def test_delays_need_a_build_of_their_own(self):
