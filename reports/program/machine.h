@@ -14,7 +14,7 @@ MachineRecord machine_record();  // without devices
 // The device with its ceilings, or with the reason why there is no memory to measure them.
 DeviceRecord measured_device(Device& device);
 
-// What disturbs timings on this machine now, one sentence for each thing that was found.
-std::vector<std::string> timing_disturbances();
+// What this machine is like now, and what disturbs timings on it. Takes 0.2 s.
+Conditions timing_conditions();
 
 }  // namespace assay

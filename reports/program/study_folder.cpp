@@ -7,6 +7,7 @@
 #include "kernels/core/printable.h"
 #include "kernels/core/read_file.h"
 #include "reports/program/program.h"
+#include "reports/program/shard.h"
 #include "reports/program/terminal.h"
 #include "reports/render/columns.h"
 #include "reports/render/study.h"
@@ -33,37 +34,62 @@ std::string plan_of(const study::Study& study) {
   return plan;
 }
 
-StudyRecord merged(std::vector<StudyRecord> shards, const fs::path& folder) {
+StudyRecord merged(std::vector<StudyRecord> shards, const fs::path& folder,
+                   std::vector<std::string>* missing = nullptr) {
   StudyRecord all = std::move(shards.front());
-  std::set<int64_t> numbers{all.study.shard};
+  std::set<int64_t> numbers{all.study.shard + 1};
   for (size_t i = 1; i < shards.size(); ++i) {
     study::Study& study = shards[i].study;
-    if (plan_of(study) != plan_of(all.study) || !numbers.insert(study.shard).second)
+    if (plan_of(study) != plan_of(all.study) || !numbers.insert(study.shard + 1).second)
       throw usage_error("{} holds studies that are not the shards of one", excerpt(folder.string()));
     std::ranges::move(study.cells, std::back_inserter(all.study.cells));
     std::ranges::move(study.times, std::back_inserter(all.study.times));
     all.study.complete &= study.complete;
     all.origin.seconds += shards[i].origin.seconds;
   }
-  all.study.complete &= static_cast<int64_t>(numbers.size()) == all.study.shards;
+  const std::vector<std::string> absent = missing_shards(numbers, all.study.shards);
+  all.study.complete &= absent.empty();
+  if (missing != nullptr) *missing = absent;
   all.study.shard = 0;
   all.study.shards = 1;
   return all;
 }
 
+// The files of the studies in a folder, or in the folders that it holds.
+std::vector<fs::path> study_files(const fs::path& path) {
+  std::error_code error;
+  if (fs::exists(path / kFile, error)) return {path / kFile};
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    if (fs::exists(entry.path() / kFile, error)) files.push_back(entry.path() / kFile);
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 }  // namespace
+
+bool has_studies(const std::vector<std::string>& paths) {
+  return std::ranges::any_of(paths, [](const std::string& path) { return !study_files(path).empty(); });
+}
+
+StudyRecord merged_studies(const std::vector<std::string>& paths, std::vector<std::string>& missing) {
+  std::vector<StudyRecord> shards;
+  for (const std::string& path : paths) {
+    const std::vector<fs::path> files = study_files(path);
+    if (files.empty()) throw usage_error("{} holds no {}", excerpt(path), kFile);
+    for (const fs::path& file : files) shards.push_back(read_one(file));
+  }
+  return merged(std::move(shards), paths.front(), &missing);
+}
 
 std::optional<StudyRecord> read_study(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
     return path.filename() == kFile ? std::optional(read_one(path)) : std::nullopt;
   if (fs::exists(path / kFile, error)) return read_one(path / kFile);
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
-    if (fs::exists(entry.path() / kFile, error)) files.push_back(entry.path() / kFile);
-  }
+  const std::vector<fs::path> files = study_files(path);
   if (files.empty()) return std::nullopt;
-  std::ranges::sort(files);
   std::vector<StudyRecord> shards;
   for (const fs::path& file : files) shards.push_back(read_one(file));
   return merged(std::move(shards), path);

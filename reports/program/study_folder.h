@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "reports/program/options.h"
 #include "reports/record/study_json.h"
@@ -15,6 +16,12 @@ namespace assay {
 // study. Nothing if there is none. Throws Error (usage) if a file is damaged or if
 // the shards are not of one study.
 std::optional<StudyRecord> read_study(const std::filesystem::path& path);
+
+// Whether a path is the folder of a study, or a folder of such folders.
+bool has_studies(const std::vector<std::string>& paths);
+// The study that these shards make, and those that are missing: "2/4". Throws Error (usage) like
+// read_study().
+StudyRecord merged_studies(const std::vector<std::string>& paths, std::vector<std::string>& missing);
 
 // Writes study.json, study.md and study.html, all or none.
 void write_study(const StudyRecord& record, const std::filesystem::path& folder);
