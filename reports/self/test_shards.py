@@ -9,7 +9,8 @@ import unittest
 from program import ProgramTest, assay
 
 SLURM = {"SLURM_ARRAY_TASK_ID": "12", "SLURM_ARRAY_TASK_MIN": "10", "SLURM_ARRAY_TASK_COUNT": "4"}
-OF_TIME = {"started", "seconds", "command", "conditions", "sentinels", "machine"}  # what differs from run to run
+# What differs from run to run.
+OF_TIME = {"started", "seconds", "command", "conditions", "sentinels", "machine"}
 
 
 def without_times(record):
