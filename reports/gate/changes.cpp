@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/core/printable.h"
 #include "reports/gate/compared.h"
 #include "reports/gate/machines.h"
 #include "reports/render/render.h"
@@ -83,8 +84,8 @@ void require_calibrated(const Noise& noise, std::span<const Record> runs) {
       const auto has_device = [&](const DeviceRecord& one) { return one.info.name() == device; };
       if (std::ranges::none_of(run.machine.devices, has_device)) continue;
       if (const std::string other = models_of({&run, 1}, device); other != model)
-        throw usage_error("the scatter is that of {} as {}, and the run of {} has {}", device, model,
-                          run.started, other);
+        throw usage_error("the scatter is that of {} as {}, and the run of {} has {}", excerpt(device),
+                          excerpt(model), excerpt(run.started), excerpt(other));
     }
   }
 }

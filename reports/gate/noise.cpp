@@ -20,11 +20,11 @@ using Medians = std::map<std::string, std::vector<double>>;
 std::map<std::string, double> scatters_of(const Medians& values, size_t runs) {
   std::map<std::string, double> scatters;
   for (const auto& [key, all] : values) {
-    if (all.size() != runs) throw usage_error("{}: {} of {} runs timed it", key, all.size(), runs);
+    if (all.size() != runs) throw usage_error("{}: {} of {} runs timed it", excerpt(key), all.size(), runs);
     const auto [least, most] = std::ranges::minmax(all);
     const double scatter = most / least - 1;
     if (!std::isfinite(scatter))
-      throw usage_error("{}: times from {} to {} ns have no ratio", key, least, most);
+      throw usage_error("{}: times from {} to {} ns have no ratio", excerpt(key), least, most);
     scatters[key] = scatter;
   }
   return scatters;
@@ -33,11 +33,11 @@ std::map<std::string, double> scatters_of(const Medians& values, size_t runs) {
 void require_one_program(Records runs) {
   if (runs.size() < 2) throw usage_error("{} run shows no scatter; two are the least", runs.size());
   for (const Record& run : runs) {
-    if (!run.complete) throw usage_error("the run of {} is not complete", run.started);
+    if (!run.complete) throw usage_error("the run of {} is not complete", excerpt(run.started));
     if (run.tool.dirty || run.tool.git != runs.front().tool.git) {
       throw usage_error("the runs of {} and {} are of commits {} and {}{}; scatter is that of one program",
-                        runs.front().started, run.started, runs.front().tool.git, run.tool.git,
-                        run.tool.dirty ? " with changes" : "");
+                        excerpt(runs.front().started), excerpt(run.started), excerpt(runs.front().tool.git),
+                        excerpt(run.tool.git), run.tool.dirty ? " with changes" : "");
     }
   }
 }
@@ -62,7 +62,8 @@ Noise noise_of(Records runs) {
     for (const DeviceRecord& device : run.machine.devices) {
       const std::string name = device.info.name(), model = models_of({&run, 1}, name);
       const std::string& known = noise.models.emplace(name, model).first->second;
-      if (known != model) throw usage_error("{} is {} in one run and {} in another", name, known, model);
+      if (known != model)
+        throw usage_error("{} is {} in one run and {} in another", name, excerpt(known), excerpt(model));
       if (!device.ceilings) continue;
       for (const auto& [rate, value] : rates_of(*device.ceilings))
         rates[rate_key(name, rate)].push_back(value);

@@ -65,14 +65,15 @@ Jiffies jiffies_of(const std::set<int>& threads) {
   return sum;
 }
 
-// [1] How many of our hardware threads are busy while this process sleeps.
-double busy_threads() {
+// [1] How many of our hardware threads are busy while this process sleeps. Where the kernel does not
+// tell, the load average stands for it. That also counts what ran in the minute before.
+double busy_threads(double load) {
   const std::set<int> threads = own_threads();
   const Jiffies before = jiffies_of(threads);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const Jiffies after = jiffies_of(threads);
   const double all = after.all - before.all;
-  return all <= 0 ? 0 : (after.busy - before.busy) / all * static_cast<double>(threads.size());
+  return all <= 0 ? load : (after.busy - before.busy) / all * static_cast<double>(threads.size());
 }
 
 }  // namespace
@@ -115,9 +116,8 @@ Conditions timing_conditions() {
   if (build != "Release") add("build", fmt::format("this is a {} build, not Release", build));
   if (*build_info::kSanitizers != '\0')
     add("sanitizers", fmt::format("this build has sanitizers: {}", build_info::kSanitizers));
-  // The load average also counts what this process and the one before it did.
-  const double busy = busy_threads();
   if (getloadavg(&found.load, 1) != 1) found.load = 0;
+  const double busy = busy_threads(found.load);
   if (busy > kMostBusy * static_cast<double>(found.threads)) {
     add("load", fmt::format("other work is running: {:.1f} of {} hardware threads are busy, load {:.1f}",
                             busy, found.threads, found.load));

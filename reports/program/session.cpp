@@ -20,6 +20,7 @@
 #include "reports/record/tally.h"
 #include "reports/render/failures.h"
 #include "reports/render/render.h"
+#include "reports/render/summary.h"
 #include "reports/render/text.h"
 #include "reports/store/files.h"
 
@@ -274,8 +275,11 @@ int Session::conclude(bool complete) {
     fmt::print("{}", record_text(record));
   } else {
     const int width = text_width();
-    fmt::print("{}{}{}\n", render_table(record, wants_colour(), width),
-               render_failures(record, options_.out, width), wrapped(headline, width));
+    fmt::print("{}{}", render_table(record, wants_colour(), width),
+               render_failures(record, options_.out, width));
+    for (const std::string& line : disturbed_times(record))
+      fmt::print("{}.\n", wrapped(printable(line), width));
+    fmt::print("{}\n", wrapped(headline, width));
   }
   std::fflush(stdout);
   if (unwritten) std::rethrow_exception(unwritten);

@@ -86,9 +86,12 @@ std::string text_of(const Shard& shard) {
 }
 
 std::vector<std::string> missing_shards(const std::set<int64_t>& numbers, int64_t count) {
+  constexpr size_t kMost = 20;
   std::vector<std::string> missing;
-  for (int64_t number = 1; number <= count; ++number)
+  const int64_t absent = count - std::ssize(numbers);
+  for (int64_t number = 1; number <= count && missing.size() < kMost; ++number)
     if (numbers.count(number) == 0) missing.push_back(text_of({.number = number, .count = count}));
+  if (absent > std::ssize(missing)) missing.push_back(fmt::format("{} others", absent - std::ssize(missing)));
   return missing;
 }
 
