@@ -65,8 +65,8 @@ Jiffies jiffies_of(const std::set<int>& threads) {
   return sum;
 }
 
-// [1] How many of our hardware threads are busy while this process sleeps. Where the kernel does not
-// tell, the load average stands for it. That also counts what ran in the minute before.
+// [1] How many of our hardware threads are busy while this process sleeps. Where the kernel does
+// not tell, the load average stands for it. That also counts what ran in the minute before.
 double busy_threads(double load) {
   const std::set<int> threads = own_threads();
   const Jiffies before = jiffies_of(threads);

@@ -33,7 +33,7 @@ inline constexpr ExitMeaning kExitMeanings[] = {
     {kExitUsage, "wrong usage"},
     {kExitGateFailed, "slower (gate)"},
     {kExitInconclusive, "unclear (gate --certain)"},
-    {kExitNothingSelected, "nothing selected, or gone (gate)"},
+    {kExitNothingSelected, "nothing selected, gone (gate), or a shard is missing (merge)"},
     {kExitEnvironmentUnfit, "machine unfit for timing (--strict-env)"},
     {kExitInternalError, "internal error"},
     {kExitDeviceAbsent, "device absent"},
