@@ -55,22 +55,30 @@ std::string unlike_rates(Records before, Records after, const std::string& devic
     if (found == now.end()) continue;
     const RateRange& is = found->second;
     const double limit = limits.of_rate(device, name);
-    if (!is_apart(is.least, was.most, limit) && !is_apart(was.least, is.most, limit)) continue;
-    const bool is_slower = was.most / is.least >= is.most / was.least;
+    const bool is_slower = is_apart(is.most, was.least, limit);
+    if (!is_slower && !is_apart(was.most, is.least, limit)) continue;
     reason = joined(reason, fmt::format("{}: {} before, {} after", name,
-                                        format_rate_of(name, is_slower ? was.most : was.least),
-                                        format_rate_of(name, is_slower ? is.least : is.most)));
+                                        format_rate_of(name, is_slower ? was.least : was.most),
+                                        format_rate_of(name, is_slower ? is.most : is.least)));
   }
   return reason;
 }
 
-// By kind, the text of the last run.
-std::map<std::string, std::string> disturbances_of(Records runs) {
-  std::map<std::string, std::string> found;
-  for (const Record& run : runs) {
-    if (!run.conditions) continue;
-    for (const Disturbance& one : run.conditions->disturbances) found[one.kind] = one.text;
-  }
+// The disturbances of a run, by kind.
+using Disturbances = std::map<std::string, std::string>;
+Disturbances disturbances_of(const Record& run) {
+  Disturbances found;
+  for (const Disturbance& one : run.conditions->disturbances) found[one.kind] = one.text;
+  return found;
+}
+
+// Those that all runs of one side have and no run of the other.
+Disturbances disturbances_of_one(Records side, Records other) {
+  Disturbances found = disturbances_of(side.back());
+  std::erase_if(found, [&](const auto& one) {
+    const auto has = [&](const Record& run) { return disturbances_of(run).contains(one.first); };
+    return !std::ranges::all_of(side, has) || std::ranges::any_of(other, has);
+  });
   return found;
 }
 
@@ -87,11 +95,10 @@ std::string threads_of(Records runs) {
 std::string unlike_conditions(Records before, Records after) {
   if (!has_conditions(before) || !has_conditions(after)) return "";
   std::string reason;
-  const auto then = disturbances_of(before), now = disturbances_of(after);
-  for (const auto& [kind, text] : then)
-    if (!now.contains(kind)) reason = joined(reason, fmt::format("{} (before, not after)", text));
-  for (const auto& [kind, text] : now)
-    if (!then.contains(kind)) reason = joined(reason, fmt::format("{} (after, not before)", text));
+  for (const auto& [kind, text] : disturbances_of_one(before, after))
+    reason = joined(reason, fmt::format("{} (before, not after)", text));
+  for (const auto& [kind, text] : disturbances_of_one(after, before))
+    reason = joined(reason, fmt::format("{} (after, not before)", text));
   if (const auto was = threads_of(before), is = threads_of(after); was != is)
     reason = joined(reason, fmt::format("hardware threads: {} before, {} after", was, is));
   return reason;
@@ -148,15 +155,18 @@ std::string change_around(const Record& run, const Sentinel& sentinel, const Lim
 }
 
 std::string unsteady_machine(Records runs, const CaseRecord& timed, const Limits& limits) {
+  std::string reason;
   for (const Record& run : runs) {
+    std::string change;
     for (const Sentinel& sentinel : run.sentinels) {
       const bool is_around = sentinel.device == timed.device && sentinel.op == timed.which.op &&
                              sentinel.path == timed.which.path;
-      if (std::string change = is_around ? change_around(run, sentinel, limits) : ""; !change.empty())
-        return change;
+      if (is_around && change.empty()) change = change_around(run, sentinel, limits);
     }
+    if (change.empty()) return "";
+    reason = change;
   }
-  return "";
+  return reason;
 }
 
 }  // namespace assay

@@ -34,11 +34,13 @@ void require_one_program(Records runs) {
   if (runs.size() < 2) throw usage_error("{} run shows no scatter; two are the least", runs.size());
   for (const Record& run : runs) {
     if (!run.complete) throw usage_error("the run of {} is not complete", excerpt(run.started));
-    if (run.tool.dirty || run.tool.git != runs.front().tool.git) {
-      throw usage_error("the runs of {} and {} are of commits {} and {}{}; scatter is that of one program",
+    if (run.tool.dirty)
+      throw usage_error("the run of {} is of {} with changes, which another run need not have",
+                        excerpt(run.started), excerpt(run.tool.git));
+    if (run.tool.git != runs.front().tool.git)
+      throw usage_error("the runs of {} and {} are of commits {} and {}; scatter is that of one program",
                         excerpt(runs.front().started), excerpt(run.started), excerpt(runs.front().tool.git),
-                        excerpt(run.tool.git), run.tool.dirty ? " with changes" : "");
-    }
+                        excerpt(run.tool.git));
   }
 }
 
