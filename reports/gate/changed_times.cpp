@@ -73,7 +73,10 @@ TimeChange time_change(const Times& earlier, const Times& later, const std::stri
                     .reason = later.wrong.empty() ? earlier.wrong : later.wrong};
   const double ratio = change.after_ns / change.before_ns;
   if (std::isfinite(ratio) && ratio > 0) change.ratio = ratio;
-  if (!change.reason.empty()) return change;
+  if (!change.reason.empty()) {
+    if (!unlike.empty()) change.reason += "; " + unlike;
+    return change;
+  }
   change.low = later.low / earlier.high;
   change.high = later.high / earlier.low;
   change.reason = unlike;

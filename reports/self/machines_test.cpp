@@ -66,6 +66,11 @@ TEST(Machines, ALoadedMachineIsNoSlowerPath) {
     EXPECT_TRUE(has(render_changes_markdown(changes), "50.6 GB/s"));
     EXPECT_TRUE(has(github_annotations(changes, false), "::warning title=unclear::"));
   }
+  // A time that cannot be right hides no cause.
+  Record wrong = loaded_record();
+  timed_case(wrong).perf->implausible = "faster than memory";
+  EXPECT_TRUE(
+      has(render_changes(between(idle_record(), wrong), false), "faster than memory; other work is running"));
   // Without the causes in the records it is a slowdown, as before.
   Record silent = loaded_record();
   silent.conditions = idle_record().conditions;
