@@ -10,8 +10,8 @@
 
 #include "bench/core/ceilings.h"
 #include "bench/core/median.h"
-#include "bench/core/timer.h"
 #include "bench/core/telemetry.h"
+#include "bench/core/timer.h"
 #include "properties/core/case.h"
 #include "properties/core/problem.h"
 

@@ -168,8 +168,8 @@ std::string Timer::look_at_times(const std::vector<double>& first, const std::ve
     const double known = median_interval(later).median, least = std::ranges::min(first);
     if (least > kSlower * known) {
       return fmt::format(
-          "a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others", least / 1e3,
-          known / 1e3);
+          "a call takes at least {:.4g} us on inputs that it has not seen, and {:.4g} us on others",
+          least / 1e3, known / 1e3);
     }
   }
   if (samples.other_ns.empty()) return "";

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,6 +74,9 @@ class JsonFields {
 
 // Sets a field. A number that is not finite is listed in nonfinite_fields instead.
 void put_number(nlohmann::ordered_json& object, const char* key, double value);
+inline void put_number(nlohmann::ordered_json& object, const char* key, const std::optional<double>& value) {
+  if (value) put_number(object, key, *value);
+}
 
 // Sets an array of numbers. Throws Error (internal) unless all are finite.
 template <class Numbers>

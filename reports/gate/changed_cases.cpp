@@ -47,7 +47,7 @@ struct PathErrors {
   int64_t outputs = 0;                           // that have a conformity
   int64_t exact_outputs = 0;                     // with errors against the exact values
   double squares_before = 0, squares_after = 0;  // of rms/allowed
-  double squares_accuracy = 0;
+  double squares_accuracy = 0, squares_exact = 0;
   double worst_before = 0, worst_after = 0;
   double growth = 0;
   const CaseRecord* grown = nullptr;
@@ -75,6 +75,8 @@ void PathErrors::add(const CaseRecord& then, const CaseRecord& now, Changes& cha
       counts = true;
       ++exact_outputs;
       squares_accuracy += std::pow(error / scale, 2);  // infinite if all was exact
+      const double was = before.comparison.rms();
+      squares_exact += was == error ? 1 : std::pow(error / was, 2);
     }
     if (allowed == 0) continue;  // too few elements, or nothing is rounded
     const double was = before.conformity->rms / allowed, is = after->conformity->rms / allowed;
@@ -105,6 +107,7 @@ ErrorChange PathErrors::change(const Limits& limits) const {
                      .after = is,
                      .ratio = is == was ? 1 : is / was,
                      .accuracy = rms(squares_accuracy, exact_outputs),
+                     .exact = exact_outputs == 0 ? 1 : rms(squares_exact, exact_outputs),
                      .growth = growth,
                      .grown = {},
                      .worst_before = worst_before,
@@ -112,7 +115,7 @@ ErrorChange PathErrors::change(const Limits& limits) const {
                      .change = Change::kSame};
   if (grown != nullptr) change.grown = grown->which;
   const double most = 1 + limits.more_wrong;
-  if (change.ratio < 1 / most) change.change = Change::kBetter;
+  if (change.ratio < 1 / most || change.exact < 1 / most) change.change = Change::kBetter;
   if (!(change.ratio <= most) || !(change.accuracy <= most) || !(growth <= limits.more_wrong))
     change.change = Change::kWorse;
   return change;

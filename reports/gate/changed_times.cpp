@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "reports/gate/compared.h"
+#include "reports/gate/machines.h"
 #include "reports/render/text.h"
 
 namespace assay {
@@ -55,20 +56,8 @@ std::map<TimeKey, Times> times_of(Records runs) {
   return times;
 }
 
-// The models that a device has in the runs: "NVIDIA H200 with 132 units".
-std::string models_of(Records runs, const std::string& name) {
-  std::set<std::string> models;
-  for (const Record& run : runs) {
-    for (const DeviceRecord& device : run.machine.devices) {
-      if (device.info.name() != name) continue;
-      models.insert(fmt::format("{} with {} units", device.info.model, device.info.units));
-    }
-  }
-  return models.empty() ? "a device that is not named" : join_some(models);
-}
-
 TimeChange time_change(const Times& earlier, const Times& later, const std::string& device, Cache cache,
-                       const Limits& limits) {
+                       const Limits& limits, const std::string& unlike) {
   TimeChange change{.which = later.item->which,
                     .device = device,
                     .cache = cache,
@@ -79,14 +68,20 @@ TimeChange time_change(const Times& earlier, const Times& later, const std::stri
                     .ratio = 1,
                     .low = 0,
                     .high = kInfinity,
+                    .limit = limits.of_time(later.item->which, device, cache),
                     .change = Change::kUnclear,
                     .reason = later.wrong.empty() ? earlier.wrong : later.wrong};
   const double ratio = change.after_ns / change.before_ns;
   if (std::isfinite(ratio) && ratio > 0) change.ratio = ratio;
-  if (!change.reason.empty()) return change;
+  if (!change.reason.empty()) {
+    if (!unlike.empty()) change.reason += "; " + unlike;
+    return change;
+  }
   change.low = later.low / earlier.high;
   change.high = later.high / earlier.low;
-  const double most = 1 + limits.slower, least = 1 / most;
+  change.reason = unlike;
+  if (!change.reason.empty()) return change;
+  const double most = 1 + change.limit, least = 1 / most;
   if (change.low > most) change.change = Change::kWorse;
   if (change.high < least) change.change = Change::kBetter;
   if (change.low >= least && change.high <= most) change.change = Change::kSame;
@@ -108,13 +103,11 @@ std::string reason_untimed(Records after, const CaseRecord& item) {
 
 void compare_times(Records before, Records after, const Limits& limits, Changes& changes) {
   const auto then = times_of(before), now = times_of(after);
-  std::set<std::string> others;  // devices that are not the same model
+  std::map<std::string, std::string> unlike;  // why times on a device cannot be compared
   // Problems by times and reason.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> missing;
   for (const auto& [key, earlier] : then) {
     const auto& [device, problem, cache] = key;
-    if (others.contains(device)) continue;
-    const std::string model = models_of(before, device), model_now = models_of(after, device);
     const auto found = now.find(key);
     const auto lose = [&](const std::string& reason) {
       missing[{fmt::format("the {} times of {}", name_of(cache), path_text(*earlier.item)), reason}].insert(
@@ -122,12 +115,19 @@ void compare_times(Records before, Records after, const Limits& limits, Changes&
     };
     if (found == now.end()) {
       lose(reason_untimed(after, *earlier.item));
-    } else if (model != model_now) {
-      others.insert(device);
-      changes.gone.push_back(
-          {fmt::format("the times on {}", device), fmt::format("{} before, {} after", model, model_now)});
     } else {
-      changes.times.push_back(time_change(earlier, found->second, device, cache, limits));
+      if (unlike.count(device) == 0) {
+        unlike[device] = unlike_machines(before, after, device, limits);
+        const std::string was = models_of(before, device), is = models_of(after, device);
+        if (was != is)
+          changes.gone.push_back(
+              {fmt::format("the times on {}", device), fmt::format("{} before, {} after", was, is)});
+      }
+      std::string reason = unlike[device];
+      for (const Records side : {before, after}) {
+        if (reason.empty()) reason = unsteady_machine(side, *found->second.item, limits);
+      }
+      changes.times.push_back(time_change(earlier, found->second, device, cache, limits, reason));
       const TimeChange& change = changes.times.back();
       if (change.runs_after < changes.runs_after && change.runs_before == changes.runs_before) {
         lose(fmt::format("in {} of {} runs", change.runs_after, changes.runs_after));

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/core/printable.h"
 #include "reports/gate/compared.h"
+#include "reports/gate/machines.h"
 #include "reports/render/render.h"
 #include "reports/render/text.h"
 
@@ -41,7 +43,52 @@ std::vector<std::string> differences_of(Records before, Records after) {
   return differences;
 }
 
+bool is_of(const TimeChange& time, const ErrorChange& error) {
+  return time.which.op == error.op && time.which.path == error.path && time.which.dtype == error.dtype &&
+         time.device == error.device;
+}
+
+// A path that got faster and more wrong, or slower and less wrong, has traded one for the other. A
+// path that also got worse where nothing was gained is worse.
+void find_trades(Changes& changes) {
+  for (ErrorChange& error : changes.errors) {
+    if (error.change != Change::kWorse && error.change != Change::kBetter) continue;
+    const Change opposite = error.change == Change::kWorse ? Change::kBetter : Change::kWorse;
+    bool is_traded = false, is_as_bad = false;
+    for (TimeChange& time : changes.times) {
+      if (!is_of(time, error)) continue;
+      is_as_bad |= time.change == Change::kWorse && error.change == Change::kWorse;
+      if (time.change != opposite) continue;
+      time.change = Change::kTraded;
+      is_traded = true;
+    }
+    if (is_traded && !is_as_bad) error.change = Change::kTraded;
+  }
+}
+
 }  // namespace
+
+double Limits::of_time(const Case& which, const std::string& device, Cache cache) const {
+  const auto found = noise.times.find(time_key(which, device, cache));
+  return found == noise.times.end() ? slower : std::max(slower, found->second);
+}
+
+double Limits::of_rate(const std::string& device, const std::string& name) const {
+  const auto found = noise.rates.find(rate_key(device, name));
+  return found == noise.rates.end() ? slower : std::max(slower, found->second);
+}
+
+void require_calibrated(const Noise& noise, std::span<const Record> runs) {
+  for (const auto& [device, model] : noise.models) {
+    for (const Record& run : runs) {
+      const auto has_device = [&](const DeviceRecord& one) { return one.info.name() == device; };
+      if (std::ranges::none_of(run.machine.devices, has_device)) continue;
+      if (const std::string other = models_of({&run, 1}, device); other != model)
+        throw usage_error("the scatter is that of {} as {}, and the run of {} has {}", excerpt(device),
+                          excerpt(model), excerpt(run.started), excerpt(other));
+    }
+  }
+}
 
 std::string_view name_of(Change change) {
   switch (change) {
@@ -53,6 +100,8 @@ std::string_view name_of(Change change) {
       return "same";
     case Change::kUnclear:
       return "unclear";
+    case Change::kTraded:
+      return "traded";
   }
   throw Error("Change({}) is not a change", static_cast<int>(change));
 }
@@ -96,6 +145,7 @@ Changes changes_between(std::span<const Record> before, std::span<const Record> 
   }
   compare_times(before, after, limits, changes);
   compare_cases(before, after, limits, changes);
+  find_trades(changes);
   return changes;
 }
 
@@ -109,6 +159,15 @@ int64_t count(const std::vector<ErrorChange>& errors, Change change) {
 
 int64_t new_failures(const Changes& changes) {
   return std::ranges::count_if(changes.failures, &FailureChange::is_new);
+}
+
+Trades trades(const Changes& changes) {
+  Trades found;
+  for (const TimeChange& time : changes.times) {
+    if (time.change != Change::kTraded) continue;
+    ++(time.ratio < 1 ? found.faster : found.slower);
+  }
+  return found;
 }
 
 double chance_of_slower(const Changes& changes) {

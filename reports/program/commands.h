@@ -24,6 +24,10 @@ int run_new(const Registry& registry, const Options& options);
 int run_report(const Options& options);
 int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& options);
 int run_compare(const Options& options);  // compare, gate
+int run_calibrate(const Options& options);
+int run_ab(const Options& options);
+int run_merge(const Options& options);
+int run_history(const Options& options);
 int run_probe(const Registry& registry, const Options& options);
 int run_completion(const Registry& registry, const Options& options);
 int run_manual(const Options& options);

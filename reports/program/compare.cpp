@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// compare and gate.
+// compare, gate and calibrate.
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <cstdlib>
+#include <fstream>
 
 #include "kernels/core/printable.h"
 #include "kernels/core/read_file.h"
@@ -15,36 +16,13 @@
 #include "reports/program/terminal.h"
 #include "reports/record/probe_record.h"
 #include "reports/render/changes.h"
+#include "reports/render/text.h"
+#include "reports/store/files.h"
 
 namespace assay {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The records of a side: a file, that of the folder of a run, or those of all folders in it.
-std::vector<Record> read_side(const fs::path& side) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  if (!fs::is_directory(side, error)) {
-    files.push_back(side);
-  } else if (is_run_folder(side)) {
-    require_no_run(side);
-    files.push_back(record_file(side));
-  } else {
-    for (const fs::directory_entry& entry : fs::directory_iterator(side, error)) {
-      if (!entry.is_directory(error)) continue;
-      // A missing run.json is an error, not one run less.
-      require_no_run(entry.path());
-      files.push_back(record_file(entry.path()));
-    }
-    if (error || files.empty())
-      throw usage_error("{} holds no run.json, and no folders of runs", excerpt(side.string()));
-    std::ranges::sort(files);
-  }
-  std::vector<Record> runs;
-  for (const fs::path& file : files) runs.push_back(read_record(file));
-  return runs;
-}
 
 // Of the records of probe beside both runs, if they are there.
 std::string trees_that_changed(const fs::path& before, const fs::path& after) {
@@ -73,14 +51,34 @@ std::vector<std::string> unmatched(const std::vector<std::string>& filters, std:
   return found;
 }
 
+// A trade fails as the half of it that got worse.
 int exit_code(const Changes& changes, const Options& options) {
   const bool is_empty = changes.times.empty() && changes.shared == 0;
   if (options.command == Command::kCompare) return is_empty ? kExitNothingSelected : kExitPassed;
-  if (new_failures(changes) > 0 || count(changes.errors, Change::kWorse) > 0) return kExitNumericalFailure;
-  if (count(changes.times, Change::kWorse) > 0) return kExitGateFailed;
+  const auto [faster, slower] = trades(changes);
+  const bool is_more_wrong = faster > 0 && !options.allow_traded,
+             is_slower = slower > 0 && !options.allow_traded;
+  if (new_failures(changes) > 0 || count(changes.errors, Change::kWorse) > 0 || is_more_wrong)
+    return kExitNumericalFailure;
+  if (count(changes.times, Change::kWorse) > 0 || is_slower) return kExitGateFailed;
   if (is_empty || !changes.gone.empty()) return kExitNothingSelected;
-  if (options.certain && count(changes.times, Change::kUnclear) > 0) return kExitInconclusive;
+  const bool has_to_be_certain = options.certain || options.bisect;
+  if (has_to_be_certain && count(changes.times, Change::kUnclear) > 0) return kExitInconclusive;
   return kExitPassed;
+}
+
+// What stands on a pull request's page, where GitHub runs the program.
+void tell_github(const Changes& changes, const std::string& markdown, int code) {
+  const auto is_set = [](const char* name) {
+    return std::getenv(name) != nullptr && *std::getenv(name) != '\0';
+  };
+  if (!is_set("GITHUB_ACTIONS")) return;
+  fmt::print(stderr, "{}", github_annotations(changes, code != kExitPassed));
+  if (!is_set("GITHUB_STEP_SUMMARY")) return;
+  const char* const file = std::getenv("GITHUB_STEP_SUMMARY");
+  std::ofstream summary(file, std::ios::app);
+  summary << markdown << std::flush;
+  if (!summary) throw usage_error("GITHUB_STEP_SUMMARY: cannot write to {}", excerpt(file));
 }
 
 }  // namespace
@@ -92,7 +90,7 @@ int run_compare(const Options& options) {
       throw usage_error("{} holds a study, but {} none", excerpt(options.subject), excerpt(options.after));
     return compare_studies(*study, *other, options);
   }
-  std::vector<Record> before = read_side(options.subject), after = read_side(options.after);
+  std::vector<Record> before = read_runs(options.subject), after = read_runs(options.after);
   if (const auto missing = unmatched(options.filters, before); !missing.empty()) {
     fmt::print(stderr, "assay: nothing in {} matches {}\n", excerpt(options.subject),
                excerpt(fmt::format("{}", fmt::join(missing, " "))));
@@ -105,11 +103,33 @@ int run_compare(const Options& options) {
       });
     }
   }
+  Limits limits = options.limits;
+  if (!options.noise.empty()) {
+    limits.noise = read_noise(read_file(options.noise), options.noise);
+    require_calibrated(limits.noise, before);
+    require_calibrated(limits.noise, after);
+  }
   fmt::print(stderr, "{}", trees_that_changed(options.subject, options.after));
-  const Changes changes = changes_between(before, after, options.limits);
-  fmt::print("{}", options.json ? changes_json(changes)
-                                : render_changes(changes, options.all, wants_colour(), text_width()));
-  return exit_code(changes, options);
+  const Changes changes = changes_between(before, after, limits);
+  const int code = exit_code(changes, options);
+  const std::string markdown = render_changes_markdown(changes);
+  if (options.command != Command::kCompare) tell_github(changes, markdown, code);
+  fmt::print("{}", options.json       ? changes_json(changes)
+                   : options.markdown ? markdown
+                                      : render_changes(changes, options.all, wants_colour(), text_width()));
+  return code;
+}
+
+int run_calibrate(const Options& options) {
+  std::vector<Record> runs;
+  for (const std::string& record : options.records)
+    std::ranges::move(read_runs(record), std::back_inserter(runs));
+  const Noise noise = noise_of(runs);
+  write_file_atomically(options.out, noise_text(noise));
+  const auto most = std::ranges::max_element(noise.times, {}, [](const auto& one) { return one.second; });
+  fmt::print("{} of {} scatter; most of all, by {}: {}\n", plural(std::ssize(noise.times), "time"),
+             plural(noise.runs, "run"), format_percent(most->second), printable(most->first));
+  return kExitPassed;
 }
 
 }  // namespace assay

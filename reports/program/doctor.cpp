@@ -81,7 +81,7 @@ int run_doctor(const Options& options) {
     print_line("GPUs      {}", gpu_state());
   }
   // Asked before we load the machine ourselves.
-  const std::vector<std::string> disturbances = timing_disturbances(devices);
+  const std::vector<Disturbance> disturbances = timing_conditions(devices).disturbances;
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();
     const DeviceRecord measured = measured_device(*device);
@@ -109,13 +109,14 @@ int run_doctor(const Options& options) {
                ceilings->copy_bytes_per_s / 1e9, ceilings->copy_method, ceilings->read_bytes_per_s / 1e9);
     print_line("          multiplies {}", format_products(ceilings));
   }
-  json["disturbances"] = disturbances;
+  json["disturbances"] = Json::array();
+  for (const Disturbance& one : disturbances) json["disturbances"].push_back(one.text);
   if (options.json) {
     fmt::print("{}\n", json.dump(2));
   } else if (disturbances.empty()) {
     print_line("timing    nothing was found that disturbs it");
   } else {
-    for (const std::string& disturbance : disturbances) print_line("timing    {}", disturbance);
+    for (const Disturbance& disturbance : disturbances) print_line("timing    {}", disturbance.text);
   }
   return options.strict_env && !disturbances.empty() ? kExitEnvironmentUnfit : kExitPassed;
 }

@@ -16,8 +16,7 @@ MachineRecord machine_record();  // without devices
 // them.
 DeviceRecord measured_device(Device& device);
 
-// What disturbs timings on this machine and these devices now, one sentence for each thing that was
-// found.
-std::vector<std::string> timing_disturbances(const std::vector<std::unique_ptr<Device>>& devices);
+// What this machine and these devices are like now, and what disturbs timings on them. Takes 0.2 s.
+Conditions timing_conditions(const std::vector<std::unique_ptr<Device>>& devices);
 
 }  // namespace assay

@@ -51,20 +51,6 @@ Integer parse_integer(std::string_view option, const std::string& text, Integer 
 template int64_t parse_integer(std::string_view, const std::string&, int64_t);
 template uint64_t parse_integer(std::string_view, const std::string&, uint64_t);
 
-Shard parse_shard(std::string_view option, const std::string& text) {
-  const size_t slash = text.find('/');
-  int64_t i = 0;
-  int64_t n = 0;
-  const char* end = text.data() + text.size();
-  if (slash != std::string::npos) {
-    const auto first = std::from_chars(text.data(), text.data() + slash, i);
-    const auto second = std::from_chars(text.data() + slash + 1, end, n);
-    if (first.ptr != text.data() + slash || second.ptr != end) i = 0;
-  }
-  if (i < 1 || i > n) throw usage_error("{} {} is not i/n with 1 <= i <= n", option, excerpt(text));
-  return {.number = i, .count = n};
-}
-
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream words(text);
   return {std::istream_iterator<std::string>(words), {}};

@@ -19,11 +19,6 @@ double parse_share(std::string_view option, const std::string& text);  // 0.05 f
 template <class Integer>  // int64_t or uint64_t
 Integer parse_integer(std::string_view option, const std::string& text, Integer least);
 
-struct Shard {
-  int64_t number, count;  // i and n
-};
-Shard parse_shard(std::string_view option, const std::string& text);  // "i/n"
-
 std::vector<std::string> words_of(const std::string& text);
 std::string variable_of(const std::string& option);  // "ASSAY_CASES" for "--cases"
 

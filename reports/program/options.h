@@ -31,6 +31,10 @@ enum class Command : uint8_t {
   kNew,
   kCompare,
   kGate,
+  kAb,
+  kCalibrate,
+  kMerge,
+  kHistory,
   kProbe,
   kStudy,
   kCompletion,
@@ -63,6 +67,13 @@ struct Options {
   bool quiet = false;
   bool all = false;      // also print what did not change
   bool certain = false;  // unclear times fail
+  bool markdown = false;
+  bool allow_traded = false;
+  bool bisect = false;
+  int64_t repeats = 3;               // of `ab`
+  std::string noise;                 // file of `calibrate`
+  std::string branch = "main";       // of `history`
+  std::vector<std::string> records;  // of `calibrate`, `merge` and `history`
   Limits limits;
   std::string out;      // directory; for exec and draw a file
   std::string in;       // file of inputs

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -22,8 +23,10 @@ namespace {
 
 int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& options) {
   // A mistyped filter beside a right one must not look like a pass.
-  const bool reads_records = options.command == Command::kCompare || options.command == Command::kGate;
-  const auto unmatched = reads_records ? std::vector<std::string>{} : unmatched_filters(registry, options);
+  // A gate looks for its filters in the records, and ab in another program.
+  const bool judges_here = options.command != Command::kCompare && options.command != Command::kGate &&
+                           options.command != Command::kAb;
+  const auto unmatched = !judges_here ? std::vector<std::string>{} : unmatched_filters(registry, options);
   for (const std::string& wrong : unmatched) fmt::print(stderr, "assay: {}\n", wrong);
   if (!unmatched.empty()) return kExitNothingSelected;
   switch (options.command) {
@@ -54,6 +57,14 @@ int run_command(const Registry& registry, const std::vector<Sweep>& sweeps, cons
     case Command::kCompare:
     case Command::kGate:
       return run_compare(options);
+    case Command::kAb:
+      return run_ab(options);
+    case Command::kCalibrate:
+      return run_calibrate(options);
+    case Command::kMerge:
+      return run_merge(options);
+    case Command::kHistory:
+      return run_history(options);
     case Command::kProbe:
       return run_probe(registry, options);
     case Command::kStudy:
@@ -134,11 +145,32 @@ int run_guarded(int argc, const char* const* argv, const Registry& registry,
 
 }  // namespace
 
+namespace {
+
+constexpr int kBisectSkips = 125;
+
+// For `git bisect run` 0 and 1 to 127 are verdicts, but 125 skips the commit. An interruption ends
+// the bisection.
+int bisect_code(int code) {
+  const bool is_verdict = code == kExitPassed || code == kExitNumericalFailure || code == kExitGateFailed;
+  return is_verdict || code == kExitInterrupted ? code : kBisectSkips;
+}
+
+// Also where the other options cannot be read.
+bool bisects(int argc, const char* const* argv) {
+  const char* const variable = std::getenv("ASSAY_BISECT");
+  const bool is_gate = argc > 1 && std::string_view(argv[1]) == "gate";
+  return is_gate && (variable != nullptr || std::count(argv, argv + argc, std::string_view("--bisect")) > 0);
+}
+
+}  // namespace
+
 int run_program(int argc, const char* const* argv, const Registry& registry,
                 const std::vector<Sweep>& sweeps) {
   // A library that was built for fast arithmetic may flush subnormal numbers since the start.
   const FloatEnvironment environment;
-  const int code = run_guarded(argc, argv, registry, sweeps);
+  int code = run_guarded(argc, argv, registry, sweeps);
+  if (bisects(argc, argv)) code = bisect_code(code);
   ExitGuard::end();
   return code;
 }

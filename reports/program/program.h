@@ -15,7 +15,7 @@ enum ExitCode : int {
   kExitNumericalFailure = 1,
   kExitUsage = 2,
   kExitGateFailed = 3,       // gate: slower
-  kExitInconclusive = 4,     // gate --certain: the samples leave a time open
+  kExitInconclusive = 4,     // gate --certain: samples, or unlike machines, leave a time open
   kExitNothingSelected = 5,  // also gate: something is gone
   kExitEnvironmentUnfit = 6,
   kExitInternalError = 70,
@@ -33,7 +33,7 @@ inline constexpr ExitMeaning kExitMeanings[] = {
     {kExitUsage, "wrong usage"},
     {kExitGateFailed, "slower (gate)"},
     {kExitInconclusive, "unclear (gate --certain)"},
-    {kExitNothingSelected, "nothing selected, or gone (gate)"},
+    {kExitNothingSelected, "nothing selected, gone (gate), or a shard is missing (merge)"},
     {kExitEnvironmentUnfit, "machine unfit for timing (--strict-env)"},
     {kExitInternalError, "internal error"},
     {kExitDeviceAbsent, "device absent"},

@@ -38,10 +38,14 @@ FuzzOptions fuzz_options(const Options& options) {
           .max_failures = options.max_failures};
 }
 
+// How many of `all` the shard has.
+int64_t part_of(int64_t all, const Options& options) {
+  return (all - options.shard + options.shards - 1) / options.shards;
+}
+
 // The cases of a path, unless time decides it.
 std::optional<int64_t> planned_cases(const Options& options) {
-  if (options.budget) return std::nullopt;
-  return (options.cases - options.shard + options.shards - 1) / options.shards;
+  return options.budget ? std::nullopt : std::optional(part_of(options.cases, options));
 }
 
 void verify_path(const SelectedPath& selected, const Options& options, Session& session, Pace& pace) {
@@ -82,12 +86,16 @@ bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
          (!options.dtype || sweep.dtype == *options.dtype);
 }
 
-void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, const Options& options,
+// Returns whether something was timed.
+bool bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, const Options& options,
                 const std::optional<Ceilings>& ceilings, Session& session, Pace& pace) {
   const Subject& subject = selected.subject;
   PathJudge judge(subject, *selected.device, options);
+  bool is_timed = false;
+  int64_t problem = -1;
   for (const Sweep& sweep : sweeps) {
     if (!times(subject, sweep, options) || is_interrupted()) continue;
+    if (++problem % options.shards != options.shard) continue;
     const Case which{.op = std::string(subject.op->name),
                      .path = std::string(subject.path->name),
                      .dtype = sweep.dtype,
@@ -103,9 +111,27 @@ void bench_path(const SelectedPath& selected, const std::vector<Sweep>& sweeps, 
     session.progress(fmt::format("timing {}: {}", describe(pace), which.to_string()));
     session.starts(which, *selected.device);
     const Stopwatch watch;
-    if (auto record = judge.bench(which, ceilings)) session.add(*std::move(record));
+    if (auto record = judge.bench(which, ceilings)) {
+      is_timed |= record->perf.has_value();
+      record->problem = problem;
+      session.add(*std::move(record));
+    }
     pace.add(watch.seconds());
   }
+  return is_timed;
+}
+
+// Measures the ceilings again after a path was timed. A machine that slowed meanwhile shows.
+void watch_machine(const SelectedPath& timed, std::optional<Ceilings>& last, Session& session) {
+  if (!last || is_interrupted()) return;
+  const std::optional<Ceilings> now = measured_device(*timed.device).ceilings;
+  if (!now) return;
+  session.add_sentinel({.op = std::string(timed.subject.op->name),
+                        .path = std::string(timed.subject.path->name),
+                        .device = timed.device->info().name(),
+                        .before = *last,
+                        .after = *now});
+  last = now;
 }
 
 // What a run is going to do.
@@ -121,8 +147,9 @@ struct Plan {
     }
     timing.planned = 0;
     for (const SelectedPath& path : paths) {
-      *timing.planned += std::ranges::count_if(
+      const int64_t problems = std::ranges::count_if(
           sweeps, [&](const Sweep& sweep) { return times(path.subject, sweep, options); });
+      *timing.planned += part_of(problems, options);
     }
   }
 
@@ -223,10 +250,13 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
 
   const auto [devices, absent] = devices_for(options);
   const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
-  const std::vector<std::string> disturbances =
-      is_timed ? timing_disturbances(devices) : std::vector<std::string>{};
-  for (const std::string& disturbance : disturbances)
-    fmt::print(stderr, "assay: timings are disturbed: {}\n", disturbance);
+  const std::optional<Conditions> conditions =
+      is_timed ? std::optional(timing_conditions(devices)) : std::nullopt;
+  std::vector<std::string> disturbances;
+  for (const auto& [kind, text] : conditions ? conditions->disturbances : std::vector<Disturbance>{}) {
+    fmt::print(stderr, "assay: timings are disturbed: {}\n", text);
+    disturbances.push_back(text);
+  }
 
   Session session(options);
   for (const auto& device : devices) session.add_device(*device);
@@ -242,6 +272,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
   if (paths.empty()) return finish_without_paths(selected, options, session);
   Plan plan(paths, sweeps, options);
   session.begin(plan.cases(options.command));
+  if (conditions) session.set_conditions(*conditions);
   for (const auto& device : devices) {
     const auto uses = [&](const SelectedPath& path) { return path.device == device.get(); };
     if (std::ranges::none_of(paths, uses) || is_interrupted()) continue;
@@ -254,8 +285,10 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     session.progress(fmt::format("measuring what {} copies and multiplies", device->info().name()));
     const DeviceRecord measured = measured_device(*device);
     session.set_ceilings(measured);
+    std::optional<Ceilings> last = measured.ceilings;
     for (const SelectedPath& path : paths) {
-      if (uses(path)) bench_path(path, sweeps, options, measured.ceilings, session, plan.timing);
+      if (uses(path) && bench_path(path, sweeps, options, measured.ceilings, session, plan.timing))
+        watch_machine(path, last, session);
     }
   }
   if (session.judged() == 0 && !is_interrupted()) {

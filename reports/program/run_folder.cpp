@@ -63,6 +63,30 @@ Record read_record(const fs::path& file) {
                                       : parse_record(text, file.string());
 }
 
+std::vector<Record> read_runs(const fs::path& path) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    files.push_back(path);
+  } else if (is_run_folder(path)) {
+    require_no_run(path);
+    files.push_back(record_file(path));
+  } else {
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+      if (!entry.is_directory(error)) continue;
+      // A missing run.json is an error, not one run less.
+      require_no_run(entry.path());
+      files.push_back(record_file(entry.path()));
+    }
+    if (error || files.empty())
+      throw usage_error("{} holds no run.json, and no folders of runs", excerpt(path.string()));
+    std::ranges::sort(files);
+  }
+  std::vector<Record> runs;
+  for (const fs::path& file : files) runs.push_back(read_record(file));
+  return runs;
+}
+
 void require_no_run(const fs::path& folder) {
   if (LockedFile::is_held(folder / kJournal)) throw in_use(folder);
 }

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "reports/record/journal.h"
 #include "reports/store/locked_file.h"
@@ -20,6 +21,10 @@ std::filesystem::path record_file(const std::filesystem::path& path);
 Journal unfinished_run(const std::filesystem::path& folder);
 // The record in such a file.
 Record read_record(const std::filesystem::path& file);
+
+// The records of a file, of the folder of a run, or of all folders in a folder, in the order of
+// their names. Throws Error (usage) if one of them is missing.
+std::vector<Record> read_runs(const std::filesystem::path& path);
 
 // Throws Error (usage) that names the process if a run goes on in a folder.
 void require_no_run(const std::filesystem::path& folder);

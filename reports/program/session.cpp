@@ -20,6 +20,7 @@
 #include "reports/record/tally.h"
 #include "reports/render/failures.h"
 #include "reports/render/render.h"
+#include "reports/render/summary.h"
 #include "reports/render/text.h"
 #include "reports/store/files.h"
 
@@ -39,6 +40,10 @@ std::string key_of(const Case& drawn, std::string_view device) {
   return fmt::format("{} {}", drawn.to_string(), device);
 }
 
+std::string path_key(const Case& which, std::string_view device) {
+  return fmt::format("{}/{} {}", which.op, which.path, device);
+}
+
 // What a journal says of a path, or 0.
 template <class Value>
 Value value_of(const std::map<std::string, Value>& of_paths, const Subject& subject, const Device& device) {
@@ -47,15 +52,15 @@ Value value_of(const std::map<std::string, Value>& of_paths, const Subject& subj
   return found == of_paths.end() ? 0 : found->second;
 }
 
-int exit_code(const Record& record) {
+}  // namespace
+
+int exit_code_of(const Record& record) {
   const auto [failed, passed] = outcome_of(record);
   if (!record.complete) return kExitInterrupted;
   if (failed > 0) return kExitNumericalFailure;
   if (passed == 0) return kExitNothingSelected;
   return kExitPassed;
 }
-
-}  // namespace
 
 Session::Session(const Options& options)
     : options_(options), start_(std::chrono::steady_clock::now()), process_(getpid()), deadline_([this] {
@@ -71,6 +76,7 @@ Session::Session(const Options& options)
   record_.started = now();
   record_.command = options.command_line;
   record_.seed = options.seed;
+  record_.options = options.typed;
   record_.machine = machine_record();
   record_.tool = tool_record();
   if (const auto timeout = options.typed.find("--timeout"); timeout != options.typed.end())
@@ -125,6 +131,7 @@ void Session::resume() {
   }
   for (const CaseRecord& item : journal.record.cases) {
     const Judged judged{.which = item.which, .verdict = item.verdict, .shrunk_from = item.shrunk_from};
+    if (item.drawn) ++drawn_[path_key(item.which, item.device)];
     recalled_.emplace(key_of(item.shrunk_from.value_or(item.which), item.device), judged);
   }
   spent_ = std::move(journal.spent);
@@ -157,17 +164,27 @@ void Session::set_ceilings(const DeviceRecord& measured) {
   append(device_line(elapsed(), measured));
 }
 
+void Session::set_conditions(const Conditions& conditions) {
+  append(conditions_line(elapsed(), conditions));
+}
+
+void Session::add_sentinel(const Sentinel& sentinel) {
+  append(sentinel_line(elapsed(), sentinel));
+}
+
 void Session::add(const Device& device, const Judged& judged) {
-  add({.which = judged.which,
-       .device = device.info().name(),
-       .verdict = judged.verdict,
-       .shrunk_from = judged.shrunk_from,
-       .perf = {},
-       .perf_warm = {},
-       .no_perf = is_failure(judged.verdict.kind)
-                      ? fmt::format("the verdict is {}", name_of(judged.verdict.kind))
-                      : "not timed"},
-      judged.timeouts);
+  CaseRecord record{.which = judged.which,
+                    .device = device.info().name(),
+                    .verdict = judged.verdict,
+                    .shrunk_from = judged.shrunk_from,
+                    .perf = {},
+                    .perf_warm = {},
+                    .no_perf = is_failure(judged.verdict.kind)
+                                   ? fmt::format("the verdict is {}", name_of(judged.verdict.kind))
+                                   : "not timed"};
+  if (options_.command == Command::kVerify || options_.command == Command::kRun)
+    record.drawn = options_.shard + options_.shards * drawn_[path_key(judged.which, record.device)]++;
+  add(std::move(record), judged.timeouts);
 }
 
 void Session::print_first(const CaseRecord& failure) {
@@ -258,12 +275,15 @@ int Session::conclude(bool complete) {
     fmt::print("{}", record_text(record));
   } else {
     const int width = text_width();
-    fmt::print("{}{}{}\n", render_table(record, wants_colour(), width),
-               render_failures(record, options_.out, width), wrapped(headline, width));
+    fmt::print("{}{}", render_table(record, wants_colour(), width),
+               render_failures(record, options_.out, width));
+    for (const std::string& line : disturbed_times(record))
+      fmt::print("{}.\n", wrapped(printable(line), width));
+    fmt::print("{}\n", wrapped(headline, width));
   }
   std::fflush(stdout);
   if (unwritten) std::rethrow_exception(unwritten);
-  return exit_code(record);
+  return exit_code_of(record);
 }
 
 // A path that calls exit() must not end the run as if it had passed.

@@ -20,6 +20,8 @@
 
 namespace assay {
 
+int exit_code_of(const Record& record);  // an ExitCode of program.h
+
 // Everything is appended to the journal of the run as soon as it is known, and the record is folded
 // from the journal in the end: by finish(), soon after a signal if the run has not finished
 // by then, or where a path calls exit().
@@ -35,6 +37,8 @@ class Session {
   // was made by another program or on another machine.
   void begin(std::optional<int64_t> planned);
   void set_ceilings(const DeviceRecord& measured);
+  void set_conditions(const Conditions& conditions);
+  void add_sentinel(const Sentinel& sentinel);
 
   // What the resumed run said of a case before it was interrupted.
   std::optional<Judged> recall(const Case& drawn, const Device& device) const;
@@ -77,7 +81,8 @@ class Session {
   std::map<std::string, Judged> recalled_;  // by drawn case and device
   std::map<std::string, double> spent_;
   std::map<std::string, int> timeouts_;
-  std::set<std::string> printed_;  // "op/path device verdict"
+  std::map<std::string, int64_t> drawn_;  // cases of each path so far
+  std::set<std::string> printed_;         // "op/path device verdict"
   int64_t judged_ = 0;
   double before_ = 0;  // [s] that the resumed run took
   std::chrono::steady_clock::time_point start_;

@@ -7,6 +7,7 @@
 #include "kernels/core/printable.h"
 #include "kernels/core/read_file.h"
 #include "reports/program/program.h"
+#include "reports/program/shard.h"
 #include "reports/program/terminal.h"
 #include "reports/record/study_journal.h"
 #include "reports/render/columns.h"
@@ -92,16 +93,17 @@ std::string listed(const study::Study& study) {
   return text;
 }
 
-StudyRecord merged(std::vector<StudyRecord> shards, const fs::path& folder) {
+StudyRecord merged(std::vector<StudyRecord> shards, const fs::path& folder,
+                   std::vector<std::string>* missing = nullptr) {
   StudyRecord all = std::move(shards.front());
-  std::set<int64_t> numbers{all.study.shard};
+  std::set<int64_t> numbers{all.study.shard + 1};
   const std::string what = excerpt(folder.string()) + " holds studies that are not the shards of one";
   for (size_t i = 1; i < shards.size(); ++i) {
     study::Study& study = shards[i].study;
     require_alike(all, shards[i], what);
     require_same(what, "numbers of shards", all.study.shards, study.shards);
     require_same(what, "lists of contenders", listed(all.study), listed(study));
-    if (!numbers.insert(study.shard).second)
+    if (!numbers.insert(study.shard + 1).second)
       throw usage_error("{}: shard {} is there twice", what, study.shard + 1);
     std::ranges::move(study.cells, std::back_inserter(all.study.cells));
     std::ranges::move(study.times, std::back_inserter(all.study.times));
@@ -110,13 +112,41 @@ StudyRecord merged(std::vector<StudyRecord> shards, const fs::path& folder) {
     all.study.complete &= study.complete;
     all.origin.seconds += shards[i].origin.seconds;
   }
-  all.study.complete &= static_cast<int64_t>(numbers.size()) == all.study.shards;
+  const std::vector<std::string> absent = missing_shards(numbers, all.study.shards);
+  all.study.complete &= absent.empty();
+  if (missing != nullptr) *missing = absent;
   all.study.shard = 0;
   all.study.shards = 1;
   return all;
 }
 
+// The files of the studies in a folder, or in the folders that it holds.
+std::vector<fs::path> study_files(const fs::path& path) {
+  if (const fs::path own = file_in(path); !own.empty()) return {own};
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    if (const fs::path file = file_in(entry->path()); !file.empty()) files.push_back(file);
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 }  // namespace
+
+bool has_studies(const std::vector<std::string>& paths) {
+  return std::ranges::any_of(paths, [](const std::string& path) { return !study_files(path).empty(); });
+}
+
+StudyRecord merged_studies(const std::vector<std::string>& paths, std::vector<std::string>& missing) {
+  std::vector<StudyRecord> shards;
+  for (const std::string& path : paths) {
+    const std::vector<fs::path> files = study_files(path);
+    if (files.empty()) throw usage_error("{} holds no {}", excerpt(path), kFile);
+    for (const fs::path& file : files) shards.push_back(read_one(file));
+  }
+  return merged(std::move(shards), paths.front(), &missing);
+}
 
 std::optional<StudyRecord> read_study(const fs::path& path) {
   std::error_code error;
@@ -124,13 +154,9 @@ std::optional<StudyRecord> read_study(const fs::path& path) {
     const bool is_study = path.filename() == kFile || path.filename() == kJournal;
     return is_study ? std::optional(read_one(path)) : std::nullopt;
   }
-  if (const fs::path file = file_in(path); !file.empty()) return read_one(file);
-  std::vector<fs::path> files;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-    if (const fs::path file = file_in(entry->path()); !file.empty()) files.push_back(file);
-  }
+  if (const fs::path own = file_in(path); !own.empty()) return read_one(own);
+  const std::vector<fs::path> files = study_files(path);
   if (files.empty()) return std::nullopt;
-  std::ranges::sort(files);
   std::vector<StudyRecord> shards;
   for (const fs::path& file : files) shards.push_back(read_one(file));
   return merged(std::move(shards), path);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "reports/program/options.h"
 #include "reports/record/study_json.h"
@@ -21,6 +22,12 @@ std::optional<StudyRecord> read_study(const std::filesystem::path& path);
 // Opens the journal of a study in a folder, and empties it. Throws Error (usage) if another process
 // writes one there.
 LockedFile open_study_journal(const std::filesystem::path& folder);
+
+// Whether a path is the folder of a study, or a folder of such folders.
+bool has_studies(const std::vector<std::string>& paths);
+// The study that these shards make, and those that are missing: "2/4". Throws Error (usage) like
+// read_study().
+StudyRecord merged_studies(const std::vector<std::string>& paths, std::vector<std::string>& missing);
 
 // Writes study.json, study.md and study.html, all or none.
 void write_study(const StudyRecord& record, const std::filesystem::path& folder);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/record/journal.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -72,6 +73,10 @@ class Fold {
       replace_device(record.machine, read_device(fields.object("device")));
     } else if (fields.has("not_run")) {
       record.not_run.push_back(read_not_run(fields.object("not_run")));
+    } else if (fields.has("conditions")) {
+      add_conditions(record.conditions, read_conditions(fields.object("conditions")));
+    } else if (fields.has("sentinel")) {
+      record.sentinels.push_back(read_sentinel(fields.object("sentinel")));
     } else if (fields.has("resumed")) {
       journal_.writer = read_writer(fields.object("resumed"));
     } else {
@@ -98,6 +103,18 @@ class Fold {
 };
 
 }  // namespace
+
+void add_conditions(std::optional<Conditions>& known, Conditions more) {
+  if (!known) {
+    known = std::move(more);
+    return;
+  }
+  known->load = std::max(known->load, more.load);
+  for (Disturbance& one : more.disturbances) {
+    if (std::ranges::count(known->disturbances, one.kind, &Disturbance::kind) == 0)
+      known->disturbances.push_back(std::move(one));
+  }
+}
 
 std::string head_line(const Record& begun, const std::map<std::string, std::string>& options,
                       const Writer& writer) {
@@ -128,6 +145,14 @@ std::string device_line(double at, const DeviceRecord& device) {
 
 std::string not_run_line(double at, const NotRun& path) {
   return line_at(at, "not_run", to_json(path));
+}
+
+std::string conditions_line(double at, const Conditions& conditions) {
+  return line_at(at, "conditions", to_json(conditions));
+}
+
+std::string sentinel_line(double at, const Sentinel& sentinel) {
+  return line_at(at, "sentinel", to_json(sentinel));
 }
 
 Journal read_journal(std::string_view text, std::string_view source) {

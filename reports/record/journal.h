@@ -37,6 +37,11 @@ std::string running_line(double at, const Case& which, std::string_view device);
 std::string case_line(double at, const CaseRecord& item, int timeouts = 0);
 std::string device_line(double at, const DeviceRecord& device);  // replaces the device of its name
 std::string not_run_line(double at, const NotRun& path);
+std::string conditions_line(double at, const Conditions& conditions);  // adds to those before
+std::string sentinel_line(double at, const Sentinel& sentinel);
+
+// Adds the conditions of another part of a run: it has the disturbances of all its parts.
+void add_conditions(std::optional<Conditions>& known, Conditions more);
 
 // Folds a journal. Its last line may be cut short, and is ignored then. Throws Error (usage) for
 // what is no journal or is damaged elsewhere.

@@ -20,104 +20,6 @@ constexpr std::array kVerdicts{
     VerdictKind::kPass,        VerdictKind::kFail,    VerdictKind::kMistrusted, VerdictKind::kUninformative,
     VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,    VerdictKind::kSkipped};
 constexpr std::array kKnownCaches{Cache::kCold, Cache::kWarm};
-constexpr std::array kDeviceKinds{DeviceKind::kCpu, DeviceKind::kCuda};
-// The factors with a rate of products.
-constexpr std::array kFactors{Format::kStored, Format::kF16, Format::kBF16, Format::kTF32};
-
-// ---- devices, machine, tool
-
-}  // namespace
-
-Json to_json(const DeviceRecord& device) {
-  Json json{{"name", device.info.name()},
-            {"kind", name_of(device.info.kind)},
-            {"index", device.info.index},
-            {"model", device.info.model},
-            {"driver", device.info.driver},
-            {"memory_bytes", device.info.memory_bytes},
-            {"cache_bytes", device.info.cache_bytes},
-            {"units", device.info.units},
-            {"compute_capability", device.info.compute_capability}};
-  if (!device.no_ceilings.empty()) json["no_ceilings"] = device.no_ceilings;
-  if (device.ceilings) {
-    Json& ceilings = json["ceilings"];
-    put_number(ceilings, "copy_bytes_per_s", device.ceilings->copy_bytes_per_s);
-    ceilings["copy_method"] = device.ceilings->copy_method;
-    put_number(ceilings, "read_bytes_per_s", device.ceilings->read_bytes_per_s);
-    ceilings["products"] = Json::array();
-    for (const auto& [factor, rate] : device.ceilings->product_flops_per_s) {
-      Json& product = ceilings["products"].emplace_back(Json{{"factor", name_of(factor)}});
-      put_number(product, "flops_per_s", rate);
-    }
-  }
-  if (device.state) json["state"] = to_json(*device.state);
-  if (device.telemetry) json["telemetry"] = to_json(*device.telemetry);
-  return json;
-}
-
-DeviceRecord read_device(const JsonFields& fields) {
-  DeviceRecord device{.info = {.kind = fields.one_of("kind", kDeviceKinds),
-                               .index = fields.count<int>("index"),
-                               .model = fields.text("model"),
-                               .driver = fields.text("driver"),
-                               .memory_bytes = fields.count("memory_bytes"),
-                               .cache_bytes = fields.count("cache_bytes"),
-                               .units = fields.count("units"),
-                               .compute_capability = fields.count<int>("compute_capability")},
-                      .ceilings = {}};
-  if (fields.has("no_ceilings")) device.no_ceilings = fields.text("no_ceilings");
-  if (fields.has("state")) device.state = read_device_state(fields.object("state"));
-  if (fields.has("telemetry")) device.telemetry = read_telemetry(fields.object("telemetry"));
-  if (fields.has("ceilings")) {
-    const JsonFields ceilings = fields.object("ceilings");
-    device.ceilings = Ceilings{.copy_bytes_per_s = ceilings.number("copy_bytes_per_s"),
-                               .copy_method = ceilings.text("copy_method"),
-                               .read_bytes_per_s = ceilings.number("read_bytes_per_s"),
-                               .product_flops_per_s = {}};
-    if (ceilings.has("products")) {
-      for (const JsonFields& product : ceilings.objects("products"))
-        device.ceilings->product_flops_per_s[product.one_of("factor", kFactors)] =
-            product.number("flops_per_s");
-    }
-  }
-  return device;
-}
-
-Json to_json(const MachineRecord& machine) {
-  Json json{{"host_os", machine.host_os}};
-  if (!machine.host_name.empty()) json["host_name"] = machine.host_name;
-  json["memory_bytes"] = machine.memory_bytes;
-  json["devices"] = Json::array();
-  for (const DeviceRecord& device : machine.devices) json["devices"].push_back(to_json(device));
-  return json;
-}
-
-MachineRecord read_machine(const JsonFields& fields) {
-  MachineRecord machine;
-  machine.host_os = fields.text("host_os");
-  if (fields.has("host_name")) machine.host_name = fields.text("host_name");
-  machine.memory_bytes = fields.count("memory_bytes");
-  for (const JsonFields& device : fields.objects("devices")) machine.devices.push_back(read_device(device));
-  return machine;
-}
-
-Json to_json(const ToolRecord& tool) {
-  return {{"version", tool.version},
-          {"git", tool.git},
-          {"dirty", tool.dirty},
-          {"compiler", tool.compiler},
-          {"build", tool.build}};
-}
-
-ToolRecord read_tool(const JsonFields& fields) {
-  return {.version = fields.text("version"),
-          .git = fields.text("git"),
-          .dirty = fields.flag("dirty"),
-          .compiler = fields.text("compiler"),
-          .build = fields.text("build")};
-}
-
-namespace {
 
 // ---- numerics
 
@@ -224,10 +126,10 @@ Json to_json(const Perf& perf) {
   put_numbers(json, "ci95_ns", perf.ci95_ns);
   json["bytes"] = perf.bytes;
   json["flops"] = perf.flops;
-  if (perf.floor_ns) put_number(json, "floor_ns", *perf.floor_ns);
-  if (perf.fraction_of_floor) put_number(json, "fraction_of_floor", *perf.fraction_of_floor);
+  put_number(json, "floor_ns", perf.floor_ns);
+  put_number(json, "fraction_of_floor", perf.fraction_of_floor);
   if (perf.implausible) json["implausible"] = *perf.implausible;
-  if (perf.waits_ns) put_number(json, "waits_ns", *perf.waits_ns);
+  put_number(json, "waits_ns", perf.waits_ns);
   if (perf.telemetry) json["telemetry"] = assay::to_json(*perf.telemetry);
   put_numbers(json, "samples_ns", perf.samples_ns);
   if (perf.draws) json["draws"] = *perf.draws;
@@ -294,6 +196,8 @@ Json to_json(const CaseRecord& item) {
   if (!item.perf) json["no_perf"] = item.no_perf;
   if (item.seconds) put_number(json, "seconds", *item.seconds);
   if (!item.capsule.empty()) json["capsule"] = item.capsule;
+  if (item.drawn) json["drawn"] = *item.drawn;
+  if (item.problem) json["problem"] = *item.problem;
   return json;
 }
 
@@ -322,6 +226,8 @@ CaseRecord read_case(const JsonFields& fields) {
   if (fields.has("no_perf")) item.no_perf = fields.text("no_perf");
   if (fields.has_number("seconds")) item.seconds = fields.number("seconds");
   if (fields.has("capsule")) item.capsule = fields.text("capsule");
+  if (fields.has("drawn")) item.drawn = fields.count("drawn");
+  if (fields.has("problem")) item.problem = fields.count("problem");
   if (item.verdict.kind != VerdictKind::kPass && (item.perf || item.perf_warm)) {
     throw fields.error("perf", "is there, though the verdict is {}", name_of(item.verdict.kind));
   }
@@ -337,13 +243,9 @@ NotRun read_not_run(const JsonFields& fields) {
 }
 
 Json to_json(const Record& record) {
-  Json json{{"schema", kRunSchema},
-            {"complete", record.complete},
-            {"started", record.started},
-            {"command", record.command},
-            {"seed", record.seed},
-            {"tool", to_json(record.tool)},
-            {"machine", to_json(record.machine)}};
+  Json json{{"schema", kRunSchema},         {"complete", record.complete},       {"started", record.started},
+            {"command", record.command},    {"options", Json(record.options)},   {"seed", record.seed},
+            {"tool", to_json(record.tool)}, {"machine", to_json(record.machine)}};
   put_number(json, "seconds", record.seconds);
   if (record.planned) json["planned"] = *record.planned;
   if (record.running) json["running"] = record.running->to_string();
@@ -356,6 +258,8 @@ Json to_json(const Record& record) {
   }
   if (record.given) json["given"] = {{"in", record.given->in}, {"got", record.given->got}};
   if (!record.timeout.empty()) json["timeout"] = record.timeout;
+  if (record.conditions) json["conditions"] = to_json(*record.conditions);
+  for (const Sentinel& sentinel : record.sentinels) json["sentinels"].push_back(to_json(sentinel));
   json["not_run"] = Json::array();
   for (const NotRun& path : record.not_run) json["not_run"].push_back(to_json(path));
   json["cases"] = Json::array();
@@ -378,6 +282,10 @@ Record record_from_json(const Json& json, std::string_view source) {
   record.started = fields.text("started");
   record.seconds = fields.number("seconds");
   record.command = fields.texts("command");
+  if (fields.has("options")) {
+    const JsonFields options = fields.object("options");
+    for (const auto& [name, text] : json["options"].items()) record.options[name] = options.text(name);
+  }
   record.seed = fields.integer<uint64_t>("seed");
   record.machine = read_machine(fields.object("machine"));
   record.tool = read_tool(fields.object("tool"));
@@ -394,6 +302,11 @@ Record record_from_json(const Json& json, std::string_view source) {
     record.given = GivenFiles{.in = given.text("in"), .got = given.text("got")};
   }
   if (fields.has("timeout")) record.timeout = fields.text("timeout");
+  if (fields.has("conditions")) record.conditions = read_conditions(fields.object("conditions"));
+  if (fields.has("sentinels")) {
+    for (const JsonFields& sentinel : fields.objects("sentinels"))
+      record.sentinels.push_back(read_sentinel(sentinel));
+  }
   return record;
 }
 

@@ -3,6 +3,7 @@
 // reports/schema/assay.run-1.schema.json.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -24,6 +25,25 @@ struct DeviceRecord {
   std::string no_ceilings = {};             // why they could not be measured, if that was tried
   std::optional<DeviceState> state = {};    // before that
   std::optional<Telemetry> telemetry = {};  // meanwhile
+};
+
+// What disturbed times.
+struct Disturbance {
+  std::string kind;  // "build", "sanitizers", "load", "governor", "device"
+  std::string text;  // "other work is running: 1.9 of 2 hardware threads are busy"
+};
+
+// What a machine was like when its times were taken.
+struct Conditions {
+  double load = 0;      // [1] average over the minute before
+  int64_t threads = 0;  // that the process may run on
+  std::vector<Disturbance> disturbances = {};
+};
+
+// Ceilings once more, just before and just after the times of a path.
+struct Sentinel {
+  std::string op, path, device;
+  Ceilings before, after;
 };
 
 struct MachineRecord {
@@ -51,6 +71,9 @@ struct CaseRecord {
   std::string no_perf;                 // why perf is absent: "not timed", "the verdict is fail"
   std::optional<double> seconds = {};  // [s] that judging, shrinking and timing took
   std::string capsule = {};            // of a failure: its file, from the folder of the record
+  // Its place in the whole run, of which a shard has a part: among the cases that are drawn for its
+  // path, or among the problems that are timed. Both are absent if it was neither.
+  std::optional<int64_t> drawn = {}, problem = {};
 };
 
 // A path that was not judged, because its device is absent or an option excludes it.
@@ -88,7 +111,11 @@ struct Record {
   std::optional<Case> running = {};            // the case in which an incomplete run ended
   std::vector<SpecimenRecord> specimens = {};  // of `verify --specimens`: what the cases judge
   std::optional<GivenFiles> given = {};        // of `judge`
+  std::optional<Conditions> conditions = {};   // absent if nothing was timed
+  std::vector<Sentinel> sentinels = {};        // of the paths that were timed
   std::string timeout = {};                    // --timeout as it was typed
+  // What selects, draws and judges the cases, as it was typed: "command", "FILTER", "--shard", ...
+  std::map<std::string, std::string> options = {};
 };
 
 // Keys keep their order, so that a record begins with what it is.
@@ -108,12 +135,16 @@ Json to_json(const DeviceRecord& device);
 Json to_json(const MachineRecord& machine);
 Json to_json(const ToolRecord& tool);
 Json to_json(const NotRun& path);
+Json to_json(const Conditions& conditions);
+Json to_json(const Sentinel& sentinel);
 CaseRecord read_case(const JsonFields& fields);
 Case read_case_line(const JsonFields& fields, std::string_view key);
 DeviceRecord read_device(const JsonFields& fields);
 MachineRecord read_machine(const JsonFields& fields);
 ToolRecord read_tool(const JsonFields& fields);
 NotRun read_not_run(const JsonFields& fields);
+Conditions read_conditions(const JsonFields& fields);
+Sentinel read_sentinel(const JsonFields& fields);
 
 // JSON on one line. A reason may quote bytes that are not UTF-8. They become U+FFFD.
 std::string one_line(const Json& json);

@@ -14,9 +14,6 @@ constexpr const char* kStudySchema = "assay.study/1";
 constexpr std::array kKinds{Axis::Kind::kDim, Axis::Kind::kProperty, Axis::Kind::kData};
 constexpr std::array kDTypes{DType::kF32, DType::kF16, DType::kBF16, DType::kF64};
 
-void put(Json& object, const char* key, const std::optional<double>& value) {
-  if (value) put_number(object, key, *value);
-}
 std::optional<double> number_if(const JsonFields& fields, std::string_view key) {
   return fields.has_number(key) ? std::optional(fields.number(key)) : std::nullopt;
 }
@@ -40,7 +37,7 @@ Json json_of(const Axis& axis) {
   Json json{{"name", axis.name}, {"kind", name_of(axis.kind)}, {"values", Json::array()}};
   for (const AxisValue& value : axis.values) {
     Json one{{"text", value.text}};
-    put(one, "number", value.number);
+    put_number(one, "number", value.number);
     json["values"].push_back(std::move(one));
   }
   return json;
@@ -74,8 +71,8 @@ Json findings_json(const Study& study) {
         put_number(at, "worst_largest", point.worst_largest);
       }
       if (point.digits) put_numbers(at, "digits95", std::array{point.digits->low, point.digits->high});
-      put(at, "bias", point.bias);
-      put(at, "bias_outward", point.bias_outward);
+      put_number(at, "bias", point.bias);
+      put_number(at, "bias_outward", point.bias_outward);
       one["points"].push_back(std::move(at));
     }
     json["summaries"].push_back(std::move(one));
@@ -115,7 +112,7 @@ Json to_json(const Cell& cell) {
   json["elements"] = cell.errors.elements;
   json["nonfinite"] = cell.errors.nonfinite;
   json["outside"] = cell.errors.outside;
-  for (const auto& [key, member] : kMembers) put(json, key, cell.errors.*member);
+  for (const auto& [key, member] : kMembers) put_number(json, key, cell.errors.*member);
   if (cell.repeats) json["repeats"] = *cell.repeats;
   if (cell.alone) json["alone"] = *cell.alone;
   return json;
@@ -126,9 +123,9 @@ Json to_json(const Time& time) {
            {"contender", time.contender},
            {"verdict", time.verdict},
            {"reason", time.reason}};
-  put(one, "median_ns", time.median_ns);
+  put_number(one, "median_ns", time.median_ns);
   if (time.low_ns && time.high_ns) put_numbers(one, "rounds_ns", std::array{*time.low_ns, *time.high_ns});
-  put(one, "floor_ns", time.floor_ns);
+  put_number(one, "floor_ns", time.floor_ns);
   return one;
 }
 
@@ -195,7 +192,7 @@ Json to_json(const StudyRecord& record) {
   json["draws"] = study.draws;
   json["shard"] = {{"number", study.shard + 1}, {"count", study.shards}};
   json["target"] = {{"normwise", study.target.normwise}};
-  put(json["target"], "worst", study.target.worst);
+  put_number(json["target"], "worst", study.target.worst);
   if (!study.inputs.empty()) json["inputs"] = study.inputs;
   json["axes"] = Json::array();
   for (const Axis& axis : study.axes) json["axes"].push_back(json_of(axis));

@@ -9,7 +9,7 @@ namespace assay {
 namespace {
 
 void put(Json& json, const char* key, const std::optional<double>& value) {
-  if (value) put_number(json, key, *value);
+  put_number(json, key, value);
 }
 template <class Value>
 void put(Json& json, const char* key, const std::optional<Value>& value) {

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <map>
 
-#include "kernels/core/json.h"
+#include "reports/render/changed_rows.h"
 #include "reports/render/columns.h"
 #include "reports/render/text.h"
 
@@ -14,22 +14,9 @@ namespace assay {
 namespace {
 
 std::string_view colour_of(Change change) {
-  return change == Change::kWorse ? kRed : change == Change::kBetter ? kGreen : "";
-}
-
-// "1.083": three digits after the point, since the limits are a few percent.
-std::string format_change(double ratio) {
-  return std::isfinite(ratio) && ratio < 100 ? fmt::format("{:.3f}", ratio) : format_number(ratio);
-}
-
-// An unclear time is shown if its ratio is beyond the limit: it may be a change that too few
-// samples or runs saw.
-bool is_shown(const TimeChange& time, const Limits& limits) {
-  const double most = 1 + limits.slower;
-  const bool is_near =
-      time.ratio <= most && time.ratio >= 1 / most && std::isfinite(time.before_ns + time.after_ns);
-  if (time.change == Change::kUnclear) return !is_near;
-  return time.change != Change::kSame;
+  return change == Change::kWorse || change == Change::kTraded ? kRed
+         : change == Change::kBetter                           ? kGreen
+                                                               : "";
 }
 
 std::string render_times(const Changes& changes, bool all, bool colour, int width) {
@@ -39,10 +26,8 @@ std::string render_times(const Changes& changes, bool all, bool colour, int widt
   Column before{"before", true, 3, {}, {}}, after{"after", true, 4, {}, {}}, ratio{"ratio", true, 10, {}, {}};
   Column interval{"between", false, 5, {}, {}};
   for (const TimeChange& time : changes.times) {
-    if (!all && !is_shown(time, changes.limits)) continue;
-    change.cells.push_back(time.change == Change::kWorse    ? "slower"
-                           : time.change == Change::kBetter ? "faster"
-                                                            : std::string(name_of(time.change)));
+    if (!all && !is_shown(time)) continue;
+    change.cells.emplace_back(word_for(time));
     change.colours.push_back(colour_of(time.change));
     name.cells.push_back(printable(time.which.op + "/" + time.which.path));
     dtype.cells.emplace_back(name_of(time.which.dtype));
@@ -52,7 +37,7 @@ std::string render_times(const Changes& changes, bool all, bool colour, int widt
     before.cells.push_back(format_time(time.before_ns));
     after.cells.push_back(format_time(time.after_ns));
     ratio.cells.push_back(format_change(time.ratio));
-    interval.cells.push_back(time.reason.empty()
+    interval.cells.push_back(std::isfinite(time.high)
                                  ? fmt::format("{} and {}", format_change(time.low), format_change(time.high))
                                  : "implausible");
   }
@@ -70,9 +55,7 @@ std::string render_errors(const std::vector<ErrorChange>& errors, bool all, bool
   Column worst_before{"error/bound", true, 2, {}, {}}, worst_after{"after", true, 3, {}, {}};
   for (const ErrorChange& error : errors) {
     if (!all && error.change == Change::kSame) continue;
-    change.cells.push_back(error.change == Change::kWorse    ? "larger"
-                           : error.change == Change::kBetter ? "smaller"
-                                                             : std::string(name_of(error.change)));
+    change.cells.emplace_back(word_for(error));
     change.colours.push_back(colour_of(error.change));
     name.cells.push_back(printable(error.op + "/" + error.path));
     dtype.cells.emplace_back(name_of(error.dtype));
@@ -113,6 +96,38 @@ std::string describe(const std::vector<std::pair<int64_t, std::string_view>>& co
 
 }  // namespace
 
+std::map<std::string, int64_t> unclear_reasons(const Changes& changes) {
+  std::map<std::string, int64_t> reasons;
+  for (const TimeChange& time : changes.times) {
+    if (!time.reason.empty()) ++reasons[fmt::format("on {}: {}", time.device, time.reason)];
+  }
+  return reasons;
+}
+
+std::string_view word_for(const TimeChange& time) {
+  return time.change == Change::kWorse    ? "slower"
+         : time.change == Change::kBetter ? "faster"
+                                          : name_of(time.change);
+}
+
+std::string_view word_for(const ErrorChange& error) {
+  return error.change == Change::kWorse    ? "larger"
+         : error.change == Change::kBetter ? "smaller"
+                                           : name_of(error.change);
+}
+
+std::string format_change(double ratio) {
+  return std::isfinite(ratio) && ratio < 100 ? fmt::format("{:.3f}", ratio) : format_number(ratio);
+}
+
+bool is_shown(const TimeChange& time) {
+  const double most = 1 + time.limit;
+  const bool is_near =
+      time.ratio <= most && time.ratio >= 1 / most && std::isfinite(time.before_ns + time.after_ns);
+  if (time.change == Change::kUnclear) return !is_near;
+  return time.change != Change::kSame;
+}
+
 std::string render_headline(const Changes& changes) {
   std::vector<std::string> parts;
   if (!changes.times.empty()) {
@@ -120,6 +135,7 @@ std::string render_headline(const Changes& changes) {
     parts.push_back(fmt::format("Of {}, {}", plural(static_cast<int64_t>(changes.times.size()), "time"),
                                 describe({{times(Change::kWorse), "slower"},
                                           {times(Change::kBetter), "faster"},
+                                          {times(Change::kTraded), "traded for errors"},
                                           {times(Change::kSame), "the same"},
                                           {times(Change::kUnclear), "unclear"}})));
   }
@@ -129,6 +145,7 @@ std::string render_headline(const Changes& changes) {
                                 plural(static_cast<int64_t>(changes.errors.size()), "path"),
                                 describe({{errors(Change::kWorse), "larger"},
                                           {errors(Change::kBetter), "smaller"},
+                                          {errors(Change::kTraded), "traded for times"},
                                           {errors(Change::kSame), "the same"}})));
   }
   const int64_t failing = new_failures(changes),
@@ -160,77 +177,21 @@ std::string render_changes(const Changes& changes, bool all, bool colour, int wi
   }));
   std::string errors = render_errors(changes.errors, all, colour, width);
   for (const ErrorChange& error : changes.errors) {
-    if (error.change == Change::kWorse && error.grown)
+    if ((error.change == Change::kWorse || error.change == Change::kTraded) && error.growth > 0 &&
+        error.grown)
       errors += printable(replay_command(changes.program, *error.grown)) + "\n";
   }
   add(errors);
   add(render_times(changes, all, colour, width));
+  const auto unclear = unclear_reasons(changes);
+  add(some_lines(std::vector(unclear.begin(), unclear.end()), all, [](const auto& one) {
+    return fmt::format("{} unclear {}", plural(one.second, "time"), printable(one.first));
+  }));
   add(some_lines(changes.gone, all, [](const Gone& one) {
     return fmt::format("gone  {}: {}", printable(one.what), printable(one.reason));
   }));
   add(render_headline(changes) + "\n");
   return text;
-}
-
-std::string changes_json(const Changes& changes) {
-  Json json;
-  json["schema"] = "assay.changes/1";
-  json["headline"] = render_headline(changes);
-  json["limits"] = {{"slower", changes.limits.slower}, {"more_wrong", changes.limits.more_wrong}};
-  json["runs_before"] = changes.runs_before;
-  json["runs_after"] = changes.runs_after;
-  json["chance_of_slower"] = chance_of_slower(changes);
-  json["differences"] = Json::array();
-  for (const std::string& difference : changes.differences) json["differences"].push_back(difference);
-  json["times"] = Json::array();
-  for (const TimeChange& time : changes.times) {
-    Json& one = json["times"].emplace_back();
-    one["id"] = time.which.to_string();
-    one["device"] = time.device;
-    one["cache"] = name_of(time.cache);
-    one["change"] = name_of(time.change);
-    put_number(one, "before_ns", time.before_ns);
-    put_number(one, "after_ns", time.after_ns);
-    put_number(one, "ratio", time.ratio);
-    put_number(one, "low", time.low);
-    put_number(one, "high", time.high);
-    if (!time.reason.empty()) one["reason"] = time.reason;
-  }
-  json["errors"] = Json::array();
-  for (const ErrorChange& error : changes.errors) {
-    Json& one = json["errors"].emplace_back();
-    one["op"] = error.op;
-    one["path"] = error.path;
-    one["dtype"] = name_of(error.dtype);
-    one["device"] = error.device;
-    one["change"] = name_of(error.change);
-    one["cases"] = error.cases;
-    put_number(one, "before", error.before);
-    put_number(one, "after", error.after);
-    put_number(one, "ratio", error.ratio);
-    put_number(one, "accuracy", error.accuracy);
-    put_number(one, "growth", error.growth);
-    put_number(one, "error_over_bound_before", error.worst_before);
-    put_number(one, "error_over_bound_after", error.worst_after);
-    if (error.grown) one["grown"] = error.grown->to_string();
-  }
-  json["failures"] = Json::array();
-  for (const FailureChange& failure : changes.failures) {
-    Json& one = json["failures"].emplace_back();
-    one["id"] = failure.which.to_string();
-    one["device"] = failure.device;
-    one["verdict"] = name_of(failure.after);
-    one["reason"] = failure.reason;
-    one["before"] = failure.before ? Json(name_of(*failure.before)) : Json(nullptr);
-    one["is_new"] = failure.is_new();
-  }
-  json["gone"] = Json::array();
-  for (const Gone& one : changes.gone) {
-    json["gone"].push_back({{"what", one.what}, {"reason", one.reason}});
-  }
-  json["shared"] = changes.shared;
-  json["added"] = changes.added;
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace assay

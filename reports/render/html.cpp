@@ -65,7 +65,8 @@ std::string head_section(const Record& record, const std::string& links) {
       escape_markup(record.tool.build), escape_markup(command), links);
 }
 
-std::string machine_section(const MachineRecord& machine) {
+std::string machine_section(const Record& record) {
+  const MachineRecord& machine = record.machine;
   std::string rows;
   for (const DeviceRecord& device : machine.devices) {
     const bool is_cpu = device.info.kind == DeviceKind::kCpu;
@@ -85,6 +86,8 @@ std::string machine_section(const MachineRecord& machine) {
   }
   std::string states;
   for (const std::string& line : states_of_devices(machine))
+    states += fmt::format("<p>{}</p>\n", escape_markup(line));
+  for (const std::string& line : disturbed_times(record))
     states += fmt::format("<p>{}</p>\n", escape_markup(line));
   return fmt::format(
       "<p>{}, {} memory</p><div class=\"scroll\"><table><thead><tr><th>device<th>model<th>driver"
@@ -246,7 +249,7 @@ std::string render_html(const Record& record) {
       {"stages", "What each stage adds", stages_section(record, anchors)},
       {"times", "How fast", times_section(record, anchors)},
       {"not-run", "Not run", not_run_section(record)},
-      {"machine", "Machine", machine_section(record.machine)},
+      {"machine", "Machine", machine_section(record)},
       {"all", fmt::format("All {}", plural(static_cast<int64_t>(record.cases.size()), "case")),
        cases_section(record, anchors)},
       {"glossary", "Words", std::string(kGlossary)}};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "reports/record/tally.h"
 #include "reports/render/failures.h"
+#include "reports/render/markdown_text.h"
 #include "reports/render/render.h"
 #include "reports/render/summary.h"
 #include "reports/render/telemetry.h"
@@ -11,6 +10,8 @@
 namespace assay {
 namespace {
 
+using markdown::code, markdown::escape, markdown::rows_within;
+
 // [bytes] The sections' shares of kMarkdownLimit. The rest is for what comes before them.
 constexpr size_t kPathsShare = 14'000;
 constexpr size_t kFailuresShare = 18'000;
@@ -18,43 +19,6 @@ constexpr size_t kStagesShare = 4'000;
 constexpr size_t kTimesShare = 14'000;
 constexpr size_t kNotRunShare = 4'000;
 constexpr size_t kStatesShare = 1'500;
-constexpr size_t kTextLimit = 600;  // [bytes] of one reason or name
-
-// Escapes text for a table or paragraph: none of it is markup in Markdown or HTML.
-std::string escape(std::string_view text) {
-  std::string escaped;
-  for (char c : clipped(printable(text), kTextLimit)) {
-    if (c == '<') {
-      escaped += "&lt;";
-    } else if (c == '&') {
-      escaped += "&amp;";
-    } else {
-      if (std::string_view("\\`*_[]|#~>@").find(c) != std::string_view::npos) escaped += '\\';
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
-// Text as a code span, inside or outside a table. A backtick would end the span, a bar the cell.
-std::string code(std::string_view text) {
-  std::string shown = clipped(printable(text), kTextLimit);
-  std::ranges::replace(shown, '`', '\'');
-  std::ranges::replace(shown, '|', '/');
-  return "`" + shown + "`";
-}
-
-// As many rows as fit into `share` bytes, and the number of the others.
-std::string rows_within(const std::vector<std::string>& rows, size_t share) {
-  std::string text;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (text.size() + rows[i].size() > share) {
-      return text + fmt::format("\n… and {} more in report.html\n", rows.size() - i);
-    }
-    text += rows[i];
-  }
-  return text;
-}
 
 std::string run_lines(const Record& record) {
   std::string command;
@@ -66,7 +30,8 @@ std::string run_lines(const Record& record) {
                      command.empty() ? "" : code(command));
 }
 
-std::string machine_in_markdown(const MachineRecord& machine) {
+std::string machine_in_markdown(const Record& record) {
+  const MachineRecord& machine = record.machine;
   std::string text = fmt::format("## Machine\n\n{}, {} memory\n\n", escape(machine.host_os),
                                  format_bytes(machine.memory_bytes));
   text +=
@@ -86,7 +51,9 @@ std::string machine_in_markdown(const MachineRecord& machine) {
   }
   std::vector<std::string> states;
   for (const std::string& line : states_of_devices(machine)) states.push_back("\n" + escape(line) + "\n");
-  return text + rows_within(rows, kNotRunShare) + rows_within(states, kStatesShare) + "\n";
+  text += rows_within(rows, kNotRunShare) + rows_within(states, kStatesShare) + "\n";
+  for (const std::string& line : disturbed_times(record)) text += escape(line) + ".\n\n";
+  return text;
 }
 
 // "198 pass, 2 fail", where the failures link to their blocks.
@@ -232,7 +199,7 @@ std::string render_markdown(const Record& record) {
                                  ? paths_section(record, blocks) + failures_section(record, blocks)
                                  : specimens_section(record);
   return "# Assay\n\n**" + escape(render_headline(record)) + "**\n\n" + run_lines(record) +
-         machine_in_markdown(record.machine) + judged + stages_section(record) + times_section(record) +
+         machine_in_markdown(record) + judged + stages_section(record) + times_section(record) +
          not_run_in_markdown(record);
 }
 

@@ -47,8 +47,9 @@ std::string render_html(const Record& record);
 // per op and a test each, which fails if the specimen survived.
 std::string render_junit(const Record& record);
 
-// benchmark.json has the format of Google Benchmark 1.7, with a row per sample, as its compare.py
-// expects. A name is the case line with /cache=cold or /cache=warm.
+// benchmark.json has the format of Google Benchmark 1.7, with one row for each time: its median. So
+// Google's compare.py, Bencher and github-action-benchmark read it. A name is the case line with
+// /cache=cold_median or /cache=warm_median. The samples are in run.json alone.
 std::string render_benchmark_json(const Record& record);
 
 }  // namespace assay

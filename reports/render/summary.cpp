@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "reports/gate/machines.h"
 #include "reports/record/tally.h"
 #include "reports/render/render.h"
 #include "reports/render/text.h"
@@ -133,6 +134,19 @@ std::vector<const CaseRecord*> timed_cases(const Record& record) {
 
 std::string ceilings_missing(const DeviceRecord& device) {
   return device.no_ceilings.empty() ? "not measured" : "not measured: " + device.no_ceilings;
+}
+
+std::vector<std::string> disturbed_times(const Record& record) {
+  std::vector<std::string> lines;
+  if (record.conditions) {
+    for (const Disturbance& one : record.conditions->disturbances)
+      lines.push_back("Times are disturbed: " + one.text);
+  }
+  for (const Sentinel& sentinel : record.sentinels) {
+    if (const std::string change = change_around(record, sentinel, Limits{}); !change.empty())
+      lines.push_back("Times are disturbed: " + change);
+  }
+  return lines;
 }
 
 std::string describe(const Tally& tally) {

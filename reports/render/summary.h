@@ -51,6 +51,9 @@ std::vector<const CaseRecord*> timed_cases(const Record& record);
 
 // "not measured", with the reason if it was tried.
 std::string ceilings_missing(const DeviceRecord& device);
+// What disturbed the times of a run, a sentence each: what it found at first, and ceilings that
+// changed by more than 5 % while it went on.
+std::vector<std::string> disturbed_times(const Record& record);
 
 // "198 pass, 2 fail"
 std::string describe(const Tally& tally);

@@ -83,7 +83,7 @@ TEST(ChangedErrors, AreFoundWhereNothingMayBeRounded) {
   };
   EXPECT_EQ(change(0.001, 0.0012), Change::kSame);
   EXPECT_EQ(change(0.001, 0.0013), Change::kWorse);
-  EXPECT_EQ(change(0.001, 0), Change::kSame);
+  EXPECT_EQ(change(0.001, 0), Change::kBetter);
   EXPECT_EQ(change(0, 1e-30), Change::kWorse);  // all was exact
   EXPECT_EQ(change(0, 0), std::nullopt);        // nothing to compare
 }

@@ -250,6 +250,14 @@ TEST(Changes, ComparesTimesOfEqualDevicesOnly) {
   const auto units = changes_of([](Record& after) { after.machine.devices.back().info.units = 114; });
   ASSERT_EQ(units.gone.size(), 1u);
   EXPECT_TRUE(has(units.gone.front().reason, "132 units before"));
+  const Changes other = changes_of([](Record& after) { after.machine.devices.back().info.model = "H100"; });
+  EXPECT_GT(std::ranges::count(other.times, "cuda:0", &TimeChange::device), 0);
+  for (const TimeChange& time : other.times) {
+    EXPECT_TRUE(time.device == "cuda:0" ? time.change == Change::kUnclear : time.reason.empty())
+        << time.reason;
+  }
+  EXPECT_TRUE(
+      has(render_changes(other, false), "unclear on cuda:0: NVIDIA H200 with 132 units before, H100"));
   // A device that timed nothing before does not matter.
   const auto untimed = [](Record run) {
     for (CaseRecord& item : run.cases) item.perf.reset(), item.perf_warm.reset();

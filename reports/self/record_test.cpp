@@ -91,11 +91,12 @@ static auto all_fields(const std::vector<Item>& items) {
 }
 
 static auto fields(const CaseRecord& item) {
-  const auto& [which, device, verdict, shrunk_from, perf, perf_warm, no_perf, seconds, capsule] = item;
+  const auto& [which, device, verdict, shrunk_from, perf, perf_warm, no_perf, seconds, capsule, drawn,
+               problem] = item;
   const auto& [kind, reason, outputs, recipe, fails_alone, evidence] = verdict;
   return std::tuple(which.to_string(), device, recipe, kind, reason, all_fields(outputs), fails_alone,
                     evidence == nullptr, shrunk_from ? shrunk_from->to_string() : "", fields(perf),
-                    fields(perf_warm), no_perf, bits(seconds), capsule);
+                    fields(perf_warm), no_perf, bits(seconds), capsule, drawn, problem);
 }
 
 static auto fields(const DeviceRecord& device) {
@@ -123,15 +124,34 @@ static auto fields(const GivenFiles& given) {
   return std::tuple(in, got);
 }
 
+static auto fields(const Conditions& conditions) {
+  const auto& [load, threads, disturbances] = conditions;
+  std::vector<std::pair<std::string, std::string>> disturbed;
+  for (const auto& [kind, text] : disturbances) disturbed.emplace_back(kind, text);
+  return std::tuple(bits(load), threads, disturbed);
+}
+
+static auto fields(const Ceilings& ceilings) {
+  const auto& [copy, method, read, products] = ceilings;
+  return std::tuple(bits(copy), method, bits(read), products);
+}
+
+static auto fields(const Sentinel& sentinel) {
+  const auto& [op, path, device, before, after] = sentinel;
+  return std::tuple(op, path, device, fields(before), fields(after));
+}
+
 static auto fields(const Record& record) {
   const auto& [complete, started, seconds, command, seed, machine, tool, cases, not_run, planned, running,
-               specimens, given, timeout] = record;
+               specimens, given, conditions, sentinels, timeout, options] = record;
   const auto& [host_os, host_name, memory, devices] = machine;
   const auto& [version, git, dirty, compiler, build] = tool;
   return std::tuple(complete, started, bits(seconds), command, seed, host_os, host_name, memory,
                     all_fields(devices), version, git, dirty, compiler, build, all_fields(cases),
                     all_fields(not_run), planned, running ? running->to_string() : "", all_fields(specimens),
-                    given ? std::optional(fields(*given)) : std::nullopt, timeout);
+                    given ? std::optional(fields(*given)) : std::nullopt,
+                    conditions ? std::optional(fields(*conditions)) : std::nullopt, all_fields(sentinels),
+                    timeout, options);
 }
 
 namespace {
@@ -163,6 +183,11 @@ std::string damaged(const std::string& from, const std::string& to) {
 TEST(Record, SurvivesText) {
   Record judged = example_record(1);
   judged.given = GivenFiles{.in = "", .got = "out.safetensors"};
+  judged.options = {{"command", "verify"}, {"--shard", "1/2"}};
+  judged.cases.front().drawn = 0;
+  judged.cases.back().problem = 7;
+  judged.conditions = Conditions{.load = 1.5, .threads = 2, .disturbances = {{"load", "other work"}}};
+  judged.sentinels = {{"op", "path", "cpu", *judged.machine.devices.front().ceilings, Ceilings{}}};
   for (const Record& record :
        {example_record(), interrupted_record(), specimens_record(), judged, Record{}}) {
     EXPECT_TRUE(fields(through_text(record)) == fields(record));
