@@ -76,11 +76,13 @@ static auto fields(const std::optional<Telemetry>& telemetry) {
 }
 
 static auto fields(const std::optional<Perf>& perf) {
-  const auto& [cache, timer, samples, median, interval, bytes, flops, floor, fraction, implausible,
-               telemetry] = perf.value_or(Perf{});
+  const auto& [cache, timer, samples, median, interval, bytes, flops, floor, fraction, implausible, draws,
+               other, waits, telemetry] = perf.value_or(Perf{});
+  const auto& [data, other_samples, other_median, other_interval] = other.value_or(OtherData{});
   return std::tuple(perf.has_value(), cache, timer, bits(samples), bits(median), bits(interval[0]),
-                    bits(interval[1]), bytes, flops, bits(floor), bits(fraction), implausible,
-                    fields(telemetry));
+                    bits(interval[1]), bytes, flops, bits(floor), bits(fraction), implausible, draws,
+                    other.has_value(), data, bits(other_samples), bits(other_median), bits(other_interval[0]),
+                    bits(other_interval[1]), bits(waits), fields(telemetry));
 }
 
 template <class Item>
