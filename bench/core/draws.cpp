@@ -33,12 +33,6 @@ Draws::Draws(Problem& problem, uint64_t seed) : problem_(&problem), seed_(seed) 
     while (kept.versions.size() <= kOtherData) kept.versions.push_back(new_version());
     kept_.push_back(std::move(kept));
   }
-  const TensorBytes judged = problem.inputs();
-  for (Kept& kept : kept_) {
-    problem.draw_input(CounterRandom(seed, kOtherStream).bits(1), kept.number, other_data(seed));
-    kept.other = copy_of(problem.input_tensors()[kept.number]);
-  }
-  problem.set_inputs(judged);
 }
 
 std::unique_ptr<DeviceBuffer> Draws::copy_of(const GuardedTensor& tensor) const {
@@ -51,11 +45,17 @@ std::unique_ptr<DeviceBuffer> Draws::copy_of(const GuardedTensor& tensor) const 
 }
 
 void Draws::use(size_t draw) {
-  for (const Kept& kept : kept_) {
-    const int64_t elements = problem_->input_tensors()[kept.number].elements();
-    const bool is_other = draw == kOtherData;
-    problem_->rotate_input(kept.number, (is_other ? kept.other : kept.own)->data(),
-                           is_other ? 0 : distance(seed_, draw, kept.number, elements), kept.versions[draw]);
+  for (Kept& kept : kept_) {
+    if (draw != kOtherData) {
+      const int64_t elements = problem_->input_tensors()[kept.number].elements();
+      problem_->rotate_input(kept.number, kept.own->data(), distance(seed_, draw, kept.number, elements),
+                             kept.versions[draw]);
+    } else if (kept.other) {
+      problem_->rotate_input(kept.number, kept.other->data(), 0, kept.versions[draw]);
+    } else {
+      problem_->draw_input(CounterRandom(seed_, kOtherStream).bits(1), kept.number, other_data(seed_));
+      kept.other = copy_of(problem_->input_tensors()[kept.number]);
+    }
   }
 }
 

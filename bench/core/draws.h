@@ -27,8 +27,8 @@ class Draws {
   // chooses the distances and the other data. Throws Error (device) if there is no memory for them.
   Draws(Problem& problem, uint64_t seed);
 
-  // The problem holds these inputs from now on, in the memory of its device. Host memory keeps
-  // those of draw 0.
+  // The problem holds these inputs from now on, in the memory of its device. What host memory of
+  // another device holds is of no use any more.
   void use(size_t draw);
 
  private:

@@ -8,8 +8,6 @@
 namespace assay {
 namespace {
 
-constexpr int64_t kTimedSample = int64_t{1} << 16;
-
 // The ceilings of products are those of one large product. A smaller one may run at a higher clock.
 constexpr double kFasterProducts = 1.25;
 
@@ -71,8 +69,7 @@ std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& whi
   Draws inputs(problem, draws);
   for (TimedAnswer& answer : answers) {
     inputs.use(answer.draw);
-    Verdict verdict =
-        judge_outputs(subject, problem, recipe, std::move(answer.outputs), {.random_sample = kTimedSample});
+    Verdict verdict = judge_outputs(subject, problem, recipe, std::move(answer.outputs), {.is_brief = true});
     if (!is_failure(verdict.kind)) continue;
     const std::string on = answer.draw == kOtherData
                                ? fmt::format("data={} from another seed", other_data(draws).to_string())

@@ -63,8 +63,8 @@ Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& wh
              Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws);
 
 // What the oracle says of what timed calls computed: the first verdict that is a failure, if one
-// is. It runs nothing of the path. Outputs of more than 2^18 elements are compared on a sample
-// (compare_outputs.h). Throws Error (device) if the host has no memory for it.
+// is. It runs nothing of the path, and compares briefly (compare_outputs.h). Throws Error (device)
+// if the host has no memory for it.
 std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& which, const Recipe& recipe,
                                          uint64_t draws, std::vector<TimedAnswer> answers);
 

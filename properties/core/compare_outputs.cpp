@@ -193,7 +193,7 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   const Question question = problem.question(outputs.recipe);
   const Answered answered =
       compare(*subject.oracle, question, output,
-              compared_elements(shape, which.seed, subject.oracle->shares_rows, outputs.random_sample), dtype,
+              compared_elements(shape, which.seed, subject.oracle->shares_rows, outputs.is_brief), dtype,
               outputs.got[output]);
   double largest_bound = 0;
   for (const Expected& expected : answered.expected) largest_bound = std::max(largest_bound, expected.bound);
@@ -220,6 +220,7 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
     verdict.reason = *std::move(error);
     return largest_bound;
   }
+  if (outputs.is_brief) return largest_bound;
   // Four times what a sampled right path did to any element.
   const double noise = numerics.conformity ? 4 * numerics.conformity->largest : 0;
   const auto accepted =
@@ -253,11 +254,10 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
   return result;
 }
 
-std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows,
-                                       int64_t random_sample) {
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows, bool is_brief) {
   const int64_t count = element_count(shape);
   std::vector<int64_t> elements;
-  if (count <= 4 * random_sample) {
+  if (count <= (is_brief ? kBriefSample : kCompareAll)) {
     elements.resize(static_cast<size_t>(count));
     for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
     return elements;
@@ -272,7 +272,8 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool
     std::erase_if(at, [&](int64_t i) { return i < 0 || i >= shape[axis]; });
     return at;
   };
-  for (int axis = 0; axis < rank; ++axis) {
+  if (is_brief) elements = {0, count - 1};
+  for (int axis = 0; axis < rank && !is_brief; ++axis) {
     std::vector<int64_t> starts{0};
     for (int other = 0; other < rank; ++other) {
       if (other == axis) continue;
@@ -288,6 +289,7 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool
     }
   }
   const CounterRandom random(seed, kSampleStream);
+  const int64_t random_sample = is_brief ? kBriefSample : kRandomSample;
   const int64_t run = whole_rows ? std::min(shape[rank - 1], random_sample) : 1;
   for (int64_t i = 0; i < random_sample / run; ++i) {
     const auto at = random.bits(static_cast<uint64_t>(i)) % static_cast<uint64_t>(count / run);

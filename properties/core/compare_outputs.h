@@ -11,19 +11,22 @@
 
 namespace assay {
 
-// Outputs of more than four times kRandomSample elements are compared on a sample. It has index
-// lines along each axis, of at most about 4096 evenly spaced elements. Their other indices lie at
-// the edges of the tensor's box, one step inside and one tile inside. It also has kRandomSample
-// random elements, or random rows of as many (Oracle::shares_rows). The sample depends on the shape
-// and the seed only.
+// Outputs of more than kCompareAll elements are compared on a sample. It has index lines along each
+// axis, of at most about 4096 evenly spaced elements. Their other indices lie at the edges of the
+// tensor's box, one step inside and one tile inside. It also has kRandomSample random elements, or
+// random rows of as many (Oracle::shares_rows). A brief sample, of outputs of more than
+// kBriefSample elements, has as many random ones, the first and the last. The sample depends on the
+// shape and the seed only.
+inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
+inline constexpr int64_t kBriefSample = int64_t{1} << 14;
 inline constexpr int64_t kTileEdge = 64;
 
 struct Outputs {
   const TensorBytes& got;
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
   const Recipe& recipe;
-  int64_t random_sample = kRandomSample;
+  bool is_brief = false;  // a brief sample, and no certificate
 };
 
 // Compares outputs with what the oracle expects for the inputs that the problem holds. `shares` is
@@ -32,6 +35,6 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
 
 // The row-major positions that are compared, ascending.
 std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false,
-                                       int64_t random_sample = kRandomSample);
+                                       bool is_brief = false);
 
 }  // namespace assay

@@ -54,12 +54,10 @@ Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& r
     if (verdict.kind == VerdictKind::kFail && runs.recipe) verdict.recipe = runs.recipe->to_string();
     return verdict;
   }
-  Verdict verdict = compare_outputs(subject, problem,
-                                    {.got = runs.got,
-                                     .previous = runs.previous,
-                                     .recipe = *runs.recipe,
-                                     .random_sample = options.random_sample},
-                                    options.shares);
+  Verdict verdict = compare_outputs(
+      subject, problem,
+      {.got = runs.got, .previous = runs.previous, .recipe = *runs.recipe, .is_brief = options.is_brief},
+      options.shares);
   if (verdict.kind != VerdictKind::kSkipped) verdict.recipe = runs.recipe->to_string();
   if (runs.broken_law.empty() || is_failure(verdict.kind)) return verdict;
   verdict.kind = VerdictKind::kFail;

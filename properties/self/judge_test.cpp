@@ -337,6 +337,11 @@ TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
   EXPECT_EQ(sample, compared_elements(large, 1));
   EXPECT_NE(sample, compared_elements(large, 2));
   // With whole rows, nearly every sampled row has all its elements.
+  const auto brief = compared_elements(large, 1, false, true);
+  EXPECT_LE(brief.size(), static_cast<size_t>(kBriefSample) + 2);
+  EXPECT_GT(brief.size(), static_cast<size_t>(kBriefSample) / 2);
+  EXPECT_EQ(brief.front(), 0);
+  EXPECT_EQ(brief.back(), element_count(large) - 1);
   const auto rows = compared_elements(large, 1, true);
   EXPECT_LT(static_cast<int64_t>(rows.size()), 2 * kRandomSample);
   const int64_t length = large[large.rank() - 1];
