@@ -2,8 +2,10 @@
 #include "bench/core/telemetry.h"
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 #include <set>
+#include <system_error>
 
 #include "bench/core/measure.h"
 
@@ -81,11 +83,18 @@ Telemetry summarize(const Readings& readings, double seconds) {
 
 Watch::Watch(const DeviceMonitor& monitor)
     : monitor_(monitor), begin_(std::chrono::steady_clock::now()), readings_{monitor.glance()} {
-  thread_ = std::thread([this] {
-    std::unique_lock lock(mutex_);
-    while (!stops_.wait_for(lock, monitor_.interval(), [this] { return is_stopping_; }))
-      readings_.push_back(monitor_.glance());
-  });
+  const auto glance_now_and_then = [this] {
+    try {
+      std::unique_lock lock(mutex_);
+      while (!stops_.wait_for(lock, monitor_.interval(), [this] { return is_stopping_; }))
+        readings_.push_back(monitor_.glance());
+    } catch (const std::bad_alloc&) {  // what was seen so far stays
+    }
+  };
+  try {
+    thread_ = std::thread(glance_now_and_then);
+  } catch (const std::system_error&) {  // no thread is to be had: a glance before and one after
+  }
 }
 
 Watch::~Watch() {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <new>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -106,6 +107,8 @@ DeviceRecord measured_device(Device& device) {
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
     measured.no_ceilings = error.what();
+  } catch (const std::bad_alloc&) {
+    measured.no_ceilings = fmt::format("{}: cannot map memory for threads", device.info().name());
   }
   measured.telemetry = watch.stop();
   return measured;
