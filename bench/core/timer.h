@@ -4,7 +4,7 @@
 //   1. Before each call its inputs change (draws.h), and its outputs hold the answer before, with
 //      one bit of each byte flipped: what is left unwritten is plausible and wrong.
 //   2. After each call its outputs are hashed. A deterministic path gives equal bits for equal
-//      inputs, those that were judged for the judged ones, and others for others.
+//      inputs, those that were judged for the judged ones, and others for other data.
 //   3. Two answers, of a draw and a call that the seed chooses and of other data, go to the oracle.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
 //      than one on the judged data.
@@ -69,6 +69,7 @@ class Timer {
   std::string look_at_times(const std::vector<double>& first, const std::vector<double>& later,
                             const Samples& samples) const;
   void keep_answer(size_t draw);
+  int64_t output_elements() const;
   void blame(std::string fault);  // the first one stays
   std::vector<MemorySpan> outputs() const;
   uint64_t hash(std::span<const MemorySpan> memory) const;
@@ -83,7 +84,8 @@ class Timer {
   uint64_t takes_ = 0;
   std::set<size_t> is_timed_{0};  // draws
   std::map<size_t, uint64_t> hash_of_draw_;
-  std::map<uint64_t, uint64_t> answer_to_, question_of_;  // hashes of inputs and of outputs
+  std::map<uint64_t, uint64_t> answer_to_;             // hashes of outputs, by those of inputs
+  std::optional<uint64_t> own_answer_, other_answer_;  // the last ones
   std::vector<TimedAnswer> answers_;
   std::vector<double> busy_;  // [s] how long the device worked after the last calls
   double waits_ = 0;

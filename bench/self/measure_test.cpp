@@ -202,9 +202,9 @@ TEST(Measure, FlushesTheCachesBeforeEachColdTime) {
   const Subject subject = forward_on_cpu();
   Problem problem(*subject.op, *subject.path, small_case(), device);
   measured(problem, Cache::kWarm, {});
-  EXPECT_EQ(device.flushes, 0u);
+  EXPECT_EQ(device.flushes, 1u) << "once, when the timer is made";
   const Perf cold = measured(problem, Cache::kCold, {});
-  EXPECT_GE(device.flushes, cold.samples_ns.size());
+  EXPECT_GT(device.flushes, cold.samples_ns.size() + 1);
 }
 
 // With a made-up slow memory, a cold time is faster than that memory allows, and the report must
