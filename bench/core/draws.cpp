@@ -29,8 +29,7 @@ Draws::Draws(Problem& problem, uint64_t seed) : problem_(&problem), seed_(seed) 
   for (size_t i = 0; i < infos.size(); ++i) {
     const GuardedTensor& tensor = problem.input_tensors()[i];
     if (infos[i].is_weight || tensor.elements() == 0) continue;
-    Kept kept{.number = i, .own = copy_of(tensor), .other = {}, .versions = {problem.version(i)}};
-    while (kept.versions.size() <= kOtherData) kept.versions.push_back(new_version());
+    Kept kept{.number = i, .own = copy_of(tensor), .other = {}};
     kept_.push_back(std::move(kept));
   }
 }
@@ -49,9 +48,9 @@ void Draws::use(size_t draw) {
     if (draw != kOtherData) {
       const int64_t elements = problem_->input_tensors()[kept.number].elements();
       problem_->rotate_input(kept.number, kept.own->data(), distance(seed_, draw, kept.number, elements),
-                             kept.versions[draw]);
+                             new_version());
     } else if (kept.other) {
-      problem_->rotate_input(kept.number, kept.other->data(), 0, kept.versions[draw]);
+      problem_->rotate_input(kept.number, kept.other->data(), 0, new_version());
     } else {
       problem_->draw_input(CounterRandom(seed_, kOtherStream).bits(1), kept.number, other_data(seed_));
       kept.other = copy_of(problem_->input_tensors()[kept.number]);

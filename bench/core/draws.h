@@ -27,15 +27,14 @@ class Draws {
   // chooses the distances and the other data. Throws Error (device) if there is no memory for them.
   Draws(Problem& problem, uint64_t seed);
 
-  // The problem holds these inputs from now on, in the memory of its device. What host memory of
-  // another device holds is of no use any more.
+  // The problem holds these inputs from now on, in the memory of its device, with new versions.
+  // What host memory of another device holds is of no use any more.
   void use(size_t draw);
 
  private:
   struct Kept {
     size_t number;  // of the input
     std::unique_ptr<DeviceBuffer> own, other;
-    std::vector<uint64_t> versions;  // of the draws
   };
   std::unique_ptr<DeviceBuffer> copy_of(const GuardedTensor& tensor) const;
 

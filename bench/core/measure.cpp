@@ -69,7 +69,7 @@ std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& whi
   Draws inputs(problem, draws);
   for (TimedAnswer& answer : answers) {
     inputs.use(answer.draw);
-    Verdict verdict = judge_outputs(subject, problem, recipe, std::move(answer.outputs), {.is_brief = true});
+    Verdict verdict = judge_outputs(subject, problem, recipe, std::move(answer.outputs), {.brief = draws});
     if (!is_failure(verdict.kind)) continue;
     const std::string on = answer.draw == kOtherData
                                ? fmt::format("data={} from another seed", other_data(draws).to_string())

@@ -191,10 +191,10 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   const Extents shape = shape_of(info, which.dims);
   const DType dtype = info.dtype.value_or(which.dtype);
   const Question question = problem.question(outputs.recipe);
-  const Answered answered =
-      compare(*subject.oracle, question, output,
-              compared_elements(shape, which.seed, subject.oracle->shares_rows, outputs.is_brief), dtype,
-              outputs.got[output]);
+  const Answered answered = compare(*subject.oracle, question, output,
+                                    compared_elements(shape, outputs.brief.value_or(which.seed),
+                                                      subject.oracle->shares_rows, outputs.brief.has_value()),
+                                    dtype, outputs.got[output]);
   double largest_bound = 0;
   for (const Expected& expected : answered.expected) largest_bound = std::max(largest_bound, expected.bound);
   OutputNumerics numerics{
@@ -220,7 +220,7 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
     verdict.reason = *std::move(error);
     return largest_bound;
   }
-  if (outputs.is_brief) return largest_bound;
+  if (outputs.brief) return largest_bound;
   // Four times what a sampled right path did to any element.
   const double noise = numerics.conformity ? 4 * numerics.conformity->largest : 0;
   const auto accepted =

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "properties/core/problem.h"
@@ -16,7 +17,7 @@ namespace assay {
 // tensor's box, one step inside and one tile inside. It also has kRandomSample random elements, or
 // random rows of as many (Oracle::shares_rows). A brief sample, of outputs of more than
 // kBriefSample elements, has as many random ones, the first and the last. The sample depends on the
-// shape and the seed only.
+// shape and the seed only: that of the case, or of a brief sample its own, which no path knows.
 inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
 inline constexpr int64_t kBriefSample = int64_t{1} << 14;
@@ -26,7 +27,7 @@ struct Outputs {
   const TensorBytes& got;
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
   const Recipe& recipe;
-  bool is_brief = false;  // a brief sample, and no certificate
+  std::optional<uint64_t> brief = {};  // the seed of a brief sample; then there is no certificate
 };
 
 // Compares outputs with what the oracle expects for the inputs that the problem holds. `shares` is

@@ -56,7 +56,7 @@ Verdict verdict_on(const Subject& subject, const Problem& problem, const Runs& r
   }
   Verdict verdict = compare_outputs(
       subject, problem,
-      {.got = runs.got, .previous = runs.previous, .recipe = *runs.recipe, .is_brief = options.is_brief},
+      {.got = runs.got, .previous = runs.previous, .recipe = *runs.recipe, .brief = options.brief},
       options.shares);
   if (verdict.kind != VerdictKind::kSkipped) verdict.recipe = runs.recipe->to_string();
   if (runs.broken_law.empty() || is_failure(verdict.kind)) return verdict;

@@ -74,7 +74,6 @@ class Problem {
   // GuardedTensor::set_rotated() on a dense input. The version is that of its contents, if this
   // input has versions.
   void rotate_input(size_t number, const void* contents, int64_t by, uint64_t version);
-  uint64_t version(size_t number) const { return versions_.empty() ? 0 : versions_[number]; }
   void poison_other_inputs();  // of the set that is not in use
   // Exchanges the memory of inputs after the first, in pairs of equal size. The inputs have to be
   // set anew.

@@ -71,6 +71,9 @@ int run_ab(const Options& given) {
         fmt::print(stderr, "assay: run {} of {} of {}\n", i + 1, options.repeats, printable(program));
       const int code = run_words(words);
       if (is_interrupted() || code == kExitInterrupted) return kExitInterrupted;
+      std::error_code error;
+      if (leaves_record(code) && !fs::exists(folder / "run.json", error))
+        throw usage_error("{} is no Assay: its bench left no run.json", excerpt(program));
       if (!leaves_record(code)) {
         fmt::print(stderr, "assay: {} bench ended with exit code {}\n", printable(program), code);
         return code >= 128 ? static_cast<int>(kExitInternalError) : code;

@@ -126,7 +126,8 @@ Message crashed(std::string_view reason) {
 
 // Nobody can tell it ahead, so no path knows the draws.
 uint64_t unpredictable() {
-  return std::random_device()();
+  std::random_device source;
+  return uint64_t{source()} << 20 | source() >> 12;  // 52 bits, which each reader of JSON keeps
 }
 
 Message answer(const Subject& subject, Device& device, const Message& request, Channel& channel, Kept& kept) {
@@ -150,7 +151,7 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
 }  // namespace
 
 PathJudge::PathJudge(const Subject& subject, Device& device, const Options& options)
-    : subject_(subject), device_(device), draws_(unpredictable()) {
+    : subject_(subject), device_(device) {
   if (!options.isolate) return;
   isolation_.emplace(
       subject, IsolationOptions{.arguments = {options.command_line.at(0), std::string(kWorker),
@@ -221,6 +222,7 @@ std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optiona
 }
 
 std::optional<CaseRecord> PathJudge::judge_and_keep(const Case& which) {
+  draws_ = unpredictable();
   std::optional<Verdict> verdict = isolation_ ? judge_isolated(which) : judge_here(which);
   if (!verdict) return std::nullopt;
   return CaseRecord{.which = which,
@@ -300,7 +302,8 @@ Samples PathJudge::sample_here(CaseRecord& record, Cache cache, int rounds) {
     record.verdict = {.kind = VerdictKind::kFail, .reason = error.what(), .outputs = {}};
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kDevice) throw;
-    record.no_perf = error.what();  // no memory to time it with
+    record.no_perf = error.what();  // no memory to time it with, or to judge what was timed
+    samples = {};
   }
   return samples;
 }
@@ -335,7 +338,8 @@ std::optional<Samples> PathJudge::sample_isolated(CaseRecord& record, Cache cach
   }
   try {
     judge_samples(record, timed->samples, std::move(timed->answers));
-  } catch (const OutOfMemory& error) {
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
     record.no_perf = error.what();
     return Samples{};
   }

@@ -54,7 +54,7 @@ class PathJudge {
   Subject subject_;
   Device& device_;
   std::optional<Isolation> isolation_;
-  uint64_t draws_;               // the seed of the timer
+  uint64_t draws_ = 0;           // the seed of the timer, of each problem its own
   std::optional<Problem> kept_;  // in this process
   std::optional<Timer> timer_;   // of it
   std::optional<PlainCalls> calls_;

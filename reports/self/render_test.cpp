@@ -316,8 +316,8 @@ TEST(BenchmarkJson, HasTheMedianOfEachTime) {
 
 TEST(BenchmarkJson, EachNameStandsOnce) {
   std::set<std::string> names;
-  for (const Json& row : Json::parse(render_benchmark_json(example_record(2)))["benchmarks"])
-    EXPECT_TRUE(names.insert(row["name"]).second) << row.dump();
+  const Json json = Json::parse(render_benchmark_json(example_record(2)));
+  for (const Json& row : json["benchmarks"]) EXPECT_TRUE(names.insert(row["name"]).second) << row.dump();
 }
 
 TEST(BenchmarkJson, OddRecordsGiveNumbersOnly) {
