@@ -8,9 +8,9 @@
 //   3. Two answers, of a draw and a call that the seed chooses and of other data, go to the oracle.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
 //      than one on the judged data.
-//   5. Nothing is changed by other streams while the stream of the call is held up, nor on a CPU
-//      after the call. A GPU is idle when the call is complete. No part of its cache is set aside.
-//   6. Inputs are intact at the end.
+//   5. In one call, nothing is changed by other streams while its stream is held up, nor on a CPU
+//      after it. A GPU is idle when the call is complete. No part of its cache is set aside.
+//   6. Inputs are intact: on a GPU after each call, on a CPU no call writes to them.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ struct TimedAnswer {
   TensorBytes outputs;
 };
 
-// Which draw each sample is taken on. No draw follows itself. New ones come all along, at places
-// that nobody can tell ahead; the first sample has draw 1.
+// Which draw each sample is taken on. No draw follows itself. New ones come all along, from 28
+// samples on at places that nobody can tell ahead; the first sample has draw 1.
 std::vector<size_t> plan_draws(size_t samples, uint64_t seed);
 
 class Timer {
