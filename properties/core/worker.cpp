@@ -108,6 +108,13 @@ std::string how_it_ended(int status) {
                      signal == SIGKILL ? ", perhaps for want of memory," : "");
 }
 
+// libtbb stops or waits for ever where one of its threads cannot start.
+Verdict no_threads() {
+  return verdict(VerdictKind::kSkipped,
+                 "threads do not start; there may be too little memory (ulimit -v) "
+                 "or too few processes (ulimit -u)");
+}
+
 }  // namespace
 
 Verdict nonsense() {
@@ -195,6 +202,7 @@ Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
   if (gives_up_()) return {};
   if (has_ended()) return {.message = {}, .death = death()};
   end_group(std::exchange(process_, -1));
+  if (channel_->step() == kStartOfThreads) return {.message = {}, .death = no_threads()};
   return {.message = {},
           .death = verdict(VerdictKind::kTimeout, "the path did not return within {:.3g} s, in {}",
                            timeout.count(), channel_->step())};
@@ -204,11 +212,7 @@ Verdict Worker::death() {
   const bool has_ended = ends_within(process_, kEnd);
   const std::optional<int> status = end_group(std::exchange(process_, -1));
   const std::string step = channel_->step();
-  if (has_ended && step == kStartOfThreads) {
-    return verdict(VerdictKind::kSkipped,
-                   "threads do not start; there may be too little memory (ulimit -v) "
-                   "or too few processes (ulimit -u)");
-  }
+  if (step == kStartOfThreads) return no_threads();
   if (has_ended && step == kDisconnected) return verdict(VerdictKind::kCrashed, "{}", kClosed);
   if (has_ended && status) return verdict(VerdictKind::kCrashed, "{} in {}", how_it_ended(*status), step);
   return verdict(VerdictKind::kTimeout, "{}, and did not end within {:.3g} s, in {}", kClosed, kEnd.count(),

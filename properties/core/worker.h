@@ -22,8 +22,8 @@ namespace assay {
 
 // The verdict on an answer that no healthy worker gives.
 Verdict nonsense();
-// The step in which a worker that dies does so for want of threads. It takes place in a worker that
-// has called no path.
+// The step in which a worker that dies or does not return does so for want of threads. It takes
+// place in a worker that has called no path.
 inline constexpr std::string_view kStartOfThreads = "the start of threads";
 // A field of requests. An answer has that of its request, so none is taken for another.
 inline constexpr const char* kNumber = "number";
