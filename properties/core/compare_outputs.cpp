@@ -249,7 +249,8 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
   if (is_empty) return skipped("empty: there is nothing to compare");
   const bool is_open = std::ranges::all_of(
       result.outputs, [](const auto& output) { return output.comparison.open == output.comparison.count; });
-  if (is_open) return skipped("open: infinities or NaNs in the inputs let right paths differ everywhere");
+  if (is_open)
+    return skipped("open: infinities or NaNs, given or by overflow, let right paths differ everywhere");
   result.reason = pass_reason(result.outputs, largest_bound);
   return result;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/judge.h"
 
+#include <algorithm>
+
 #include "properties/core/precheck.h"
 
 namespace assay {
@@ -104,7 +106,15 @@ Verdict judge_outputs(const Subject& subject, const Problem& problem, Recipe rec
   Runs runs;
   runs.got = std::move(outputs);
   runs.recipe = std::move(recipe);
-  return judge_runs(subject, problem, std::move(runs), options);
+  const bool is_zero = std::ranges::all_of(runs.got, [](const std::vector<std::byte>& bytes) {
+    return std::ranges::count(bytes, std::byte{0}) == std::ssize(bytes);
+  });
+  Verdict verdict = judge_runs(subject, problem, std::move(runs), options);
+  if (verdict.kind == VerdictKind::kPass && is_zero) {
+    verdict.kind = VerdictKind::kUninformative;
+    verdict.reason = "all outputs are 0, and so they should be, but so is memory that nobody wrote";
+  }
+  return verdict;
 }
 
 }  // namespace assay

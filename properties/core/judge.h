@@ -62,7 +62,8 @@ Verdict judge(const Subject& subject, Problem& problem, Recipe recipe, const Jud
 Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs,
                    const JudgeOptions& options = {});
 
-// Rules 8 to 10 alone, on outputs that somebody else computed.
+// Rules 8 to 10 alone, on outputs that somebody else computed. Outputs of zeros that are right are
+// `uninformative`: no run on other memory has shown that they were written.
 Verdict judge_outputs(const Subject& subject, const Problem& problem, Recipe recipe, TensorBytes outputs,
                       const JudgeOptions& options = {});
 

@@ -12,6 +12,7 @@ namespace assay {
 namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
+constexpr const char* kGiven = "given";  // the outputs of which this is said
 
 // What `read` returns. Its errors name the file.
 template <class Read>
@@ -94,11 +95,12 @@ TensorBytes tensors_from(const TensorFile& file, const std::vector<TensorInfo>& 
 }  // namespace
 
 std::string write_capsule(const std::filesystem::path& directory, size_t number, const Case& which,
-                          const Verdict& verdict) {
+                          const Verdict& verdict, bool is_given) {
   const Evidence& evidence = *verdict.evidence;
   TensorFile file = file_of(which, evidence.tensors);
   file.metadata["verdict"] = name_of(verdict.kind);
   file.metadata["reason"] = verdict.reason;
+  if (is_given) file.metadata["outputs"] = kGiven;
   if (!evidence.differs.empty()) file.metadata["differs"] = evidence.differs;
   if (!evidence.left_out.empty()) file.metadata["left_out"] = evidence.left_out;
   std::string name = fmt::format("{:03}-{}-{}{}", number, which.op, which.path, kSuffix);
@@ -135,6 +137,8 @@ Capsule read_capsule(const std::filesystem::path& path) {
                       excerpt(left_out->second), excerpt(line->second));
   }
   capsule.which = of_file(path.string(), [&] { return parse_case(line->second); });
+  const auto outputs = capsule.file.metadata.find("outputs");
+  capsule.is_given = outputs != capsule.file.metadata.end() && outputs->second == kGiven;
   return capsule;
 }
 

@@ -15,10 +15,11 @@
 namespace assay {
 
 // Writes DIRECTORY/<n>-<op>-<path>.safetensors: the evidence of a failure. The metadata hold the
-// case line, the verdict, its reason, which tensors differ, and why tensors are left out. Returns
-// the name of the file. Throws Error if it cannot be written.
+// case line, the verdict, its reason, which tensors differ, why tensors are left out, and whether
+// the outputs were given (`judge`). Returns the name of the file. Throws Error if it cannot be
+// written.
 std::string write_capsule(const std::filesystem::path& directory, size_t number, const Case& which,
-                          const Verdict& verdict);
+                          const Verdict& verdict, bool is_given);
 bool is_capsule_name(std::string_view file);  // whether it is of this form
 
 // The tensors as a file, with the case line in its metadata.
@@ -27,6 +28,7 @@ TensorFile file_of(const Case& which, std::vector<NamedTensor> tensors);
 struct Capsule {
   Case which;
   TensorFile file;
+  bool is_given = false;  // the outputs are those of another program
 };
 bool is_capsule(const std::string& subject);  // whether it names a file rather than a case
 // Throws Error (usage) unless the file names a case and holds tensors.

@@ -77,8 +77,8 @@ void declare_runs(CLI::App& app, Typed& typed) {
   add_out(demo, typed, "Directory for the record and the reports (default assay-demo)");
   add_resume(demo, typed);
 
-  CLI::App& replay =
-      add(app, typed, Command::kReplay, "replay", "Judge one case, or the tensors of a capsule, again");
+  CLI::App& replay = add(app, typed, Command::kReplay, "replay",
+                         "Judge a case, or a path on the inputs of a capsule, again");
   replay.add_option("CASE|CAPSULE", typed.options.subject, "A case line or a .safetensors capsule")
       ->required();
   add_device(replay, typed);

@@ -62,11 +62,12 @@ int run_new(const Registry& registry, const Options& options) {
     if (known->name == op) throw usage_error("there is an op {} already: {}", op, known->formula);
   }
   const Formula formula = parse_formula(options.formula);
+  const std::vector<ProjectFile> files = project_files(op, formula);
   std::error_code ignored;
   if (fs::exists(fs::symlink_status(op, ignored)))
     throw usage_error("{} is there already, and is not overwritten", op);
   const NewFolder folder(op);
-  for (const ProjectFile& file : project_files(op, formula)) folder.write(file);
+  for (const ProjectFile& file : files) folder.write(file);
   folder.complete();
 
   const auto package = package_folder();

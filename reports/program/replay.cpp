@@ -176,6 +176,15 @@ Verdict judge_given(const Selected& selected, Device& cpu, const std::optional<T
   return skipped ? *std::move(skipped) : std::move(verdict);
 }
 
+// Judges the files, unless there is a verdict already, and says so. Returns the exit code.
+int judge_files(const Selected& selected, const std::optional<TensorFile>& in, const TensorFile& got,
+                std::optional<Verdict> skipped, const Options& options) {
+  auto session = session_for(options);
+  const auto cpu = open_cpu();
+  Verdict verdict = skipped ? *std::move(skipped) : judge_given(selected, *cpu, in, got, options);
+  return conclude(selected, *cpu, std::move(verdict), options, session.get());
+}
+
 using Json = nlohmann::ordered_json;
 
 // What comes of running a path: its outputs, or the verdict on what it did instead.
@@ -265,6 +274,11 @@ int run_replay(const Registry& registry, const Options& options) {
       is_capsule(options.subject) ? std::optional(read_capsule(options.subject)) : std::nullopt;
   const Selected selected = select(registry, capsule ? capsule->which : parse_case(options.subject));
   const auto& [subject, which] = selected;
+  if (capsule && capsule->is_given) {
+    Options judge = options;
+    judge.in = judge.got = options.subject;
+    return judge_files(selected, capsule->file, capsule->file, std::nullopt, judge);
+  }
   const auto device = device_for(*subject.path, options);
   std::optional<TensorBytes> inputs;
   if (capsule && !precheck_case(subject, which))
@@ -286,10 +300,7 @@ int run_judge(const Registry& registry, const Options& options) {
     got = read_safetensors(options.got);
     if (!options.in.empty()) in = read_safetensors(options.in);
   });
-  auto session = session_for(options);
-  const auto cpu = open_cpu();
-  Verdict verdict = skipped ? *std::move(skipped) : judge_given(selected, *cpu, in, got, options);
-  return conclude(selected, *cpu, std::move(verdict), options, session.get());
+  return judge_files(selected, in, got, std::move(skipped), options);
 }
 
 int run_draw(const Registry& registry, const Options& options) {

@@ -83,7 +83,12 @@ std::vector<Record> read_runs(const fs::path& path) {
     std::ranges::sort(files);
   }
   std::vector<Record> runs;
-  for (const fs::path& file : files) runs.push_back(read_record(file));
+  for (const fs::path& file : files) {
+    runs.push_back(read_record(file));
+    if (runs.back().given)
+      throw usage_error("{}: it judges the outputs in {}, and says nothing of a path", excerpt(file.string()),
+                        excerpt(runs.back().given->got));
+  }
   return runs;
 }
 

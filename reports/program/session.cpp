@@ -81,7 +81,7 @@ Session::Session(const Options& options)
   record_.tool = tool_record();
   if (const auto timeout = options.typed.find("--timeout"); timeout != options.typed.end())
     record_.timeout = timeout->second;
-  if (options.command == Command::kJudge) record_.given = GivenFiles{.in = options.in, .got = options.got};
+  if (!options.got.empty()) record_.given = GivenFiles{.in = options.in, .got = options.got};
   if (!options.out.empty()) make_output_directory(options.out);  // fails before any work is done
   [[maybe_unused]] static const bool registered =
       std::atexit(end_at_exit) == 0 && std::at_quick_exit(end_at_exit) == 0;
@@ -203,9 +203,9 @@ std::string Session::save_capsule(const CaseRecord& failure) const {
   try {
     const auto capsules = std::filesystem::path(options_.out) / kCapsules;
     make_output_directory(capsules);
-    return fmt::format(
-        "{}/{}", kCapsules,
-        write_capsule(capsules, static_cast<size_t>(judged_) + 1, failure.which, failure.verdict));
+    return fmt::format("{}/{}", kCapsules,
+                       write_capsule(capsules, static_cast<size_t>(judged_) + 1, failure.which,
+                                     failure.verdict, record_.given.has_value()));
   } catch (const std::exception& error) {
     clear_progress();
     fmt::print(stderr, "no capsule: {}\n", excerpt(error.what()));

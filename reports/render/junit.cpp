@@ -63,7 +63,7 @@ std::string time_of(const std::optional<double>& seconds) {
 
 std::string test_case(const Record& record, const CaseRecord& item) {
   return fmt::format("    <testcase classname=\"{}.{}\" name=\"{}\"{}>\n{}{}    </testcase>\n",
-                     escape_markup(item.which.op), escape_markup(item.which.path),
+                     escape_markup(item.which.op), record.given ? "given" : escape_markup(item.which.path),
                      escape_markup(item.which.to_string()), time_of(item.seconds), properties(item),
                      outcome(record, item));
 }

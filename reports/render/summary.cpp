@@ -212,7 +212,9 @@ std::string render_headline(const Record& record) {
   std::set<std::string> wrong;
   double worst = 0;
   for (const PathSummary& summary : summarize(record)) {
-    const std::string name = printable(summary.op + "/" + summary.path);
+    const std::string name =
+        record.given ? fmt::format("outputs of {} in {}", printable(summary.op), printable(record.given->got))
+                     : printable(summary.op + "/" + summary.path);
     if (summary.tally.pass + summary.tally.failures() > 0) paths.insert(name);
     if (summary.tally.failures() > 0) wrong.insert(name);
     if (summary.worst) worst = std::max(worst, summary.worst->max_error_over_bound);
@@ -236,8 +238,8 @@ std::string render_headline(const Record& record) {
                                                       format_count(counts.failures()), format_count(judged));
   const std::string of_paths =
       path_count == 1 ? "" : fmt::format("{} of {} paths: ", wrong.size(), path_count);
-  return fmt::format("{}{} did not pass ({}), on {}{}.", interrupted, cases, describe(failed), of_paths,
-                     join_some(wrong));
+  return fmt::format("{}{} did not pass ({}), {} {}{}.", interrupted, cases, describe(failed),
+                     record.given ? "with the" : "on", of_paths, join_some(wrong));
 }
 
 }  // namespace assay

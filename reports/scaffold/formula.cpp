@@ -119,6 +119,7 @@ class Parser {
     const size_t at = skip_spaces();
     Tensor tensor{.name = name("a tensor"), .indices = {}};
     claim(tensor.name, "tensor", at);
+    if (accept('(')) fail(at, "there are no functions: a term is a product of tensors");
     expect('[', fmt::format("'[' after the tensor {}", tensor.name));
     index_at_.clear();
     do {
@@ -155,7 +156,7 @@ class Parser {
     float value = 0;
     const auto [end, error] = std::from_chars(text_.data() + at, text_.data() + text_.size(), value);
     if (error != std::errc() || value == 0 || !std::isfinite(value))
-      fail(at, "this is no number that f32 holds, or 0");
+      fail(at, "this number is 0, or f32 does not hold it");
     at_ = static_cast<size_t>(end - text_.data());
     return value;
   }

@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <functional>
+#include <set>
 
+#include "kernels/core/error.h"
 #include "reports/scaffold/faults.h"
 #include "reports/scaffold/statements.h"
 #include "reports/scaffold/templates.h"
@@ -129,9 +133,7 @@ Fields fields_of(std::string_view op, const Formula& formula, const Faults& faul
           {"specimen_loop", specimen_loop(formula, faults)}};
 }
 
-}  // namespace
-
-std::vector<ProjectFile> project_files(std::string_view op, const Formula& formula) {
+std::vector<ProjectFile> filled_in(std::string_view op, const Formula& formula) {
   const Faults faults = faults_of(formula);
   const Fields fields = fields_of(op, formula, faults);
   const Lists lists = lists_of(formula, faults);
@@ -145,6 +147,66 @@ std::vector<ProjectFile> project_files(std::string_view op, const Formula& formu
   for (const auto& [path, text] : templates)
     files.push_back({fill(path, fields, {}), fill(text, fields, lists)});
   return files;
+}
+
+bool is_of_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+// The names in C++ code, but those of members after a dot.
+std::set<std::string, std::less<>> names_in(std::string_view code) {
+  std::set<std::string, std::less<>> names;
+  for (size_t i = 0; i < code.size();) {
+    if (code.substr(i).starts_with("//")) {
+      i = std::min(code.find('\n', i), code.size());
+    } else if (code[i] == '"') {
+      i = std::min(code.find('"', i + 1), code.size() - 1) + 1;
+    } else if (is_of_name(code[i])) {
+      const size_t begin = i;
+      while (i < code.size() && is_of_name(code[i])) ++i;
+      if (begin == 0 || code[begin - 1] != '.') names.emplace(code.substr(begin, i - begin));
+    } else {
+      ++i;
+    }
+  }
+  return names;
+}
+
+// The names that the code of any formula has, read off the code of one that has all there is.
+const std::set<std::string, std::less<>>& names_of_every_project() {
+  static const std::set<std::string, std::less<>> names = [] {
+    const Tensor out{"own_out", {"own_i", "own_j"}}, left{"own_a", {"own_i", "own_k"}},
+        right{"own_b", {"own_k", "own_j"}}, other{"own_c", {"own_i", "own_j"}};
+    Formula formula{.output = out, .terms = std::vector<Term>(3)};
+    formula.terms[0] = {.is_negative = false, .number = 0.5F, .summed = {"own_k"}, .factors = {left, right}};
+    formula.terms[1] = {.is_negative = true, .number = {}, .summed = {}, .factors = {other}};
+    formula.terms[2].number = 2.0F;
+    std::set<std::string, std::less<>> all;
+    for (const ProjectFile& file : filled_in("own_op", formula)) {
+      if (file.path.ends_with(".h") || file.path.ends_with(".cpp")) all.merge(names_in(file.text));
+    }
+    std::erase_if(all, [](const std::string& name) { return name.starts_with("own_"); });
+    return all;
+  }();
+  return names;
+}
+
+// Constants are called kName.
+void require_free(std::string_view name) {
+  const bool is_constant =
+      name.size() > 1 && name[0] == 'k' && std::isupper(static_cast<unsigned char>(name[1]));
+  if (is_constant || names_of_every_project().contains(name))
+    throw usage_error("'{}' cannot be a name: the code that is written uses it", name);
+}
+
+}  // namespace
+
+std::vector<ProjectFile> project_files(std::string_view op, const Formula& formula) {
+  require_free(op);
+  require_free(formula.output.name);
+  for (const Tensor& input : formula.inputs()) require_free(input.name);
+  for (const std::string& index : formula.indices()) require_free(index);
+  return filled_in(op, formula);
 }
 
 }  // namespace assay

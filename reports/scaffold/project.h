@@ -15,7 +15,8 @@ struct ProjectFile {
   std::string text;
 };
 
-// The files project/*.in, filled in.
+// The files project/*.in, filled in. Throws Error (usage) for an op, a tensor or an index whose
+// name they use themselves.
 std::vector<ProjectFile> project_files(std::string_view op, const Formula& formula);
 
 }  // namespace assay

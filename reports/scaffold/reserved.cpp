@@ -20,19 +20,15 @@ constexpr auto kWords = std::to_array<std::string_view>(
      "wchar_t", "while", "xor", "xor_eq",
      // macros
      "EOF", "INFINITY", "NAN", "NULL", "assert", "errno", "linux", "stderr", "stdin", "stdout", "unix",
-     // of the templates
-     "Balls", "Elements", "Extents", "Reader", "Stored", "add", "arithmetic", "assay", "call", "dims",
-     "dtype", "elements", "expected", "fault", "first", "flops", "index", "inputs", "int64_t", "left", "load",
-     "math", "outputs", "position", "question", "right", "second", "shape", "site", "size_of", "size_t",
-     "std", "storage", "sum", "swapped", "tensors", "values",
      // of case lines
      "data", "layout", "seed", "state"});
 
 constexpr auto kNamespaces = std::to_array<std::string_view>(
-    {"additivity", "bf16",  "build",       "build_info", "changed",  "compute", "core",         "core_cuda",
-     "differs",    "draw",  "f16",         "fmt",        "fuzz",     "hwy",     "independence", "judge",
-     "measure",    "mixed", "permutation", "plant",      "precheck", "rc",      "registry",     "scaling",
-     "self",       "split", "store",       "sweeps",     "test",     "visit",   "write"});
+    {"additivity", "assay",     "bf16",         "build",    "build_info", "changed", "compute",
+     "core",       "core_cuda", "cpu",          "differs",  "draw",       "f16",     "fmt",
+     "fuzz",       "hwy",       "independence", "judge",    "measure",    "mixed",   "permutation",
+     "plant",      "precheck",  "rc",           "registry", "scaling",    "self",    "split",
+     "std",        "store",     "sweeps",       "test",     "visit",      "write"});
 
 template <size_t size>
 bool contains(const std::array<std::string_view, size>& names, std::string_view name) {

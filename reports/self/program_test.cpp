@@ -182,7 +182,8 @@ TEST_F(ProgramOnBadPaths, ACapsuleHoldsEveryTensorAsTheOpDeclaresIt) {
       Case which{.op = std::string(op->name), .path = std::string(path.name), .dtype = dtype, .dims = {}};
       for (const DimInfo& dim : op->dims)
         which.dims.set(std::string(dim.key), std::clamp<int64_t>(3, dim.min, dim.max));
-      write_capsule(out_, ++number, which, judge({op, &path, &registry().oracle(op->name)}, which, *cpu));
+      write_capsule(out_, ++number, which, judge({op, &path, &registry().oracle(op->name)}, which, *cpu),
+                    false);
       const Capsule capsule =
           read_capsule(out_ / fmt::format("{:03}-{}-{}.safetensors", number, op->name, path.name));
       EXPECT_EQ(capsule.which, which);
@@ -208,7 +209,7 @@ TEST_F(ProgramOnBadPaths, ACapsuleSaysWhyItHoldsNoTensors) {
   const Case which = parse_case("dynamic_conv/cpu/f32/b=1/t=4/d=3/w=2");
   std::filesystem::create_directories(out_);
   write_capsule(out_, 1, which,
-                {.kind = VerdictKind::kFail, .reason = "wrong", .outputs = {}, .evidence = evidence});
+                {.kind = VerdictKind::kFail, .reason = "wrong", .outputs = {}, .evidence = evidence}, false);
   const std::string path = out_ / "001-dynamic_conv-cpu.safetensors";
   EXPECT_EQ(read_safetensors(path).metadata.at("reason"), "wrong");
   EXPECT_EQ(assay({"replay", path.c_str()}), kExitUsage);

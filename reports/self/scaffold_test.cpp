@@ -57,11 +57,12 @@ TEST(FormulaOfAnOp, SaysWhereItIsNone) {
       {"y[n] =", "at its end: expected a tensor"},
       {"y[n] = x[n] +", "at its end: expected a tensor"},
       {"y[n] = x[n] / z[n]", "at character 13, '/ z[n]': expected '+', '-' or the end"},
+      {"y[n] = exp(x[n])", "at character 8, 'exp(x[n])': there are no functions"},
       {"y[n] = x[n] $", "at character 13, '$': expected '+', '-' or the end"},
       {"y[n] = x[n] * 2", "at character 15, '2': a number stands first in its term"},
-      {"y[n] = 0 * x[n]", "at character 8, '0 * x[n]': this is no number that f32 holds, or 0"},
-      {"y[n] = 1e99 * x[n]", "this is no number that f32 holds"},
-      {"y[n] = .e * x[n]", "this is no number that f32 holds"},
+      {"y[n] = 0 * x[n]", "at character 8, '0 * x[n]': this number is 0, or f32 does not hold it"},
+      {"y[n] = 1e99 * x[n]", "this number is 0, or f32 does not hold it"},
+      {"y[n] = .e * x[n]", "this number is 0, or f32 does not hold it"},
       {"y[n] = a[n] * b[n] * c[n]", "at character 20, '* c[n]': a term has at most two tensors"},
       {"y[n] = a[n] * sum_k b[k]", "at character 15, 'sum_k b[k]': a term has one sum, before its tensors"},
       {"y[n] = sum_ x[n]", "at character 14, '[n]': expected a tensor"},
@@ -100,7 +101,7 @@ TEST(NameOfAnOp, IsFreeShortAndSnakeCase) {
   for (const char* name : {"gemm", "row_sum2", "a"}) require_op_name(name);
   for (const char* name : {"", "Gemm", "2d", "_a", "a_", "a__b", "a-b", "a/b", "row sum"})
     EXPECT_THAT(error_of([&] { require_op_name(name); }), HasSubstr("is not snake_case")) << name;
-  for (const char* name : {"new", "std", "core", "permutation"})
+  for (const char* name : {"new", "std", "core", "cpu", "permutation"})
     EXPECT_THAT(error_of([&] { require_op_name(name); }), HasSubstr("cannot be the name of an op")) << name;
   require_op_name(std::string(64, 'a'));
   EXPECT_THAT(error_of([] { require_op_name(std::string(65, 'a')); }),
@@ -144,6 +145,20 @@ TEST(ProjectOfAFormula, SaysTheFormulaInEachFile) {
   EXPECT_THAT(text_of(files, "oracles/fma/fma.cpp"), HasSubstr("add({-2.0f}, {x({n})});"));
   EXPECT_THAT(text_of(files, "oracles/fma/fma.cpp"), HasSubstr("add({1.0f}, {1});"));
   EXPECT_THAT(text_of(files, "bench/fma.cpp"), HasSubstr("{kN, 4194304}"));
+}
+
+// Whatever name stands in the code of one formula is no name in another.
+TEST(ProjectOfAFormula, RefusesTheNamesThatItsCodeHas) {
+  for (const char* name : {"Ball", "Stored", "add", "dims", "first", "from_double", "index_of", "kN", "kX",
+                           "load", "math", "second", "size_of", "std", "sum", "swapped", "tensors"}) {
+    const Formula formula = parse_formula(fmt::format("y[n] = x[n] + {}[n]", name));
+    EXPECT_THAT(error_of([&] { project_files("fma", formula); }),
+                HasSubstr(fmt::format("'{}' cannot be a name: the code that is written uses it", name)));
+  }
+  EXPECT_THAT(error_of([] { project_files("load", parse_formula("y[n] = x[n]")); }),
+              HasSubstr("'load' cannot"));
+  for (const char* name : {"a", "b", "bias", "k", "key", "kernel", "plain", "row_sum", "w", "weight", "y2"})
+    project_files("fma", parse_formula(fmt::format("y[n] = x[n] + {}[n]", name)));
 }
 
 TEST(Template, NamesAFieldThatIsNotThere) {

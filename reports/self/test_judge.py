@@ -120,8 +120,20 @@ class Judge(ProgramTest):
         self.assertEqual(held.keys(), given.keys())
         for name, array in given.items():
             numpy.testing.assert_array_equal(held[name], array)
-        again = assay("judge", CASE, "--in", capsule, "--got", capsule)
-        self.assertEqual((again.returncode, again.stdout), (1, self.judge(CASE).stdout))
+        for again in assay("judge", CASE, "--in", capsule, "--got", capsule), assay("replay", capsule):
+            self.assertEqual((again.returncode, again.stdout), (1, self.judge(CASE).stdout))
+        self.assertIn('classname="mhc_post.given"', (out / "junit.xml").read_text())
+        self.assertIn(f"did not pass (1 fail), with the outputs of mhc_post in {self.outputs}.", html.unescape((out / "report.html").read_text()))
+        self.fails(2, f"it judges the outputs in {self.outputs}, and says nothing of a path", "gate", out, out)
+
+    def test_zeros_that_are_right_show_nothing(self):
+        self.compute(CASE)
+        self.forget_the_case()
+        for file in self.inputs, self.outputs:
+            write_tensors(file, {name: numpy.zeros_like(array) for name, array in read_tensors(file).items()})
+        result = self.judge(CASE)
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("uninformative: all outputs are 0, and so they should be, but so is memory that nobody wrote", " ".join(result.stdout.split()))
 
     def test_the_options_have_environment_twins(self):
         self.compute(CASE)
