@@ -6,8 +6,8 @@
 
 namespace assay {
 
-// Words of C++, macros of its headers, and keys of case lines. The code that is written has names of
-// its own, too: project_files() refuses those.
+// Words of C++, macros of its headers, and keys of case lines. The code that is written has names
+// of its own, too: project_files() refuses those.
 bool is_reserved(std::string_view name);
 
 // Names that mean something in namespace assay already, or a folder of Assay.
