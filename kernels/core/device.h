@@ -64,9 +64,10 @@ class Device {
   // Throws OutOfMemory if there is not enough.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void release(void* memory, int64_t bytes) noexcept = 0;
-  // Addresses of which only the parts can be accessed, which are multiples of page_bytes(); a touch
-  // of the rest is a fault. The contents are undefined. A device without fences has pages of 0
-  // bytes, and everything between the parts can be accessed, too. Throws as allocate() does.
+  // A range of addresses with some accessible parts. Parts begin and end at multiples of
+  // page_bytes(). A touch of the rest is a fault. The contents are undefined. A device without
+  // fences has pages of 0 bytes, and everything between the parts can be accessed, too. Throws as
+  // allocate() does.
   virtual int64_t page_bytes() const { return 0; }
   virtual void* reserve(int64_t bytes, const Parts&) { return allocate(bytes); }
   virtual void unreserve(void* memory, int64_t bytes, const Parts&) noexcept { release(memory, bytes); }

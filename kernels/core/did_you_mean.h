@@ -10,7 +10,8 @@ namespace assay {
 // "; did you mean WORD?" for the known word that is nearest to the typed one, or nothing if none is
 // near: at most a third of the letters are other, missing, added or swapped with a neighbour.
 std::string did_you_mean(std::string_view typed, const std::vector<std::string>& known);
-// The same, but "; there are A, B" for "there are" and known words of which none is near.
+// The same, but if no known word is near, it lists them all: "; there are A, B" if `otherwise` is
+// "there are".
 std::string did_you_mean(std::string_view typed, const std::vector<std::string>& known,
                          std::string_view otherwise);
 

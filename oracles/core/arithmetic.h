@@ -81,8 +81,8 @@ class Arithmetic {
   // One operation in f32: u of the result, and 2^-150 where it underflows. A fused path leaves some
   // of these roundings out, so none is performed in kBall.
   Ball add(Ball a, Ball b) const { return f32(a + b); }
-  // A certain 0 is +0 if the product is, of factors whose signs are known. Of a product of -0
-  // nothing is known, since a path may add it to +0.
+  // The result is +0 only if both factors are certain and their product is +0. A product of -0 gets
+  // no sign: a path may add it to +0.
   Ball multiply(Ball a, Ball b) const;
   // a * b + c in f32, fused or not: u of the product, and u of the result.
   Ball multiply_add(Ball a, Ball b, Ball c) const;

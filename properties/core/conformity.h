@@ -14,11 +14,11 @@
 // sample, plus that of ln(1e9) / S flips. S samples miss so many flips with a probability of 1e-9.
 // w is 4 times the largest energy of a block in any sample, or that of a flip.
 //
-// S = kSamples may all be small by chance where one block holds most of the energy: of normal
-// numbers, 1 in 1000 is 5.7 times as large as each of four others, which is what the law allows one
-// block. So a path that exceeds it is held against more samples, one after the other, and fails
-// only if it still exceeds it after kSamplesOfAlarm: of normal numbers, 1 in 10^12 is 5.7 times as
-// large as each of 32 others.
+// S = kSamples may all be small by chance where one block holds most of the energy. The law allows
+// one block 5.7 times the largest of its samples. One normal number in 1000 is so much larger than
+// each of four others. So a path that exceeds it is held against more samples, one after the other,
+// and fails only if it still exceeds it after kSamplesOfAlarm: of normal numbers, 1 in 10^12 is 5.7
+// times as large as each of 32 others.
 //
 // A value inside the formula that rounds to the other number moves whole rows by more than all f32
 // noise together, and samples of some rows may miss it: of trimul in f16 (B7 N7 C6 H48), right

@@ -11,11 +11,11 @@ namespace assay {
 
 inline constexpr Seconds kTimeToSay{5};  // for what a path says of itself
 
-// Calls `function` in a copy of this process. Returns the verdict that it has put into its answer
-// (to_json(Said)), or that on its end, on an answer that is late or on one that makes no sense.
-// Otherwise calls `take` here with the answer, whose tensors have at most so many bytes; if that
-// throws, the answer makes no sense. `function` is given what to tell its steps to, and may not
-// throw.
+// Calls `function` in a copy of this process, and then `take` here with its answer. `function`
+// reports its steps to the OnStep, and may not throw. `take` throws if the answer makes no sense.
+// Returns a verdict if `function` has put one into its answer (to_json(Said)), or if the copy ends
+// without an answer, answers too late or answers nonsense. Then `take` is not called. The tensors
+// of an answer have at most `most_bytes` bytes.
 std::optional<Verdict> elsewhere(const std::function<Message(const OnStep&)>& function,
                                  const std::function<void(Message&&)>& take, Seconds timeout = kTimeToSay,
                                  int64_t most_bytes = 0);

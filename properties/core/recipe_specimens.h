@@ -26,7 +26,8 @@ Path formula_path(const Op& op, const Path& path, const Oracle& oracle, const Wr
 // something, also of recipes of paths that this build lacks. Paths with equal recipes have the same
 // ones, named after the first.
 std::vector<Specimen> recipe_specimens(const Op& op, const Oracle& oracle);
-// The one with this name, if there is one. No path is asked but that whose recipe it has.
+// The one with this name, if there is one. Asks only that path for its recipe which it is named
+// after.
 std::optional<Specimen> recipe_specimen(const Op& op, const Oracle& oracle, std::string_view name);
 
 }  // namespace assay

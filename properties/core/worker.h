@@ -30,8 +30,8 @@ inline constexpr const char* kNumber = "number";
 
 class Worker {
  public:
-  // The answer, or what its end says of the path, whose reason names the step, or neither if the
-  // caller gave up.
+  // One of the two, or neither if the caller gave up. A death says what the worker's end tells of
+  // the path, and in which step it came.
   struct Answer {
     std::optional<Message> message;
     std::optional<Verdict> death;

@@ -23,7 +23,8 @@ struct Shard {
 // of them is set, one by half, or two that say different things.
 Shard parse_shard(std::string_view option, const std::string& text);
 std::string text_of(const Shard& shard);  // "i/n"
-// Of n shards those whose number is not there: "2/4". After 20 of them the number of the others.
+// The shards of `count` that are not in `numbers`: "2/4". Lists at most 20, then says how many more
+// there are.
 std::vector<std::string> missing_shards(const std::set<int64_t>& numbers, int64_t count);
 
 }  // namespace assay

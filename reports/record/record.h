@@ -71,8 +71,8 @@ struct CaseRecord {
   std::string no_perf;                 // why perf is absent: "not timed", "the verdict is fail"
   std::optional<double> seconds = {};  // [s] that judging, shrinking and timing took
   std::string capsule = {};            // of a failure: its file, from the folder of the record
-  // Its place in the whole run, of which a shard has a part: among the cases that are drawn for its
-  // path, or among the problems that are timed. Both are absent if it was neither.
+  // Its number in the whole run, of which a shard has a part. A drawn case is counted among those
+  // of its path, a timed problem among all that are timed.
   std::optional<int64_t> drawn = {}, problem = {};
 };
 
