@@ -207,19 +207,19 @@ std::string line(const SumTree& tree) {
 }
 
 // [pixels]
-constexpr double kWidth = 960, kHeight = 420, kMargin = 24;
+constexpr double kWidth = 960, kHeight = 420, kBorder = 24;
 
 struct Drawing {
   double leaves, depth;
   double next = 0;
   std::string svg = {};
 
-  double y(int64_t level) const { return kMargin + 20 + static_cast<double>(level) / depth * kHeight; }
+  double y(int64_t level) const { return kBorder + 20 + static_cast<double>(level) / depth * kHeight; }
 
   // Returns the place of the node.
   double draw(const SumTree& tree, int64_t level) {
     if (tree.is_leaf()) {
-      const double x = kMargin + (next++ + 0.5) / leaves * kWidth;
+      const double x = kBorder + (next++ + 0.5) / leaves * kWidth;
       svg += fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='1.5'><title>term {}</title></circle>\n", x,
                          y(level), tree.leaf);
       if (leaves <= 64)
@@ -272,7 +272,7 @@ std::string picture_of_tree(const SumTree& tree, const std::string& title) {
       "font-size='10'>\n"
       "<style>path{{fill:none;stroke:#456;stroke-width:1}}.fused{{stroke:#b40;stroke-width:2}}</style>\n"
       "<text x='{2}' y='{2}'>{3}</text>\n{4}</svg>\n",
-      kWidth + 2 * kMargin, kHeight + 3 * kMargin, kMargin, title, drawing.svg);
+      kWidth + 2 * kBorder, kHeight + 3 * kBorder, kBorder, title, drawing.svg);
 }
 
 }  // namespace assay

@@ -15,7 +15,7 @@ namespace assay {
 namespace {
 
 constexpr double kWantedMiss = 3e-11;
-constexpr int kF32 = 24;             // [bits] of the sums
+constexpr int kSumBits = 24;         // [bits] of the sums
 constexpr int64_t kMostValue = 128;  // so |S| is at most 257
 
 TensorBytes integers(const Op& op, const Dims& dims, DType storage, int64_t most, uint64_t seed) {
@@ -79,7 +79,7 @@ Identity test_identity(const Subject& subject, const PathCalls& calls, DType dty
                        int64_t terms, uint64_t seed) {
   const Op& op = *subject.op;
   Identity found{.dims = dims, .degree = op.degree};
-  const int bits = std::min(kF32, format_of(dtype).precision);
+  const int bits = std::min(kSumBits, format_of(dtype).precision);
   const double root = std::pow(std::ldexp(1.0, bits) / static_cast<double>(terms), 1.0 / op.degree);
   // All magnitudes of a sum's terms add up to 2^bits at most.
   int64_t most = std::min(kMostValue, static_cast<int64_t>(root));

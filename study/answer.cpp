@@ -75,7 +75,10 @@ std::string shortfall(const Study& study, const PointSummary& at) {
   if (at.standing == Standing::kOpen) {
     text += fmt::format("; {} of {} draws above the target are too few to tell", at.above, at.draws);
   } else if (text.empty() && std::isfinite(miss(study, at))) {
-    text += fmt::format("; misses the target {:.2g}-fold", miss(study, at));
+    const double times = miss(study, at);
+    text +=
+        fmt::format("; misses the target {}-fold",
+                    times >= 10 && times < 1e6 ? fmt::format("{:.0f}", times) : fmt::format("{:.2g}", times));
   }
   return text;
 }

@@ -15,20 +15,20 @@
 namespace assay {
 namespace {
 
-Verdict verdict(VerdictKind kind, std::string_view reason) {
+Verdict in_short(VerdictKind kind, std::string_view reason) {
   return {.kind = kind, .reason = excerpt(reason, kLongestReason), .outputs = {}};
 }
 
 Verdict verdict_of(const Error& error) {
   switch (error.kind()) {
     case Error::Kind::kUnsupported:
-      return verdict(VerdictKind::kFail,
-                     fmt::format("the path refuses a problem that it says it serves: {}", error.what()));
+      return in_short(VerdictKind::kFail,
+                      fmt::format("the path refuses a problem that it says it serves: {}", error.what()));
     case Error::Kind::kUsage:
-      return verdict(VerdictKind::kFail, fmt::format("the path refused a legal call: {}", error.what()));
+      return in_short(VerdictKind::kFail, fmt::format("the path refused a legal call: {}", error.what()));
     case Error::Kind::kDevice:
     case Error::Kind::kInternal:
-      return verdict(VerdictKind::kCrashed, error.what());
+      return in_short(VerdictKind::kCrashed, error.what());
   }
   throw Error("Error::Kind({}) is not a kind of error", static_cast<int>(error.kind()));
 }
@@ -53,13 +53,13 @@ Verdict verdict_on_thrown() {
   } catch (const std::exception& error) {
     // A message may have any length, and copying it takes time.
     constexpr size_t kMost = kLongestReason - 32;
-    return verdict(VerdictKind::kCrashed,
-                   fmt::format("the path threw: {}", excerpt(message_of(error), kMost)));
+    return in_short(VerdictKind::kCrashed,
+                    fmt::format("the path threw: {}", excerpt(message_of(error), kMost)));
   } catch (const abi::__forced_unwind&) {  // ends the thread
     throw;
   } catch (...) {
-    return verdict(VerdictKind::kCrashed,
-                   fmt::format("the path threw an object of the type {}", type_of_exception()));
+    return in_short(VerdictKind::kCrashed,
+                    fmt::format("the path threw an object of the type {}", type_of_exception()));
   }
 }
 

@@ -104,9 +104,15 @@ TEST(RecipeSpecimens, AreThoseOfAbsentPaths) {
 // The specimens of recipes are caught for their faults: without one, the formula passes.
 TEST(FormulaAsAPath, IsRightUnderEveryRecipe) {
   NOT_SANITIZED("the oracles run in BallsOf");
+  const bool is_quick = std::getenv("ASSAY_QUICK") != nullptr;
   for (const Op* op : registry().ops()) {
     const Oracle& oracle = registry().oracle(op->name);
+    std::set<std::string> known;  // recipes
     for (const Path& path : all_paths(*op)) {
+      bool is_new = false;
+      for (const NamedRecipe& said : recipes_of(*op, path).recipes)
+        is_new |= known.insert(said.recipe.to_string()).second;
+      if (is_quick && !is_new) continue;
       const Path formula = formula_path(*op, path, oracle);
       FuzzOptions options;
       options.cases = std::getenv("ASSAY_NIGHTLY") == nullptr ? 40 : 2000;
@@ -217,6 +223,7 @@ TEST_P(EveryOp, LoopIsRightBeforeAFaultIsPlanted) {
   const Specimen& specimen = test::specimen(op().name, "narrow_offsets");
   FuzzOptions options;
   options.max_shrinks = 0;
+  if (std::getenv("ASSAY_QUICK") != nullptr) options.cases = 60;
   int64_t passed = 0;
   fuzz(subject(specimen.path), test::cpu(), options, [&](const Judged& judged) {
     if (judged.which.layout == Layout::kInflated) return true;

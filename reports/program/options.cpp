@@ -40,10 +40,14 @@ class CommandLine {
   ParsedOptions parse(int argc, const char* const* argv) {
     words_.assign(argv + 1, argv + argc);
     app_.name(std::filesystem::path(argv[0]).filename().string());
+    if (!words_.empty() && words_.front() == "help") {  // "help replay" is "replay --help"
+      words_.erase(words_.begin());
+      words_.emplace_back("--help");
+    }
     try {
       refuse_empty_words(words_);
       ignore_overruled_variables();
-      app_.parse(argc, argv);
+      app_.parse(std::vector<std::string>(words_.rbegin(), words_.rend()));
       if (app_.get_subcommands().empty()) throw usage_error("a command is required; see --help");
       if (!raw_.shard.empty()) raw_.shard = text_of(parse_shard(origin("--shard"), raw_.shard));
       take_typed();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // replay, judge, draw and exec: one case.
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "kernels/core/parallel.h"
 #include "properties/core/elsewhere.h"
@@ -322,6 +324,9 @@ int run_draw(const Registry& registry, const Options& options) {
 int run_exec(const Registry& registry, const Options& options) {
   const Selected selected = select(registry, parse_case(options.subject));
   const auto& [subject, which] = selected;
+  std::error_code ignored;
+  if (std::filesystem::equivalent(options.in, options.out, ignored))
+    throw usage_error("--out {}: the outputs would replace the inputs there", excerpt(options.out));
   if (const auto refused = said_by_path(selected, options).verdict)
     return conclude_without_tensors(which, *refused);
   try {

@@ -90,6 +90,12 @@ class Judge(ProgramTest):
             write_tensors(self.inputs, tensors, case=same)
             self.assertEqual(self.judge(CASE + "/seed=1").returncode, 0)
 
+    def test_exec_leaves_its_inputs(self):
+        self.compute(CASE)
+        before = self.inputs.read_bytes()
+        self.fails(2, "the outputs would replace the inputs there", "exec", CASE, "--in", self.inputs, "--out", self.inputs)
+        self.assertEqual(self.inputs.read_bytes(), before)
+
     def test_what_draw_writes_replays(self):
         self.compute(CASE)
         result = assay("replay", self.inputs)

@@ -177,6 +177,10 @@ class Readers(ProgramTest):
 
 
 class Hints(ProgramTest):
+    def test_help_is_a_word_too(self):
+        self.assertEqual(assay("help").stdout, assay("--help").stdout)
+        self.assertEqual(assay("help", "judge").stdout, assay("judge", "--help").stdout)
+
     def test_a_mistyped_word_has_a_hint(self):
         for code, message, *args in [
             (2, "there is no command verfy; did you mean verify?", "verfy"),
