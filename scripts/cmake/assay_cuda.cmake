@@ -10,8 +10,9 @@ if(ASSAY_CUDA)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     # The GPUs of this machine, else the newest that the kernels name. `native` would be 90 for 9.0,
-    # without what only 90a has: the products of warpgroups. With ASSAY_CUDA_CHECK and no GPU
-    # nothing runs the device code: it is compiled with few optimisations, also for the oldest GPUs.
+    # without what only 90a has: the products of warpgroups. Without a GPU nothing runs the device
+    # code. Tests then only ask whether it compiles: with few optimisations (ASSAY_CUDA_CHECK), also
+    # for the oldest GPUs (ASSAY_CUDA_OLDEST).
     if(NOT CMAKE_CUDA_ARCHITECTURES)
       execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                       OUTPUT_VARIABLE assay_gpus ERROR_QUIET RESULT_VARIABLE assay_no_gpu)
@@ -21,11 +22,12 @@ if(ASSAY_CUDA)
       list(REMOVE_DUPLICATES assay_gpus)
       if(NOT assay_no_gpu EQUAL 0 OR NOT assay_gpus)
         set(assay_gpus 90a-real)
-        if(ASSAY_CUDA_CHECK)
+        set(assay_quick_cuda ${ASSAY_CUDA_CHECK})
+        if(ASSAY_CUDA_OLDEST)
           list(APPEND assay_gpus 80-real)
         endif()
       endif()
-      set(CMAKE_CUDA_ARCHITECTURES ${assay_gpus} CACHE STRING "CUDA architectures")
+      set(CMAKE_CUDA_ARCHITECTURES ${assay_gpus})
     endif()
     enable_language(CUDA)
     # CMake 3.25 knows no C++20 flag for nvcc; later versions do. Delete with CMake 3.25.
@@ -35,7 +37,7 @@ if(ASSAY_CUDA)
     endif()
     set(CMAKE_CUDA_STANDARD 20)
     set(ASSAY_CUDA_FLAGS)
-    if(ASSAY_CUDA_CHECK AND CMAKE_CUDA_ARCHITECTURES STREQUAL "90a-real;80-real")
+    if(assay_quick_cuda)
       set(ASSAY_CUDA_FLAGS -Ofc=max)
     endif()
     find_package(CUDAToolkit REQUIRED)
