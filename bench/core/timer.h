@@ -63,7 +63,7 @@ class Timer {
 
  private:
   double time_once(Cache cache, size_t draw);  // [s]
-  void enter(size_t draw);                     // the inputs and the outputs before a call
+  void flip_outputs();
   void look_at_outputs(size_t draw);
   void look_at_inputs();
   std::string look_at_times(const std::vector<double>& first, const std::vector<double>& later,
@@ -74,6 +74,7 @@ class Timer {
   std::vector<MemorySpan> outputs() const;
   uint64_t hash(std::span<const MemorySpan> memory) const;
   uint64_t hash_of_inputs(bool weights) const;
+  uint64_t hash_on_host() const;  // of the outputs
 
   Problem* problem_;
   uint64_t seed_;

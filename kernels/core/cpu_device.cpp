@@ -163,24 +163,38 @@ class CpuDevice final : public Device {
 uint64_t hash_of(MemorySpan memory) {
   constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
   const auto* const bytes = static_cast<const std::byte*>(memory.data);
+  const auto mixed = [](uint64_t word, int64_t i) {
+    const uint64_t product = (word ^ static_cast<uint64_t>(i) * kOdd) * kOdd;
+    return product ^ product >> 32;
+  };
+  const int64_t words = memory.bytes / 8, rest = memory.bytes % 8;
   std::atomic<uint64_t> sum = 0;
-  parallel_for((memory.bytes + 7) / 8, kGrain / 8, [&](int64_t begin, int64_t end) {
+  parallel_for(words, kGrain / 8, [&](int64_t begin, int64_t end) {
     uint64_t part = 0;
     for (int64_t i = begin; i < end; ++i) {
       uint64_t word = 0;
-      std::memcpy(&word, bytes + 8 * i, static_cast<size_t>(std::min<int64_t>(8, memory.bytes - 8 * i)));
-      const uint64_t mixed = (word ^ static_cast<uint64_t>(i) * kOdd) * kOdd;
-      part += mixed ^ mixed >> 32;
+      std::memcpy(&word, bytes + 8 * i, sizeof(word));
+      part += mixed(word, i);
     }
     sum += part;
   });
-  return sum;
+  if (rest == 0) return sum;
+  uint64_t last = 0;
+  std::memcpy(&last, bytes + 8 * words, static_cast<size_t>(rest));
+  return sum + mixed(last, words);
 }
 
 void Device::flip(MemorySpan memory) {
   auto* const bytes = static_cast<unsigned char*>(memory.data);
   parallel_for(memory.bytes, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) bytes[i] ^= 1;
+    constexpr uint64_t kOneBitOfEach = 0x0101010101010101u;
+    int64_t i = begin;
+    for (uint64_t word = 0; end - i >= 8; i += 8) {
+      std::memcpy(&word, bytes + i, sizeof(word));
+      word ^= kOneBitOfEach;
+      std::memcpy(bytes + i, &word, sizeof(word));
+    }
+    for (; i < end; ++i) bytes[i] ^= 1;
   });
 }
 

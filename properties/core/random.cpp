@@ -14,4 +14,8 @@ double CounterRandom::normal(uint64_t counter) const {
   return (static_cast<double>(sum) + 12 * uniform(counter, 3)) * 0x1p-16 - 6;
 }
 
+void CounterRandom::normals(uint64_t first, std::span<double> values) const {
+  for (size_t i = 0; i < values.size(); ++i) values[i] = normal(first + i);
+}
+
 }  // namespace assay
