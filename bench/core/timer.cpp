@@ -22,6 +22,10 @@ size_t sample_count(double call, double all) {
   return static_cast<size_t>(std::clamp(std::min(0.33 / std::max(call, 1e-9), 5 / all), 15.0, 300.0));
 }
 
+uint64_t chain(uint64_t hash, uint64_t next) {
+  return CounterRandom(hash, next).bits(0);
+}
+
 std::string name_of_draw(size_t draw) {
   if (draw == kOtherData) return "other data";
   return draw == 0 ? "the judged inputs" : fmt::format("draw {} of its inputs", draw);
@@ -70,7 +74,6 @@ Timer::Timer(Problem& problem, uint64_t seed) : problem_(&problem), seed_(seed),
     blame("the first call after those that were judged gives other bits, on the same inputs");
   look_at_outputs(0);
   draws_.use(draw_ = kOtherData);
-  flip_outputs();
   const Watched watched = problem.device().watch([&] { problem.enqueue(); }, outputs());
   waits_ = watched.blocked;
   if (watched.escaped) {
@@ -121,9 +124,11 @@ Samples Timer::take(Cache cache, int rounds) {
 double Timer::time_once(Cache cache, size_t draw) {
   Device& device = problem_->device();
   draws_.use(draw_ = draw);
-  if (cache == Cache::kWarm) problem_->enqueue();
-  flip_outputs();
   if (cache == Cache::kCold) device.flush_cache();
+  if (cache == Cache::kWarm) {
+    problem_->enqueue();
+    flip_outputs();
+  }
   const double seconds = device.time([&] { problem_->enqueue(); });
   busy_.push_back(device.wait_until_idle());
   look_at_outputs(draw);
@@ -137,11 +142,13 @@ void Timer::flip_outputs() {
   for (const MemorySpan& span : outputs()) problem_->device().flip(span);
 }
 
-// Rule 2.
+// Rule 2. The outputs are read once for both.
 void Timer::look_at_outputs(size_t draw) {
-  if (!problem_->path().deterministic) return;
+  if (!problem_->path().deterministic) return flip_outputs();
   if (!hash_of_draw_.contains(draw)) hash_of_draw_[draw] = hash_of_inputs(false);
-  const uint64_t question = hash_of_draw_[draw], answer = hash(outputs());
+  const uint64_t question = hash_of_draw_[draw];
+  uint64_t answer = 0;
+  for (const MemorySpan& span : outputs()) answer = chain(answer, problem_->device().hash_and_flip(span));
   const auto [earlier, is_new] = answer_to_.try_emplace(question, answer);
   if (!is_new && earlier->second != answer) {
     blame(fmt::format("a timed call on {} gives other bits than an earlier call on it", name_of_draw(draw)));
@@ -194,11 +201,13 @@ std::string Timer::look_at_times(const std::vector<double>& first, const std::ve
 }
 
 void Timer::keep_answer(size_t draw) {
+  flip_outputs();  // back
   TensorBytes outputs;
   for (GuardedTensor& tensor : problem_->output_tensors()) {
     tensor.download();
     outputs.push_back(tensor.gather());
   }
+  flip_outputs();
   answers_.push_back({.draw = draw, .outputs = std::move(outputs)});
 }
 
@@ -214,7 +223,7 @@ std::vector<MemorySpan> Timer::outputs() const {
 
 uint64_t Timer::hash(std::span<const MemorySpan> memory) const {
   uint64_t all = 0;
-  for (const MemorySpan& span : memory) all = CounterRandom(all, problem_->device().hash(span)).bits(0);
+  for (const MemorySpan& span : memory) all = chain(all, problem_->device().hash(span));
   return all;
 }
 

@@ -64,7 +64,7 @@ class Timer {
  private:
   double time_once(Cache cache, size_t draw);  // [s]
   void flip_outputs();
-  void look_at_outputs(size_t draw);
+  void look_at_outputs(size_t draw);  // and flips them
   void look_at_inputs();
   std::string look_at_times(const std::vector<double>& first, const std::vector<double>& later,
                             const Samples& samples) const;
