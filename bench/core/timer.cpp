@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101;
+constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101, kWatchStream = 5102;
 constexpr double kMostIdle = 50e-6;  // [s] that it takes to see that a GPU is idle
 // Of rule 4: how much slower, and by how much at least [s]. Clocks and interrupts move less.
 constexpr double kSlower = 1.25, kMuchSlower = 2, kLeastSlower = 2e-6;
@@ -73,15 +73,21 @@ Timer::Timer(Problem& problem, uint64_t seed) : problem_(&problem), seed_(seed),
   if (problem.judged() && hash_on_host() != *problem.judged())
     blame("the first call after those that were judged gives other bits, on the same inputs");
   look_at_outputs(0);
-  draws_.use(draw_ = kOtherData);
-  const Watched watched = problem.device().watch([&] { problem.enqueue(); }, outputs());
-  waits_ = watched.blocked;
+  watch_call(kOtherData);
+}
+
+// Rule 5.
+void Timer::watch_call(size_t draw) {
+  Device& device = problem_->device();
+  draws_.use(draw_ = draw);
+  const Watched watched = device.watch([&] { problem_->enqueue(); }, outputs());
+  waits_ = std::max(waits_, watched.blocked);
   if (watched.escaped) {
-    blame(problem.device().host_can_access()
+    blame(device.host_can_access()
               ? "the outputs change after the call has returned"
               : "the outputs change while the stream of the call is held up: work escapes from it");
   }
-  look_at_outputs(kOtherData);
+  look_at_outputs(draw);
 }
 
 Samples Timer::take(Cache cache, int rounds) {
@@ -97,6 +103,7 @@ Samples Timer::take(Cache cache, int rounds) {
   const std::vector<size_t> plan = plan_draws(count, seed_ + takes_++);
   const CounterRandom random(seed_, kAnswerStream);
   const size_t answer = random.bits(0) % count, other_answer = random.bits(1) % std::max<size_t>(others, 1);
+  const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
   const bool is_first = takes_ == 1;
   busy_.clear();
   Samples samples;
@@ -106,6 +113,7 @@ Samples Timer::take(Cache cache, int rounds) {
     samples.ns.push_back(1e9 * time_once(cache, plan[i]));
     (is_known ? later : first).push_back(samples.ns.back());
     if (is_first && i == answer) keep_answer(plan[i]);
+    if (i == watched) watch_call(plan[i - 1]);
     if (samples.other_ns.size() >= (i + 1) * others / count) continue;
     samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
     if (samples.other_ns.size() == 1 + other_answer) keep_answer(kOtherData);

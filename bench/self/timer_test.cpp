@@ -158,6 +158,7 @@ constexpr Caught kCaught[] = {
     {"hostile.slow_on_other_data", "from another seed, and"},
     {"hostile.computes_later", "out"},
     {"hostile.ends_later", "out"},
+    {"hostile.writes_later_after_calls", "the outputs change after the call has returned"},
     {"hostile.spoils_inputs_after_calls", "wrote to the input x"},
 };
 
