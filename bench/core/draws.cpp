@@ -18,18 +18,41 @@ int64_t distance(uint64_t seed, size_t draw, size_t input, int64_t elements) {
   return 1 + static_cast<int64_t>(bits % static_cast<uint64_t>(elements - 1));
 }
 
+std::vector<size_t> changing_inputs(Problem& problem) {
+  std::vector<size_t> numbers;
+  const std::vector<TensorInfo>& infos = problem.op().inputs;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (!infos[i].is_weight && problem.input_tensors()[i].elements() > 0) numbers.push_back(i);
+  }
+  return numbers;
+}
+
+void draw_other_data(Problem& problem, uint64_t seed, size_t input) {
+  problem.draw_input(CounterRandom(seed, kOtherStream).bits(1), input, other_data(seed));
+}
+
 }  // namespace
 
 Data other_data(uint64_t seed) {
   return CounterRandom(seed, kOtherStream).bits(0) % 2 == 0 ? Regime::kUniform : Regime::kPositive;
 }
 
+void change_draw(Problem& problem, uint64_t seed, size_t from, size_t to) {
+  for (const size_t i : changing_inputs(problem)) {
+    GuardedTensor& tensor = problem.input_tensors()[i];
+    const int64_t elements = tensor.elements();
+    if (to == kOtherData) {
+      draw_other_data(problem, seed, i);
+    } else {
+      tensor.rotate((distance(seed, to, i, elements) - distance(seed, from, i, elements) + elements) %
+                    elements);
+    }
+  }
+}
+
 Draws::Draws(Problem& problem, uint64_t seed) : problem_(&problem), seed_(seed) {
-  const std::vector<TensorInfo>& infos = problem.op().inputs;
-  for (size_t i = 0; i < infos.size(); ++i) {
-    const GuardedTensor& tensor = problem.input_tensors()[i];
-    if (infos[i].is_weight || tensor.elements() == 0) continue;
-    Kept kept{.number = i, .own = copy_of(tensor), .other = {}};
+  for (const size_t i : changing_inputs(problem)) {
+    Kept kept{.number = i, .own = copy_of(problem.input_tensors()[i]), .other = {}};
     kept_.push_back(std::move(kept));
   }
 }
@@ -52,7 +75,7 @@ void Draws::use(size_t draw) {
     } else if (kept.other) {
       problem_->rotate_input(kept.number, kept.other->data(), 0, new_version());
     } else {
-      problem_->draw_input(CounterRandom(seed_, kOtherStream).bits(1), kept.number, other_data(seed_));
+      draw_other_data(*problem_, seed_, kept.number);
       kept.other = copy_of(problem_->input_tensors()[kept.number]);
     }
   }

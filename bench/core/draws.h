@@ -21,6 +21,10 @@ inline constexpr size_t kDraws = 8, kOtherData = kDraws;
 // Where other data come from.
 Data other_data(uint64_t seed);
 
+// The inputs of a dense problem in host memory, which are those of draw `from`, become those of
+// draw `to`. Nothing is kept, so no way leads back from other data.
+void change_draw(Problem& problem, uint64_t seed, size_t from, size_t to);
+
 class Draws {
  public:
   // Keeps the inputs that a dense problem holds now, and which are those of draw 0. The seed

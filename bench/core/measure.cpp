@@ -60,16 +60,21 @@ Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& wh
 }
 
 std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& which, const Recipe& recipe,
-                                         uint64_t draws, std::vector<TimedAnswer> answers) {
+                                         uint64_t draws, std::vector<TimedAnswer> answers,
+                                         std::optional<Problem> held) {
   if (answers.empty()) return std::nullopt;
   const auto cpu = open_cpu();
-  Problem problem(*subject.op, *subject.path, which, *cpu);
-  problem.only_hold_inputs();
-  problem.draw_inputs(which.seed);
-  Draws inputs(problem, draws);
+  std::optional<Problem> inputs = std::move(held);
+  if (!inputs) {
+    inputs.emplace(*subject.op, *subject.path, which, *cpu);
+    inputs->only_hold_inputs();
+    inputs->draw_inputs(which.seed);
+  }
+  std::ranges::sort(answers, {}, &TimedAnswer::draw);  // other data last
+  size_t draw = 0;
   for (TimedAnswer& answer : answers) {
-    inputs.use(answer.draw);
-    Verdict verdict = judge_outputs(subject, problem, recipe, std::move(answer.outputs), {.brief = draws});
+    change_draw(*inputs, draws, std::exchange(draw, answer.draw), answer.draw);
+    Verdict verdict = judge_outputs(subject, *inputs, recipe, std::move(answer.outputs), {.brief = draws});
     if (!is_failure(verdict.kind)) continue;
     const std::string on = answer.draw == kOtherData
                                ? fmt::format("data={} from another seed", other_data(draws).to_string())

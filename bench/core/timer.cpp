@@ -11,7 +11,7 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101;
+constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101, kWatchStream = 5102;
 constexpr double kMostIdle = 50e-6;  // [s] that it takes to see that a GPU is idle
 // Of rule 4: how much slower, and by how much at least [s]. Clocks and interrupts move less.
 constexpr double kSlower = 1.25, kMuchSlower = 2, kLeastSlower = 2e-6;
@@ -20,6 +20,10 @@ constexpr double kSlower = 1.25, kMuchSlower = 2, kLeastSlower = 2e-6;
 // them, but 15 to 300. 15 are enough for an interval of the median, and few enough for a slow path.
 size_t sample_count(double call, double all) {
   return static_cast<size_t>(std::clamp(std::min(0.33 / std::max(call, 1e-9), 5 / all), 15.0, 300.0));
+}
+
+uint64_t chain(uint64_t hash, uint64_t next) {
+  return CounterRandom(hash, next).bits(0);
 }
 
 std::string name_of_draw(size_t draw) {
@@ -66,19 +70,24 @@ Timer::Timer(Problem& problem, uint64_t seed) : problem_(&problem), seed_(seed),
   weights_ = hash_of_inputs(true);
   hash_of_draw_[0] = hash_of_inputs(false);
   problem.run();  // first touch of the outputs, code pages, clocks
-  TensorBytes again = problem.outputs();
-  if (problem.judged() && hash_of(again) != *problem.judged())
+  if (problem.judged() && hash_on_host() != *problem.judged())
     blame("the first call after those that were judged gives other bits, on the same inputs");
   look_at_outputs(0);
-  enter(kOtherData);
-  const Watched watched = problem.device().watch([&] { problem.enqueue(); }, outputs());
-  waits_ = watched.blocked;
+  watch_call(kOtherData);
+}
+
+// Rule 5.
+void Timer::watch_call(size_t draw) {
+  Device& device = problem_->device();
+  draws_.use(draw_ = draw);
+  const Watched watched = device.watch([&] { problem_->enqueue(); }, outputs());
+  waits_ = std::max(waits_, watched.blocked);
   if (watched.escaped) {
-    blame(problem.device().host_can_access()
+    blame(device.host_can_access()
               ? "the outputs change after the call has returned"
               : "the outputs change while the stream of the call is held up: work escapes from it");
   }
-  look_at_outputs(kOtherData);
+  look_at_outputs(draw);
 }
 
 Samples Timer::take(Cache cache, int rounds) {
@@ -94,6 +103,7 @@ Samples Timer::take(Cache cache, int rounds) {
   const std::vector<size_t> plan = plan_draws(count, seed_ + takes_++);
   const CounterRandom random(seed_, kAnswerStream);
   const size_t answer = random.bits(0) % count, other_answer = random.bits(1) % std::max<size_t>(others, 1);
+  const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
   const bool is_first = takes_ == 1;
   busy_.clear();
   Samples samples;
@@ -103,6 +113,7 @@ Samples Timer::take(Cache cache, int rounds) {
     samples.ns.push_back(1e9 * time_once(cache, plan[i]));
     (is_known ? later : first).push_back(samples.ns.back());
     if (is_first && i == answer) keep_answer(plan[i]);
+    if (i == watched) watch_call(plan[i - 1]);
     if (samples.other_ns.size() >= (i + 1) * others / count) continue;
     samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
     if (samples.other_ns.size() == 1 + other_answer) keep_answer(kOtherData);
@@ -120,12 +131,11 @@ Samples Timer::take(Cache cache, int rounds) {
 
 double Timer::time_once(Cache cache, size_t draw) {
   Device& device = problem_->device();
-  enter(draw);
+  draws_.use(draw_ = draw);
+  if (cache == Cache::kCold) device.flush_cache();
   if (cache == Cache::kWarm) {
     problem_->enqueue();
-    for (const MemorySpan& span : outputs()) device.flip(span);
-  } else {
-    device.flush_cache();
+    flip_outputs();
   }
   const double seconds = device.time([&] { problem_->enqueue(); });
   busy_.push_back(device.wait_until_idle());
@@ -136,16 +146,17 @@ double Timer::time_once(Cache cache, size_t draw) {
   return seconds;
 }
 
-void Timer::enter(size_t draw) {
-  draws_.use(draw_ = draw);
+void Timer::flip_outputs() {
   for (const MemorySpan& span : outputs()) problem_->device().flip(span);
 }
 
-// Rule 2.
+// Rule 2. The outputs are read once for both.
 void Timer::look_at_outputs(size_t draw) {
-  if (!problem_->path().deterministic) return;
+  if (!problem_->path().deterministic) return flip_outputs();
   if (!hash_of_draw_.contains(draw)) hash_of_draw_[draw] = hash_of_inputs(false);
-  const uint64_t question = hash_of_draw_[draw], answer = hash(outputs());
+  const uint64_t question = hash_of_draw_[draw];
+  uint64_t answer = 0;
+  for (const MemorySpan& span : outputs()) answer = chain(answer, problem_->device().hash_and_flip(span));
   const auto [earlier, is_new] = answer_to_.try_emplace(question, answer);
   if (!is_new && earlier->second != answer) {
     blame(fmt::format("a timed call on {} gives other bits than an earlier call on it", name_of_draw(draw)));
@@ -198,11 +209,13 @@ std::string Timer::look_at_times(const std::vector<double>& first, const std::ve
 }
 
 void Timer::keep_answer(size_t draw) {
+  flip_outputs();  // back
   TensorBytes outputs;
   for (GuardedTensor& tensor : problem_->output_tensors()) {
     tensor.download();
     outputs.push_back(tensor.gather());
   }
+  flip_outputs();
   answers_.push_back({.draw = draw, .outputs = std::move(outputs)});
 }
 
@@ -218,8 +231,15 @@ std::vector<MemorySpan> Timer::outputs() const {
 
 uint64_t Timer::hash(std::span<const MemorySpan> memory) const {
   uint64_t all = 0;
-  for (const MemorySpan& span : memory) all = CounterRandom(all, problem_->device().hash(span)).bits(0);
+  for (const MemorySpan& span : memory) all = chain(all, problem_->device().hash(span));
   return all;
+}
+
+// As Problem::judged(). The hash of a device may be another one.
+uint64_t Timer::hash_on_host() const {
+  if (problem_->device().host_can_access()) return hash(outputs());
+  TensorBytes bytes = problem_->outputs();
+  return hash_of(bytes);
 }
 
 uint64_t Timer::hash_of_inputs(bool weights) const {

@@ -2,14 +2,16 @@
 // Takes the times of a path that was judged, and judges every timed call, outside the clock. A path
 // may remember what it has computed, stop computing after some calls, or work when nobody looks. So
 //   1. Before each call its inputs change (draws.h), and its outputs hold the answer before, with
-//      one bit of each byte flipped: what is left unwritten is plausible and wrong.
+//      one bit of each byte flipped: what is left unwritten is plausible and wrong. Weights stay
+//      (draws.h): an op that has nothing but weights is timed on the same inputs all the time.
 //   2. After each call its outputs are hashed. A deterministic path gives equal bits for equal
 //      inputs, those that were judged for the judged ones, and others for other data.
 //   3. Two answers, of a draw and a call that the seed chooses and of other data, go to the oracle.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
 //      than one on the judged data.
-//   5. In one call, nothing is changed by other streams while its stream is held up, nor on a CPU
-//      after it. A GPU is idle when the call is complete. No part of its cache is set aside.
+//   5. In the second call, and in one among each Cache's samples that the seed chooses, nothing is
+//      changed by other streams while its stream is held up, nor on a CPU after it. A GPU is idle
+//      when the call is complete. No part of its cache is set aside.
 //   6. Inputs are intact: on a GPU after each call, on a CPU no call writes to them.
 #pragma once
 
@@ -63,8 +65,9 @@ class Timer {
 
  private:
   double time_once(Cache cache, size_t draw);  // [s]
-  void enter(size_t draw);                     // the inputs and the outputs before a call
-  void look_at_outputs(size_t draw);
+  void flip_outputs();
+  void watch_call(size_t draw);
+  void look_at_outputs(size_t draw);  // and flips them
   void look_at_inputs();
   std::string look_at_times(const std::vector<double>& first, const std::vector<double>& later,
                             const Samples& samples) const;
@@ -74,6 +77,7 @@ class Timer {
   std::vector<MemorySpan> outputs() const;
   uint64_t hash(std::span<const MemorySpan> memory) const;
   uint64_t hash_of_inputs(bool weights) const;
+  uint64_t hash_on_host() const;  // of the outputs
 
   Problem* problem_;
   uint64_t seed_;

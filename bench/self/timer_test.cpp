@@ -71,6 +71,32 @@ TEST(Draws, MoveTheElementsOfAllInputsButWeights) {
   EXPECT_EQ(problem.inputs(), judged);
 }
 
+// Any size and any place: the CPU takes eight bytes at a time.
+TEST(CpuDevice, HashesAndFlipsEachByte) {
+  const auto cpu = open_cpu();
+  std::vector<unsigned char> bytes(70);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i);
+  const std::vector<unsigned char> before = bytes;
+  for (int64_t first = 0; first < 9; ++first) {
+    for (int64_t count = 0; count < 40; ++count) {
+      const MemorySpan span{bytes.data() + first, count};
+      const uint64_t hash = cpu->hash(span);
+      for (int64_t i = first; i < first + count; ++i) {
+        bytes[static_cast<size_t>(i)] ^= 0x80;
+        EXPECT_NE(cpu->hash(span), hash) << "byte " << i << " of " << count;
+        bytes[static_cast<size_t>(i)] ^= 0x80;
+      }
+      cpu->flip(span);
+      for (int64_t i = 0; i < std::ssize(bytes); ++i) {
+        const bool is_inside = i >= first && i < first + count;
+        ASSERT_EQ(bytes[static_cast<size_t>(i)], before[static_cast<size_t>(i)] ^ (is_inside ? 1 : 0));
+      }
+      cpu->flip(span);
+      EXPECT_EQ(cpu->hash(span), hash);
+    }
+  }
+}
+
 TEST(Draws, AreThoseOfAnotherProcess) {
   const auto cpu = open_cpu();
   const Subject subject = registry().subject("mhc_post", "cpu");
@@ -78,10 +104,11 @@ TEST(Draws, AreThoseOfAnotherProcess) {
   Problem one(*subject.op, *subject.path, which, *cpu), other(*subject.op, *subject.path, which, *cpu);
   other.only_hold_inputs();
   for (Problem* problem : {&one, &other}) problem->draw_inputs(3);
-  Draws of_one(one, kSeed), of_other(other, kSeed);
-  for (size_t draw = 0; draw <= kOtherData; ++draw) {
-    of_one.use(draw);
-    of_other.use(draw);
+  Draws draws(one, kSeed);
+  size_t held = 0;
+  for (const size_t draw : {size_t{2}, size_t{0}, size_t{5}, size_t{1}, kOtherData}) {
+    draws.use(draw);
+    change_draw(other, kSeed, std::exchange(held, draw), draw);
     EXPECT_EQ(one.inputs(), other.inputs()) << draw;
   }
 }
@@ -131,6 +158,7 @@ constexpr Caught kCaught[] = {
     {"hostile.slow_on_other_data", "from another seed, and"},
     {"hostile.computes_later", "out"},
     {"hostile.ends_later", "out"},
+    {"hostile.writes_later_after_calls", "the outputs change after the call has returned"},
     {"hostile.spoils_inputs_after_calls", "wrote to the input x"},
 };
 

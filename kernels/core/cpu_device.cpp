@@ -23,7 +23,8 @@ namespace {
 constexpr int64_t kAlignment = int64_t{2} << 20;
 const int64_t kPage = sysconf(_SC_PAGESIZE);
 
-constexpr int64_t kGrain = int64_t{1} << 20;  // [bytes] of a task
+// [bytes] of a task. Of a copy as many as memcpy() writes past the caches.
+constexpr int64_t kGrain = int64_t{1} << 20, kCopyGrain = int64_t{4} << 20;
 
 std::string cpu_model() {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -37,6 +38,46 @@ std::string cpu_model() {
 // At least what most processors have: a virtual machine may hide its last level.
 int64_t cache_bytes() {
   return std::max(last_level_cache_bytes("/sys/devices/system/cpu"), int64_t{32} << 20);
+}
+
+// A sum over pairs of words, each mixed with its position. So ranges may be added in any order.
+// After a pair was read, visit(its address, its bytes) may change it.
+template <class Visit>
+uint64_t hash_and_visit(MemorySpan memory, const Visit& visit) {
+  constexpr std::integral_constant<int64_t, 16> kPair;  // [bytes]
+  auto* const bytes = static_cast<std::byte*>(memory.data);
+  const auto mixed = [](uint64_t a, uint64_t b, int64_t i) {
+    const uint64_t place = static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15u;
+    const uint64_t x = a ^ place, y = b ^ (place + 0xD1342543DE82EF95u);
+    __extension__ using Wide = unsigned __int128;
+    const auto product = static_cast<Wide>(x) * y;
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  };
+  const auto hash_pair = [&](int64_t i, auto length) {  // it is a constant in the loop
+    uint64_t pair[2] = {};
+    std::memcpy(pair, bytes + kPair * i, static_cast<size_t>(length));
+    visit(bytes + kPair * i, length);
+    return mixed(pair[0], pair[1], i);
+  };
+  const int64_t pairs = memory.bytes / kPair, rest = memory.bytes % kPair;
+  std::atomic<uint64_t> sum = 0;
+  parallel_for(pairs, kGrain / kPair, [&](int64_t begin, int64_t end) {
+    uint64_t part = 0;
+    for (int64_t i = begin; i < end; ++i) part += hash_pair(i, kPair);
+    sum += part;
+  });
+  return rest == 0 ? sum.load() : sum + hash_pair(pairs, rest);
+}
+
+inline void flip_bytes(std::byte* at, int64_t count) {
+  constexpr uint64_t kOneBitOfEach = 0x0101010101010101u;
+  uint64_t word = 0;
+  for (; count >= 8; count -= 8, at += 8) {
+    std::memcpy(&word, at, sizeof(word));
+    word ^= kOneBitOfEach;
+    std::memcpy(at, &word, sizeof(word));
+  }
+  for (; count > 0; --count, ++at) *at ^= std::byte{1};
 }
 
 class CpuDevice final : public Device {
@@ -92,7 +133,7 @@ class CpuDevice final : public Device {
   void synchronize(void*) override {}
 
   void copy(void* to, const void* from, int64_t bytes, void*) override {
-    parallel_for(bytes, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(bytes, kCopyGrain, [&](int64_t begin, int64_t end) {
       std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
                   static_cast<size_t>(end - begin));
     });
@@ -109,6 +150,10 @@ class CpuDevice final : public Device {
 
   std::function<void()> capture(const std::function<void()>&) override { return {}; }
   bool is_capturing(void*) const override { return false; }
+
+  uint64_t hash_and_flip(MemorySpan memory) override {
+    return hash_and_visit(memory, [](std::byte* at, int64_t count) { flip_bytes(at, count); });
+  }
 
   void run_on_other_schedule(const std::function<void()>& work, uint64_t seed) override {
     const OtherSchedule schedule(seed);
@@ -159,29 +204,20 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-// A sum over words, each mixed with its position. So ranges may be added in any order.
 uint64_t hash_of(MemorySpan memory) {
-  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
-  const auto* const bytes = static_cast<const std::byte*>(memory.data);
-  std::atomic<uint64_t> sum = 0;
-  parallel_for((memory.bytes + 7) / 8, kGrain / 8, [&](int64_t begin, int64_t end) {
-    uint64_t part = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      uint64_t word = 0;
-      std::memcpy(&word, bytes + 8 * i, static_cast<size_t>(std::min<int64_t>(8, memory.bytes - 8 * i)));
-      const uint64_t mixed = (word ^ static_cast<uint64_t>(i) * kOdd) * kOdd;
-      part += mixed ^ mixed >> 32;
-    }
-    sum += part;
-  });
-  return sum;
+  return hash_and_visit(memory, [](std::byte*, int64_t) {});
+}
+
+uint64_t Device::hash_and_flip(MemorySpan memory) {
+  const uint64_t before = hash(memory);
+  flip(memory);
+  return before;
 }
 
 void Device::flip(MemorySpan memory) {
-  auto* const bytes = static_cast<unsigned char*>(memory.data);
-  parallel_for(memory.bytes, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) bytes[i] ^= 1;
-  });
+  auto* const bytes = static_cast<std::byte*>(memory.data);
+  parallel_for(memory.bytes, kGrain,
+               [&](int64_t begin, int64_t end) { flip_bytes(bytes + begin, end - begin); });
 }
 
 Watched Device::watch(const std::function<void()>& work, std::span<const MemorySpan> memory) {

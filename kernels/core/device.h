@@ -98,10 +98,12 @@ class Device {
   virtual double wait_until_idle() { return 0; }
 
   // A hash of the bytes that the memory holds after the work enqueued on stream() so far. This one
-  // and the next two suit a device whose memory the host can access.
+  // and the next three suit a device whose memory the host can access.
   virtual uint64_t hash(MemorySpan memory) { return hash_of(memory); }
   // Enqueues on stream(): flips the lowest bit of each byte. Done twice it changes nothing.
   virtual void flip(MemorySpan memory);
+  // Both: the hash is that from before.
+  virtual uint64_t hash_and_flip(MemorySpan memory);
   // Calls `work`, which enqueues on stream(), and sees whether it changes the memory when it should
   // not. CPU: within 20 ms after its return. CUDA: while stream() is held up, so that nothing that
   // was enqueued there can have begun. Afterwards the work is complete.

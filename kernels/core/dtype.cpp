@@ -34,6 +34,16 @@ uint16_t encode16(FloatFormat format, double value) {
   if (std::isnan(value)) return static_cast<uint16_t>(sign | infinity | (1 << (stored - 1)));
   if (std::isinf(value)) return sign | infinity;
 
+  const uint64_t magnitude = std::bit_cast<uint64_t>(value) << 1 >> 1;
+  const int exponent = static_cast<int>(magnitude >> 52) - 1023;
+  if (exponent >= format.min_exponent && exponent <= format.max_exponent) {
+    // Half a unit less a bit rounds up what is nearer to the next number, and one bit more an odd
+    // number in the middle. Both fields lie as in a double, with another bias.
+    const int dropped = 52 - stored;  // [bits]
+    const uint64_t half = uint64_t{1} << (dropped - 1), is_odd = magnitude >> dropped & 1;
+    const uint64_t bias = static_cast<uint64_t>(1022 + format.min_exponent) << stored;
+    return static_cast<uint16_t>(sign | (((magnitude + half - 1 + is_odd) >> dropped) - bias));
+  }
   const int last = last_bit_exponent(format, value);
   // A double beside 2^52 has no fraction bits, so adding 2^52 rounds the fraction away, to nearest
   // even.

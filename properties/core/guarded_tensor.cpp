@@ -2,6 +2,7 @@
 #include "properties/core/guarded_tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -208,13 +209,25 @@ void GuardedTensor::for_each_row(bool repeated, const std::function<void(int64_t
 }
 
 void GuardedTensor::fill(const std::function<double(int64_t)>& value) {
+  fill_ranges([&](int64_t first, std::span<double> values) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = value(first + static_cast<int64_t>(i));
+  });
+}
+
+void GuardedTensor::fill_ranges(const std::function<void(int64_t, std::span<double>)>& set_values) {
   device_memory_.allow_writes();
   const int64_t stride = strides_[shape_.rank() - 1];
   const int64_t size = stride == 0 ? 1 : shape_[shape_.rank() - 1];
   visit(dtype_, [&]<class T>(std::type_identity<T>) {
     T* data = host_view().template as<T>();
     for_each_row(false, [&](int64_t first, int64_t offset) {
-      for (int64_t i = 0; i < size; ++i) data[offset + i * stride] = stored<T>(value(first + i));
+      std::array<double, 256> values;
+      for (int64_t begin = 0; begin < size; begin += std::ssize(values)) {
+        const int64_t count = std::min(size - begin, std::ssize(values));
+        set_values(first + begin, std::span(values).first(static_cast<size_t>(count)));
+        T* const to = data + offset + begin * stride;
+        for (int64_t i = 0; i < count; ++i) to[i * stride] = stored<T>(values[static_cast<size_t>(i)]);
+      }
     });
   });
 }
@@ -259,6 +272,15 @@ void GuardedTensor::set_rotated(const void* contents, int64_t by) {
   if (rest > 0) device_->copy(to + first, from, rest, device_->stream());
   if (first > 0) device_->copy(to, from + rest, first, device_->stream());
   device_->synchronize();
+}
+
+void GuardedTensor::rotate(int64_t by) {
+  if (elements_ == 0) return;
+  device_memory_.allow_writes();
+  visit(dtype_, [&]<class T>(std::type_identity<T>) {
+    T* const data = host_view().template as<T>();
+    std::rotate(data, data + (elements_ - by), data + elements_);
+  });
 }
 
 bool GuardedTensor::swap_memory(GuardedTensor& other) {

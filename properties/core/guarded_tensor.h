@@ -62,6 +62,8 @@ class GuardedTensor {
   // Sets every element from its row-major position. NaNs keep sign and payload. Elements that share
   // memory (broadcast) get the value of the first of them.
   void fill(const std::function<double(int64_t element)>& value);
+  // The same with the values of elements from `first` on.
+  void fill_ranges(const std::function<void(int64_t first, std::span<double> values)>& set_values);
   // The elements in row-major order, as raw bytes of the dtype.
   std::vector<std::byte> gather() const;
   void scatter(std::span<const std::byte> dense);
@@ -69,6 +71,9 @@ class GuardedTensor {
   // Sets a dense tensor, in the device's memory alone, to as many elements of that device. They are
   // moved up by so many places, and those at the end come first.
   void set_rotated(const void* contents, int64_t by);
+
+  // Moves the elements of a dense tensor in host memory up by so many places, in the same way.
+  void rotate(int64_t by);
 
   // Exchanges the memory of two tensors of one device, contents included. Returns false, and does
   // nothing, if they lie in their memory in different ways.

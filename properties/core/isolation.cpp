@@ -254,7 +254,7 @@ std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const Judge
   if (!runs) return std::nullopt;
   recipe_ = runs->recipe;
   Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options);
-  if (tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
+  if (!keep && tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
   return verdict;
 }
 

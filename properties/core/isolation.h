@@ -49,6 +49,10 @@ class Isolation {
   // What the path said of the case that was judged last, if it said it.
   const std::optional<Recipe>& recipe() const { return recipe_; }
 
+  // The problem that holds, in host memory, the inputs of the case that was judged last with
+  // `keep`. It is handed out once.
+  std::optional<Problem> take_held() { return std::exchange(held_, std::nullopt); }
+
   // Asks the worker for something else, about the case that it was last asked to keep.
   Worker::Answer ask(const Case& which, const Message& request);
 

@@ -148,7 +148,7 @@ void Problem::draw_input(uint64_t seed, size_t number, const Data& data) {
                          .degree = op_->degree,
                          .least_degree = op_->least_degree});
   if (!only_holds_inputs_) tensor.poison(Poison::kNan);
-  tensor.fill([&](int64_t element) { return drawing(element); });
+  tensor.fill_ranges([&](int64_t first, std::span<double> values) { drawing.draw(first, values); });
   upload_input(number);
 }
 

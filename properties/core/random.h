@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace assay {
 
@@ -24,6 +25,8 @@ class CounterRandom {
   // Mean 0, variance 1, |x| < 6: a sum of twelve uniforms. It calls no library function, so all
   // platforms give the same bits.
   double normal(uint64_t counter) const;
+  // Those of counters from `first` on.
+  void normals(uint64_t first, std::span<double> values) const;
 
  private:
   // The finalizer of MurmurHash3 with the constants of SplitMix64 (Steele, Lea, Flood 2014).

@@ -125,6 +125,15 @@ double Drawing::operator()(int64_t element) const {
   return ordinary(element);
 }
 
+void Drawing::draw(int64_t first, std::span<double> values) const {
+  if (ingredients_ == 0 && regime_ == Regime::kNormal)
+    return random_.normals(static_cast<uint64_t>(first), values);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t element = first + static_cast<int64_t>(i);
+    values[i] = ingredients_ == 0 ? of_regime(element) : (*this)(element);
+  }
+}
+
 bool Drawing::is_special(Ingredient ingredient, int64_t element) const {
   if (!is_in(ingredient)) return false;
   const auto of_tensor = random_.bits(static_cast<uint64_t>(elements_), lane_of(ingredient));

@@ -41,6 +41,8 @@ class Drawing {
  public:
   Drawing(const Data& data, uint64_t seed, const Drawn& input);
   double operator()(int64_t element) const;
+  // Those from `first` on.
+  void draw(int64_t first, std::span<double> values) const;
 
  private:
   double of_regime(int64_t element) const;

@@ -374,5 +374,18 @@ TEST(Regime, GoldenValues) {
   EXPECT_EQ(hash, 4653733546450564749u);
 }
 
+// Whatever is drawn at once, an element is the same.
+TEST(Regime, RangesHoldTheirElements) {
+  for (Regime regime : all_regimes()) {
+    const Drawing drawing(regime, 42, {.tensor = 1, .tensors = 2, .shape = {100}});
+    std::vector<double> values(90);
+    drawing.draw(7, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double alone = drawing(7 + static_cast<int64_t>(i));
+      ASSERT_EQ(std::bit_cast<uint64_t>(values[i]), std::bit_cast<uint64_t>(alone)) << name_of(regime) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace assay

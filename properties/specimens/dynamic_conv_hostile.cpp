@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/specimens/dynamic_conv_hostile.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -122,6 +125,19 @@ void end_later(const Call& call) {
   });
 }
 
+// Its answer is right when it returns. By the time that the thread writes the memory may be gone.
+void write_later(const Call& call) {
+  static std::jthread thread;
+  if (thread.joinable()) thread.join();
+  compute(call);
+  thread = std::jthread([to = &element(call, 0)] {
+    std::this_thread::sleep_for(2ms);
+    float wrong = 1000;
+    const iovec from{&wrong, sizeof(wrong)}, there{to, sizeof(wrong)};
+    static_cast<void>(process_vm_writev(getpid(), &from, 1, &there, 1, 0));
+  });
+}
+
 }  // namespace
 
 std::vector<Specimen> hostile_on_cpu() {
@@ -197,6 +213,10 @@ std::vector<Specimen> hostile_on_cpu() {
               if (!is_small(call)) compute_later(call);
             }),
       cheat("hostile.ends_later", "leaves a row to a thread that ends after the call", end_later),
+      cheat("hostile.writes_later_after_calls", "goes on in a thread after the call, after some calls",
+            counted([=](const Call& call, int number) {
+              number < 2 * kJudgedCalls || is_small(call) ? compute(call) : write_later(call);
+            })),
       cheat("hostile.spoils_inputs_after_calls", "writes to an input, after some calls",
             counted([](const Call& call, int number) {
               compute(call);

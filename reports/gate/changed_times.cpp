@@ -19,6 +19,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct Times {
   const CaseRecord* item = nullptr;  // of the last run
   std::vector<double> medians;
+  States states;  // of the device, one of each run
   double low = kInfinity, high = 0;
   std::string wrong;  // why one of them cannot be right
 
@@ -38,12 +39,14 @@ std::map<TimeKey, Times> times_of(Records runs) {
   std::map<TimeKey, Times> times;
   for (const Record& run : runs) {
     for (const CaseRecord& item : run.cases) {
-      for (const std::optional<Perf>& perf : {item.perf, item.perf_warm}) {
+      for (const std::optional<Perf>* const taken : {&item.perf, &item.perf_warm}) {
+        const std::optional<Perf>& perf = *taken;
         if (!perf) continue;
         const auto [low, high] = perf->ci95_ns;
         Times& time = times[{item.device, problem_of(item), perf->cache}];
         time.item = &item;
         time.medians.push_back(perf->median_ns);
+        time.states.push_back(perf->telemetry ? &*perf->telemetry : nullptr);
         time.low = std::min(time.low, low);
         time.high = std::max(time.high, high);
         if (perf->implausible) time.wrong = *perf->implausible;
@@ -80,6 +83,7 @@ TimeChange time_change(const Times& earlier, const Times& later, const std::stri
   change.low = later.low / earlier.high;
   change.high = later.high / earlier.low;
   change.reason = unlike;
+  if (unlike.empty()) change.reason = unlike_states(earlier.states, later.states, change.limit);
   if (!change.reason.empty()) return change;
   const double most = 1 + change.limit, least = 1 / most;
   if (change.low > most) change.change = Change::kWorse;

@@ -2,7 +2,9 @@
 #include "reports/gate/machines.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <tuple>
 
 #include "reports/render/text.h"
 
@@ -82,6 +84,17 @@ Disturbances disturbances_of_one(Records side, Records other) {
   return found;
 }
 
+// [MHz] The least and the largest clock. Zeros if a state does not tell it.
+std::pair<double, double> range_of_clocks(const States& states, const auto& clock_of) {
+  std::pair range(std::numeric_limits<double>::infinity(), 0.0);
+  for (const Telemetry* state : states) {
+    const std::optional<double> clock = clock_of(*state);
+    if (!clock) return {0, 0};
+    range = {std::min(range.first, *clock), std::max(range.second, *clock)};
+  }
+  return range;
+}
+
 bool has_conditions(Records runs) {
   return std::ranges::all_of(runs, [](const Record& run) { return run.conditions.has_value(); });
 }
@@ -136,6 +149,38 @@ std::string unlike_machines(Records before, Records after, const std::string& de
   compare("driver: ", texts_of(before, device, driver_of), texts_of(after, device, driver_of));
   reason = joined(reason, unlike_conditions(before, after));
   return joined(reason, unlike_rates(before, after, device, limits));
+}
+
+std::string unlike_states(const States& before, const States& after, double limit) {
+  if (before.empty() || after.empty() || std::ranges::count(before, nullptr) > 0 ||
+      std::ranges::count(after, nullptr) > 0)
+    return "";
+  std::string reason;
+  const auto compare = [&](std::string_view name, const auto& clock_of) {
+    const auto [was_least, was_most] = range_of_clocks(before, clock_of);
+    const auto [is_least, is_most] = range_of_clocks(after, clock_of);
+    if (was_least == 0 || is_least == 0) return;  // not all tell it
+    const bool is_slower = is_apart(is_most, was_least, limit);
+    if (!is_slower && !is_apart(was_most, is_least, limit)) return;
+    reason = joined(reason, fmt::format("{}: {:.0f} MHz before, {:.0f} MHz after", name,
+                                        is_slower ? was_least : was_most, is_slower ? is_most : is_least));
+  };
+  compare("clock", [](const Telemetry& state) {
+    return state.clock_mhz ? std::optional(state.clock_mhz->median) : std::nullopt;
+  });
+  compare("clock of the memory", [](const Telemetry& state) { return state.memory_clock_mhz; });
+  for (const auto& [side, other, where] :
+       {std::tuple(&before, &after, "before, not after"), std::tuple(&after, &before, "after, not before")}) {
+    for (const std::string& cause : side->back()->throttle_reasons.value_or(std::vector<std::string>{})) {
+      const auto has = [&](const Telemetry* state) {
+        return state->throttle_reasons && std::ranges::count(*state->throttle_reasons, cause) > 0;
+      };
+      const auto lacks = [&](const Telemetry* state) { return state->throttle_reasons && !has(state); };
+      if (slows(cause) && std::ranges::all_of(*side, has) && std::ranges::all_of(*other, lacks))
+        reason = joined(reason, fmt::format("the clock is held down by {} ({})", cause, where));
+    }
+  }
+  return reason;
 }
 
 std::string change_around(const Record& run, const Sentinel& sentinel, const Limits& limits) {

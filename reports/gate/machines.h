@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "reports/gate/compared.h"
 
@@ -25,6 +26,14 @@ std::string models_of(Records runs, const std::string& device);
 // A cause that some runs of a side lack cannot move the whole side. It widens its interval, like
 // all that differs from run to run. What a record of an older version lacks is no reason.
 std::string unlike_machines(Records before, Records after, const std::string& device, const Limits& limits);
+
+// Why times taken under these states of a device cannot be compared. Empty if they can:
+//   the clock, or that of the memory: in all runs of one side further than the limit from all of
+//   the other
+//   a reason for a lower clock (slows()) that all runs of one side have and no run of the other
+// A run without telemetry (null) is no reason.
+using States = std::vector<const Telemetry*>;
+std::string unlike_states(const States& before, const States& after, double limit);
 
 // What a sentinel of a run shows: ceilings that differ from the first ones by more than the limit.
 // Empty if none does.

@@ -55,6 +55,8 @@ void declare_runs(CLI::App& app, Typed& typed) {
   CLI::App& bench =
       add(app, typed, Command::kBench, "bench", "Time paths on production shapes, each judged there first");
   add_selection(bench, typed);
+  add_shard(bench, typed,
+            "Time the i-th of n parts of the problems: i/n, or auto: as the CI system or the cluster says");
   add_seed(bench, typed);
   add_isolation(bench, typed);
   add_out(bench, typed, "Directory for the record and the reports");

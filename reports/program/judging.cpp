@@ -214,6 +214,7 @@ std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optiona
   }
   timer_.reset();
   kept_.reset();
+  if (isolation_) isolation_->take_held();
   if (record->verdict.kind != VerdictKind::kPass) {
     record->perf = record->perf_warm = std::nullopt;
     record->no_perf = fmt::format("the verdict is {}", name_of(record->verdict.kind));
@@ -283,7 +284,10 @@ void PathJudge::judge_samples(CaseRecord& record, Samples& samples, std::vector<
       wrong = Verdict{.kind = VerdictKind::kFail, .reason = std::move(fault), .outputs = {}};
   };
   blame(samples.fault);
-  if (!wrong) wrong = find_wrong_answer(subject_, record.which, recipe_.value(), draws_, std::move(answers));
+  if (!wrong && !answers.empty()) {
+    wrong = find_wrong_answer(subject_, record.which, recipe_.value(), draws_, std::move(answers),
+                              isolation_ ? isolation_->take_held() : std::nullopt);
+  }
   blame(samples.unequal);
   if (wrong) record.verdict = *std::move(wrong);
 }

@@ -120,6 +120,39 @@ TEST(Machines, OneRunOfSeveralIsNoState) {
   EXPECT_EQ(unlike_machines(before, after, "cpu", Limits{}), "");
 }
 
+// The same path at another clock, or held down by a limit, is no slower path.
+TEST(Machines, ClocksAndTheirLimitsAreStates) {
+  Telemetry fast;
+  fast.clock_mhz = {1970, 1980, 1980};
+  fast.memory_clock_mhz = 2619;
+  fast.throttle_reasons = {"gpu_idle"};
+  Telemetry slow = fast;
+  slow.clock_mhz->median = 1500;
+  EXPECT_EQ(unlike_states({&fast}, {&slow}, 0.05), "clock: 1980 MHz before, 1500 MHz after");
+  EXPECT_EQ(unlike_states({&slow}, {&fast}, 0.05), "clock: 1500 MHz before, 1980 MHz after");
+  EXPECT_EQ(unlike_states({&fast}, {&slow}, 0.4), "");
+  EXPECT_EQ(unlike_states({&fast, &slow}, {&slow}, 0.05), "") << "a run of one side had that clock, too";
+  EXPECT_EQ(unlike_states({&fast}, {nullptr}, 0.05), "") << "an older record tells nothing";
+  Telemetry capped = fast;
+  capped.throttle_reasons = {"gpu_idle", "sw_power_cap"};
+  EXPECT_EQ(unlike_states({&fast}, {&capped}, 0.05),
+            "the clock is held down by sw_power_cap (after, not before)");
+  EXPECT_EQ(unlike_states({&capped}, {&fast}, 0.05),
+            "the clock is held down by sw_power_cap (before, not after)");
+  EXPECT_EQ(unlike_states({&fast, &capped}, {&capped}, 0.05), "");
+
+  Record before = idle_record(), after = before;
+  for (Record* run : {&before, &after}) {
+    for (CaseRecord& item : run->cases) {
+      if (item.perf) item.perf->telemetry = run == &after ? slow : fast;
+    }
+  }
+  for (CaseRecord& item : after.cases) {
+    if (item.perf) scale(*item.perf, 1.3);
+  }
+  EXPECT_EQ(count(between(before, after).times, Change::kWorse), 0);
+}
+
 // A machine that slowed in the middle of a run shows in what was measured around its paths.
 TEST(Machines, SentinelsSeeAChangeWithinARun) {
   const Record before = idle_record();

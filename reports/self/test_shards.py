@@ -49,7 +49,12 @@ class Shards(ProgramTest):
                          {"run.json", "report.html", "report.md", "junit.xml", "benchmark.json"})
 
     def test_timed_problems_are_shared_out(self):
-        options = "run", "dynamic_conv/cpu", "--cases", "3"
+        self.share_out_timed_problems("run", "dynamic_conv/cpu", "--cases", "3")
+
+    def test_timed_problems_of_bench_are_shared_out(self):
+        self.share_out_timed_problems("bench", "dynamic_conv/cpu")
+
+    def share_out_timed_problems(self, *options):
         assay(*options, "--out", self.dir / "whole", "-q")
         folder = self.run_shards(2, *options)
         result = assay("merge", folder / "2", folder / "1", "--out", self.dir / "merged")
