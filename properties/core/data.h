@@ -54,9 +54,9 @@ enum class Ingredient : uint8_t {
   kInfinities,        // of either sign: one element, and by the seed 1 in 64
   // The same, of either sign and any payload, quiet or signalling: often only the last bit, or all.
   kNans,
-  // The rest change values before kLargeInput and all that follows it do. They stand here since the
-  // number of an ingredient chooses its random numbers. kLargeIndex and kNearLimit are in one input,
-  // half of the time in the first: the data, or the gradient that comes in.
+  // The rest change values before kLargeInput and what follows it do. They stand here since the
+  // number of an ingredient chooses its random numbers. kLargeIndex and kNearLimit are in one
+  // input, half of the time in the first: the data, or the gradient that comes in.
   //
   // One index along one axis is far above the others: a channel, a row, a token. The others are of
   // the regime, or far below, or 0.

@@ -181,7 +181,7 @@ void Drawing::choose_near_limit(const CounterRandom& choice, const Drawn& input)
   constexpr double kOthers[] = {1, 1, 0.25, 0.125};
   limit_ = is_near_limit ? largest_of_own_ : kOthers[bits(0) % std::size(kOthers)];
   if (is_near_limit && bits(1) % 2 == 0) one_sign_in_ = 8;
-  least_part_ = is_near_limit ? 0.5 : bits(3) % 2;
+  least_part_ = is_near_limit ? 0.5 : static_cast<double>(bits(3) % 2);
 }
 
 double Drawing::operator()(int64_t element) const {
