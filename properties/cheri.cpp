@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of the Cheri ops: relations between outputs that hold to the bit for every path, because the
-// order of sums over an example depends on the shape alone. They need no oracle, so no error of the
-// oracle can hide in them.
+// Laws of the Cheri ops: relations between outputs that hold for every path. They need no oracle,
+// so no error of the oracle can hide in them. All but adjointness hold to the bit, because the
+// order of sums over an example depends on the shape alone.
 #include "kernels/cheri/cheri.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -74,6 +75,110 @@ Violation sign_of_dy(const Trial& trial) {
   return differs(trial, positive_zeros(got), positive_zeros(compute(trial, inputs)));
 }
 
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// The inputs of a gradient, a direction (u, v) in which x and w move, and one example, in double.
+//
+// Let c' be how its convolution moves, c' = w * u + v * x. With r = rstd, y moves by
+//   J(u,v) = r (c' - mean(c') - y mean(y c'))
+// A path computes dconv = r (dy - b - y m), b = mean(dy), m = mean(dy y). Let G = |dy - b| +
+// (1 + |y|) mean(|dy| (1 + |y|)), so that |dconv| <= r G, and u = 2^-24. By the contract
+//   conv    is off by D = 3u max(sum |w x|). Let q = D r / (1 - D r), D r <= 1/8
+//   r       by q + 4u of itself, since r^-1 is a norm of (conv - mean, sqrt(eps))
+//   y       by E (1 + |y|), E = 4 (q + 3u)
+//   m       by (E + u) mean(|dy| (1 + |y|)), and what r multiplies in dconv by 4 (E + 2u) G
+//   dconv   by 8 (E + 2u) r G = (32q + 112u) r G
+// Sums of dx and dw are off by at most 40u of their terms' magnitudes. So dx.u + dw.v is off by at
+// most sum (33q + 160u) r G (|w| * |u| + |v| * |x|), and by the rounding of dx and dw.
+struct Derivative {
+  Derivative(const Values& inputs, const Values& direction, int64_t n);
+
+  bool is_known = false;  // D r <= 1/8
+  double product = 0;     // dy.J(u,v)
+  double error = 0;       // of dx.u + dw.v before the outputs are rounded
+};
+
+Derivative::Derivative(const Values& inputs, const Values& direction, int64_t n) {
+  const Extents& shape = inputs.shapes[grad::kX];
+  const int64_t length = shape[1], channels = shape[2], dilation = inputs.dims[kDilation];
+  std::vector<double> conv, dy, moved, reached;  // reached: |w| * |u| + |v| * |x|
+  double largest = 0;                            // sum |w x|
+  for (int64_t l = 0; l < length; ++l) {
+    for (int64_t c = 0; c < channels; ++c) {
+      double sum = 0, magnitude = 0, to = 0, reach = 0;
+      for (int64_t k = 0; k < 3; ++k) {
+        if (k != 1 && dilation >= length) continue;
+        const int64_t from = l + (k - 1) * dilation;
+        if (from < 0 || from >= length) continue;
+        const double x = inputs.at(grad::kX, {n, from, c}), u = direction.at(grad::kX, {n, from, c});
+        const double w = inputs.at(grad::kW, {k, c}), v = direction.at(grad::kW, {k, c});
+        sum += w * x;
+        magnitude += std::abs(w * x);
+        to += w * u + v * x;
+        reach += std::abs(w * u) + std::abs(v * x);
+      }
+      conv.push_back(sum);
+      moved.push_back(to);
+      reached.push_back(reach);
+      dy.push_back(inputs.at(grad::kDy, {n, l, c}));
+      largest = std::max(largest, magnitude);
+    }
+  }
+  const auto of_all = [&](const auto& element) {
+    std::vector<double> values;
+    for (size_t i = 0; i < conv.size(); ++i) values.push_back(element(i));
+    return values;
+  };
+  const double mean = mean_of(conv), mean_moved = mean_of(moved), mean_dy = mean_of(dy);
+  const double variance = mean_of(of_all([&](size_t i) { return (conv[i] - mean) * (conv[i] - mean); }));
+  const double rstd = 1 / std::sqrt(variance + kEpsilon);
+  const std::vector<double> y = of_all([&](size_t i) { return (conv[i] - mean) * rstd; });
+  const double along_y = mean_of(of_all([&](size_t i) { return y[i] * moved[i]; }));
+  const double size = mean_of(of_all([&](size_t i) { return std::abs(dy[i]) * (1 + std::abs(y[i])); }));
+  constexpr double kUnit = 0x1p-24;
+  const double off = 3 * kUnit * largest * rstd, q = off / (1 - off);
+  is_known = off <= 0.125;
+  for (size_t i = 0; i < conv.size(); ++i) {
+    product += dy[i] * rstd * (moved[i] - mean_moved - y[i] * along_y);
+    const double g = std::abs(dy[i] - mean_dy) + (1 + std::abs(y[i])) * size;
+    error += (33 * q + 160 * kUnit) * rstd * g * reached[i];
+  }
+}
+
+// The gradient is the adjoint of the derivative: dx.u + dw.v = dy.J(u,v) for any direction.
+Violation adjointness(const Trial& trial) {
+  const Values inputs = draw(trial), direction = draw(trial, 9);
+  Derivative whole{inputs, direction, 0};
+  for (int64_t n = 1; n < trial.size(kN); ++n) {
+    const Derivative of_example(inputs, direction, n);
+    whole.is_known &= of_example.is_known;
+    whole.product += of_example.product;
+    whole.error += of_example.error;
+  }
+  if (!whole.is_known) return std::nullopt;
+  const Values outputs = compute(trial, inputs);
+  const FloatFormat format = format_of(trial.which.dtype);
+  double got = 0;
+  for (const auto& [output, input] : {std::pair(grad::kDx, grad::kX), std::pair(grad::kDw, grad::kW)}) {
+    for (size_t i = 0; i < outputs.elements[output].size(); ++i) {
+      const double value = outputs.elements[output][i], along = direction.elements[input][i];
+      // Out of the range of f16.
+      if (std::isinf(value) && trial.which.dtype == DType::kF16) return std::nullopt;
+      got += value * along;
+      // Half a unit in the last place, of subnormal numbers too.
+      whole.error += std::abs(along) * (std::ldexp(std::abs(value), -format.precision) +
+                                        std::ldexp(1.0, format.min_exponent - format.precision));
+    }
+  }
+  if (std::abs(got - whole.product) <= whole.error) return std::nullopt;
+  return fmt::format("dx.u + dw.v = {}, dy.J(u,v) = {} +- {}: {}", got, whole.product, whole.error,
+                     trial.which.to_string());
+}
+
 // A perceptron of zeros adds nothing, not even a sign to a zero.
 Check zero_weights_copy_x(Input weights) {
   return [weights](const Trial& trial) -> Violation {
@@ -114,6 +219,8 @@ std::vector<Law> laws() {
   add("cheri_conv_norm_grad", "nonfinite_dy_stays_in_its_example",
       "an infinity or a NaN in dy makes its example NaN, and what sums it, and nothing else",
       nonfinite_stays_in_its_example(grad::kDy));
+  add("cheri_conv_norm_grad", "adjointness", "dx.u + dw.v = dy.J(u,v), J the derivative of the norm",
+      adjointness);
   add("cheri_conv_norm_grad", "scaling_of_dy", "dy times a power of two gives dx and dw times it",
       scaling({{grad::kDy, 1}}));
   add("cheri_conv_norm_grad", "sign_of_dy", "-dy gives -dx and -dw", sign_of_dy, On::kAnyData);

@@ -13,8 +13,9 @@ using enum Ingredient;
 
 constexpr std::array kRegimes{kNormal, kUniform, kPositive,  kIntegers, kOffset, kHeavyTail,
                               kTiny,   kHuge,    kSubnormal, kConstant, kSpike,  kNonfinite};
-constexpr std::array kIngredients{kEqual, kScales,     kLargeInput, kSubnormalWeights, kMask, kZeros,
-                                  kOnes,  kInfinities, kNans};
+constexpr std::array kIngredients{kEqual, kScales,     kLargeInput, kSubnormalWeights,
+                                  kMask,  kZeros,      kOnes,       kInfinities,
+                                  kNans,  kLargeIndex, kNearLimit,  kTinyProducts};
 
 }  // namespace
 
@@ -75,6 +76,12 @@ std::string_view name_of(Ingredient ingredient) {
       return "infinities";
     case kNans:
       return "nans";
+    case kLargeIndex:
+      return "large_index";
+    case kNearLimit:
+      return "near_limit";
+    case kTinyProducts:
+      return "tiny_products";
   }
   throw Error("Ingredient({}) is not an ingredient", static_cast<int>(ingredient));
 }

@@ -54,6 +54,20 @@ enum class Ingredient : uint8_t {
   kInfinities,        // of either sign: one element, and by the seed 1 in 64
   // The same, of either sign and any payload, quiet or signalling: often only the last bit, or all.
   kNans,
+  // The rest change values before kLargeInput and what follows it do. They stand here since the
+  // number of an ingredient chooses its random numbers. kLargeIndex and kNearLimit are in one
+  // input, half of the time in the first: the data, or the gradient that comes in.
+  //
+  // One index along one axis is far above the others: a channel, a row, a token. The others are of
+  // the regime, or far below, or 0.
+  kLargeIndex,
+  // Magnitudes lie from a half to all of the largest number of the input's dtype. The signs are
+  // about even, or one is rare. In the other inputs magnitudes are at most 1, 1/4 or 1/8, or all of
+  // them are this number.
+  kNearLimit,
+  // All inputs: products of Op::least_degree values lie about the common range's smallest normal
+  // number or below, down to where all of them are 0.
+  kTinyProducts,
 };
 
 std::span<const Regime> all_regimes();

@@ -53,15 +53,50 @@ bool has(Ingredient ingredient, const CounterRandom& choice, int tensor, int ten
   return is_drawn || bits % static_cast<uint64_t>(tensors) == static_cast<uint64_t>(tensor);
 }
 
-// By the seed each index of an axis, or in two of five cases one: the first, the last or another.
-Along along_axis_of(const Extents& shape, const CounterRandom& random, Ingredient ingredient) {
-  Along along;
-  if (shape.rank() == 0) return along;
-  const auto bits = [&](uint64_t lane) { return random.bits(0, lane_of(ingredient) + lane); };
-  const auto axis = static_cast<int>(bits(0) % static_cast<uint64_t>(shape.rank()));
-  along.size = std::max<int64_t>(shape[axis], 1);
+// Whether this is the one input that has the ingredient: the first in half of the cases, else any.
+bool is_the_one(Ingredient ingredient, const CounterRandom& choice, int tensor, int tensors) {
+  const uint64_t bits = choice.bits(2, lane_of(ingredient));
+  const uint64_t one = bits % 2 == 0 ? 0 : bits / 2 % static_cast<uint64_t>(tensors);
+  return one == static_cast<uint64_t>(tensor);
+}
+
+// Whether an ingredient of the case is in this input.
+bool is_drawn_for(Ingredient ingredient, const CounterRandom& choice, const Drawn& input, bool is_chosen) {
+  switch (ingredient) {
+    case Ingredient::kLargeInput:
+      return is_chosen;
+    case Ingredient::kSubnormalWeights:
+      return input.tensor > 0;
+    case Ingredient::kLargeIndex:
+      return is_the_one(ingredient, choice, input.tensor, input.tensors);
+    case Ingredient::kNearLimit:  // which input has it decides about the values of the others, too
+    case Ingredient::kTinyProducts:
+      return true;
+    case Ingredient::kEqual:
+    case Ingredient::kScales:
+    case Ingredient::kMask:
+    case Ingredient::kZeros:
+    case Ingredient::kOnes:
+    case Ingredient::kInfinities:
+    case Ingredient::kNans:
+      return has(ingredient, choice, input.tensor, input.tensors);
+  }
+  throw Error("Ingredient({}) is not an ingredient", static_cast<int>(ingredient));
+}
+
+// The elements along an axis of a row-major tensor.
+Along along(const Extents& shape, int axis) {
+  Along along{.size = std::max<int64_t>(shape[axis], 1)};
   for (int inner = axis + 1; inner < shape.rank(); ++inner)
     along.stride *= std::max<int64_t>(shape[inner], 1);
+  return along;
+}
+
+// By the seed each index of an axis, or in two of five cases one: the first, the last or another.
+Along along_axis_of(const Extents& shape, const CounterRandom& random, Ingredient ingredient) {
+  if (shape.rank() == 0) return {};
+  const auto bits = [&](uint64_t lane) { return random.bits(0, lane_of(ingredient) + lane); };
+  Along along = assay::along(shape, static_cast<int>(bits(0) % static_cast<uint64_t>(shape.rank())));
   const uint64_t place = bits(kPlaces) % 10;
   if (place == 0) along.only = 0;
   if (place == 1) along.only = along.size - 1;
@@ -91,21 +126,62 @@ Drawing::Drawing(const Data& data, uint64_t seed, const Drawn& input)
   if (regime_ == Regime::kOffset) center_ = offset_ratio(choice.bits(1), common, input.degree);
   if (regime_ == Regime::kConstant) center_ = 0.5 + random_.uniform(0, 8);
   for (Ingredient ingredient : all_ingredients()) {
-    const bool is_in_this = ingredient == Ingredient::kLargeInput ? chosen_
-                            : ingredient == Ingredient::kSubnormalWeights
-                                ? input.tensor > 0
-                                : has(ingredient, choice, input.tensor, input.tensors);
-    if (data.has(ingredient) && is_in_this) ingredients_ |= 1u << static_cast<int>(ingredient);
+    if (data.has(ingredient) && is_drawn_for(ingredient, choice, input, chosen_))
+      ingredients_ |= 1u << static_cast<int>(ingredient);
   }
   const FloatFormat own = format_of(input.dtype);
   lowest_of_own_ = std::ldexp(1.0, own.min_exponent);
+  largest_of_own_ = max_finite(input.dtype);
   // From 2^-3 of the largest number, which normal values do not exceed, down to 2^-10 of it.
   large_ = std::ldexp(1.0, own.max_exponent - 3 - static_cast<int>(choice.bits(1, 1) % 8));
   large_along_ = along_axis_of(input.shape, random_, Ingredient::kLargeInput);
   equal_ = 0.5 + random_.uniform(0, lane_of(Ingredient::kEqual));
+  if (is_in(Ingredient::kLargeIndex)) choose_large_index(input);
+  if (is_in(Ingredient::kNearLimit)) choose_near_limit(choice, input);
+  if (is_in(Ingredient::kTinyProducts)) {
+    // At the upper end products of normal values are normal numbers. At the lower end they vanish,
+    // although each value may reach 2^3.
+    const int most = common.min_exponent + 4, steps = common.precision + 3 * input.least_degree + 10;
+    const auto below =
+        static_cast<int>(choice.bits(0, lane_of(Ingredient::kTinyProducts)) % static_cast<uint64_t>(steps));
+    tiny_ = std::ldexp(1.0, (most - below) / input.least_degree);
+  }
   if (!is_in(Ingredient::kScales)) return;
   scaled_along_ = along_axis_of(input.shape, random_, Ingredient::kScales);
   largest_scale_ = common.max_exponent / (2 * input.degree);
+}
+
+void Drawing::choose_large_index(const Drawn& input) {
+  if (input.shape.rank() == 0) return;
+  const auto choice = [&](uint64_t number, int64_t below) {
+    const uint64_t bits = random_.bits(number, lane_of(Ingredient::kLargeIndex));
+    return static_cast<int64_t>(bits % static_cast<uint64_t>(below));
+  };
+  // Half of the time a channel, which lies in each row. Kernels like to start from the first.
+  const int last_axis = input.shape.rank() - 1;
+  const int64_t axis = choice(0, 2) == 0 ? last_axis : choice(1, last_axis + 1);
+  index_along_ = along(input.shape, static_cast<int>(axis));
+  const int64_t place = choice(2, 6);
+  index_along_.only = place < 2 ? 0 : place == 2 ? index_along_.size - 1 : choice(3, index_along_.size);
+  // Up to 2^-3 of the largest number, which normal values do not exceed. In half of the cases,
+  // products of as many such values as the op multiplies are finite, too.
+  const FloatFormat own = format_of(input.dtype);
+  const int64_t most = (own.max_exponent - 3) / (choice(4, 2) == 0 ? 1 : input.degree);
+  const int64_t least = std::min<int64_t>(4, most);
+  at_index_ = std::ldexp(1.0, static_cast<int>(least + choice(5, most - least + 1)));
+  const int64_t others = choice(6, 4);
+  if (others == 2) elsewhere_ = std::ldexp(1.0, -static_cast<int>(choice(7, 1 - own.min_exponent)));
+  if (others == 3) elsewhere_ = 0;
+}
+
+void Drawing::choose_near_limit(const CounterRandom& choice, const Drawn& input) {
+  const auto bits = [&](uint64_t number) { return choice.bits(number, lane_of(Ingredient::kNearLimit)); };
+  const bool is_near_limit = is_the_one(Ingredient::kNearLimit, choice, input.tensor, input.tensors);
+  // Sums of several products are finite if the other factors are small enough.
+  constexpr double kOthers[] = {1, 1, 0.25, 0.125};
+  limit_ = is_near_limit ? largest_of_own_ : kOthers[bits(0) % std::size(kOthers)];
+  if (is_near_limit && bits(1) % 2 == 0) one_sign_in_ = 8;
+  least_part_ = is_near_limit ? 0.5 : static_cast<double>(bits(3) % 2);
 }
 
 double Drawing::operator()(int64_t element) const {
@@ -152,13 +228,32 @@ double Drawing::ordinary(int64_t element) const {
   if (is_in(Ingredient::kSubnormalWeights))
     return (2 * random_.uniform(i, lane_of(Ingredient::kSubnormalWeights)) - 1) * lowest_of_own_;
   if (is_in(Ingredient::kLargeInput) && large_along_.has(element)) return large_ * random_.normal(i);
-  const double value = is_in(Ingredient::kEqual) ? equal_ : of_regime(element);
-  if (largest_scale_ == 0 || !scaled_along_.has(element)) return value;
-  if (scaled_along_.only >= 0) return std::ldexp(value, largest_scale_);
+  return is_in(Ingredient::kNearLimit) ? near_limit(element) : scaled(element);
+}
+
+double Drawing::near_limit(int64_t element) const {
+  const auto i = static_cast<uint64_t>(element);
+  const double part = random_.uniform(i, lane_of(Ingredient::kNearLimit));
+  const bool is_negative = random_.bits(i, lane_of(Ingredient::kNearLimit) + kPayloads) % one_sign_in_ == 0;
+  const double magnitude = limit_ * (least_part_ + (1 - least_part_) * part);
+  return is_negative ? -magnitude : magnitude;
+}
+
+double Drawing::scaled(int64_t element) const {
+  double value = is_in(Ingredient::kEqual) ? equal_ : of_regime(element);
+  if (largest_scale_ != 0 && scaled_along_.has(element))
+    value = std::ldexp(value, scaled_along_.only >= 0 ? largest_scale_ : scale_at(element));
+  value *= tiny_;
+  if (!is_in(Ingredient::kLargeIndex)) return value;
+  value *= index_along_.has(element) ? at_index_ : elsewhere_;
+  return std::isfinite(value) ? std::clamp(value, -largest_of_own_, largest_of_own_) : value;
+}
+
+int Drawing::scale_at(int64_t element) const {
   const auto along = static_cast<uint64_t>(scaled_along_.index_of(element));
   const uint64_t steps =
       random_.bits(along, lane_of(Ingredient::kScales)) % (2 * static_cast<uint64_t>(largest_scale_) + 1);
-  return std::ldexp(value, static_cast<int>(steps) - largest_scale_);
+  return static_cast<int>(steps) - largest_scale_;
 }
 
 double Drawing::of_regime(int64_t element) const {

@@ -45,8 +45,13 @@ class Drawing {
   void draw(int64_t first, std::span<double> values) const;
 
  private:
+  void choose_large_index(const Drawn& input);
+  void choose_near_limit(const CounterRandom& choice, const Drawn& input);
   double of_regime(int64_t element) const;
   double ordinary(int64_t element) const;  // without infinities and NaNs
+  double scaled(int64_t element) const;    // of the regime, times what ingredients multiply by
+  int scale_at(int64_t element) const;     // exponent
+  double near_limit(int64_t element) const;
   bool is_in(Ingredient ingredient) const { return (ingredients_ >> static_cast<int>(ingredient) & 1) != 0; }
   // Whether an infinity or a NaN lies there.
   bool is_special(Ingredient ingredient, int64_t element) const;
@@ -64,8 +69,13 @@ class Drawing {
   double equal_ = 1;
   double large_ = 1;          // the power of two near the end of the range
   double lowest_of_own_ = 0;  // smallest normal number of the input's dtype
-  Along scaled_along_, large_along_;
-  int largest_scale_ = 0;  // exponent
+  double largest_of_own_ = 0;
+  Along scaled_along_, large_along_, index_along_;
+  int largest_scale_ = 0;                // exponent
+  double at_index_ = 1, elsewhere_ = 1;  // what large_index multiplies by
+  double limit_ = 0, least_part_ = 0;    // of near_limit: the most, and the least over the most
+  uint64_t one_sign_in_ = 2;             // one in so many values of near_limit has the other sign
+  double tiny_ = 1;                      // what tiny_products multiplies by
 };
 
 // Whether errors of neighbouring elements are independent. The rms law presumes that.

@@ -130,10 +130,16 @@ inline Dims large_dims(const Op& op, DType dtype, int64_t row, int64_t short_siz
   return dims;
 }
 
+// Whether values near the end of the range make f32 or a storage dtype overflow.
+inline bool may_overflow(const Data& data) {
+  return data.has(Ingredient::kLargeInput) || data.has(Ingredient::kLargeIndex) ||
+         data.has(Ingredient::kNearLimit);
+}
+
 // Whether infinities, or what overflows, may meet what has no sign: right paths then differ without
 // limit.
 inline bool may_be_open(const Data& data) {
-  return !data.is_finite() || data.has(Ingredient::kLargeInput);
+  return !data.is_finite() || may_overflow(data);
 }
 
 inline const Specimen& specimen(std::string_view op, std::string_view fault) {
