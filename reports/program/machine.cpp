@@ -11,6 +11,7 @@
 #include <new>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "assay_build_info.h"
@@ -109,6 +110,9 @@ DeviceRecord measured_device(Device& device) {
     measured.no_ceilings = error.what();
   } catch (const std::bad_alloc&) {
     measured.no_ceilings = fmt::format("{}: cannot map memory for threads", device.info().name());
+  } catch (const std::runtime_error& error) {  // libtbb says so of a thread that it cannot start
+    measured.no_ceilings =
+        fmt::format("{}: cannot map memory for threads: {}", device.info().name(), error.what());
   }
   measured.telemetry = watch.stop();
   return measured;

@@ -149,6 +149,9 @@ while(assay_waits)
   list(POP_FRONT assay_waits test cost)
   set_tests_properties(${test} PROPERTIES PROCESSORS 1 COST ${cost})
 endwhile()
+# What runs the program many times, to see what becomes of it at any moment and limit.
+set_tests_properties(check.limits check.killed PROPERTIES LABELS "check;slow")
+set_tests_properties(program.test_journal program.test_shards program.test_terminal PROPERTIES LABELS "program;slow")
 
 # assay_add_build_test(<name> <target> [FAILS_WITH <regex>]): building the target succeeds, or fails
 # with that message.
