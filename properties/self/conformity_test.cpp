@@ -96,7 +96,7 @@ TEST(RmsLaw, HoldsForRightPaths) {
       largest = std::max(largest, seen->rms / seen->allowed);
     }
     if (sampled.dtype() != DType::kF32) continue;  // few values flip in 16 bits
-    EXPECT_GT(largest, 0.05) << line << ": the law allows far more than right paths need";
+    EXPECT_GT(largest, 0.15) << line << ": the law allows far more than right paths need";
   }
 }
 
