@@ -293,8 +293,8 @@ __device__ void march(const Strip& strip, const Source& x, const Other& other, V
 }
 
 // Sums over an example, in this order: of conv - reference, of its square, of dy, of
-// dy * (conv - reference).
-enum Sum : int { kDeviations, kSquares, kGradients, kProducts };
+// dy * (conv - reference), of |dy|.
+enum Sum : int { kDeviations, kSquares, kGradients, kProducts, kMagnitudes, kGradSums };
 
 // y = (conv - mean) * rstd. `scale` is a power of 2. It keeps huge values from a difference beyond
 // float and from a subnormal rstd. The mean is kept in two floats, since mean/std may be anything.
@@ -315,8 +315,9 @@ struct Moments {
     rstd = 1 / sqrt(variance + kEpsilon);
   }
 
-  __device__ Norm norm() const {
-    const bool huge = fabs(mean) > 0x1p100 || variance > 0x1p200;
+  // None of another tensor's values, which are to be scaled likewise, is above `others`.
+  __device__ Norm norm(double others = 0) const {
+    const bool huge = fabs(mean) > 0x1p100 || variance > 0x1p200 || others > 0x1p100;
     const double scale = huge ? 0x1p-64 : 1;
     const float shift = static_cast<float>(mean * scale);
     return {static_cast<float>(scale), shift, static_cast<float>((mean * scale - shift) * (rstd / scale)),

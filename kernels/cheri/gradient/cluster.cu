@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const 
   using Held = Slots<T, kGradLanes>;
   constexpr bool kMasked = kPiece < kGradLanes * int{sizeof(T)};
   extern __shared__ uint4 held[];
-  __shared__ double shared[32][4], all[2][kMostClusterBlocks][4];
+  __shared__ double shared[32][kGradSums], all[2][kMostClusterBlocks][kGradSums];
   __shared__ NormGrad grad_of_example;
   __shared__ TileSums<kClusterThreads> tile_sums;
   cluster_arrive();
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const 
     }
 
     const double reference = reference_of(a.cut, a.x, a.w, example);
-    double sums[4]{};
+    double sums[kGradSums]{};
     wait_for_copies();
     if (example + clusters < a.cut.examples) {
       prefetch_example(a.x, example + clusters, a.ahead_x, rank, a.size);
@@ -134,7 +134,10 @@ struct Plan {
     return rows * spread.rounds * spread.cut.threads() * kGradLanes * int64_t{sizeof(T)};
   }
   std::optional<std::string> unsupported() const { return misfit(spread, held(kOnlyX) + declared()); }
-  static int64_t declared() { return int64_t{sizeof(TileSums<kClusterThreads>)} + 2048; }
+  static int64_t declared() {
+    return int64_t{sizeof(TileSums<kClusterThreads>)} + int64_t{sizeof(NormGrad)} + 64 +
+           (32 + 2 * kMostClusterBlocks) * kGradSums * int64_t{sizeof(double)};
+  }
 };
 
 template <class T, int kPiece, Hold kHold>

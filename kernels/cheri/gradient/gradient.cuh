@@ -16,27 +16,30 @@ namespace assay::cheri {
 inline constexpr int kGradLanes = 4;
 
 // dconv = rstd * (dy - mean(dy) - y * mean(dy * y)). The mean of dy is kept in two floats, since
-// mean/std may be anything.
+// mean/std may be anything. The scale of the norm is that of dy, too, so that neither has
+// differences beyond float: mean, rest and slope are multiplied by it, as rstd is divided by it.
 struct NormGrad {
   Norm norm;
   float mean, rest, slope;
 
   __device__ float operator()(float conv, float dy) const {
-    return (dy - mean - fmaf(norm(conv), slope, rest)) * norm.rstd * norm.scale;
+    return (fmaf(dy, norm.scale, -mean) - fmaf(norm(conv), slope, rest)) * norm.rstd;
   }
 };
 
-__device__ inline NormGrad norm_grad(double reference, const double (&sums)[4], double count) {
+__device__ inline NormGrad norm_grad(double reference, const double (&sums)[kGradSums], double count) {
   const Moments moments(reference, sums[kDeviations], sums[kSquares], count);
-  const double mean = sums[kGradients] / count;
-  const double product = moments.rstd * (sums[kProducts] - moments.offset * sums[kGradients]) / count;
+  const Norm norm = moments.norm(sums[kMagnitudes]);
+  const double mean = norm.scale * sums[kGradients] / count;
+  const double product =
+      norm.scale * moments.rstd * (sums[kProducts] - moments.offset * sums[kGradients]) / count;
   const float rounded = static_cast<float>(mean);
-  return {moments.norm(), rounded, static_cast<float>(mean - rounded), static_cast<float>(product)};
+  return {norm, rounded, static_cast<float>(mean - rounded), static_cast<float>(product)};
 }
 
 // Adds a strip's values to the sums of its thread.
 template <int kAhead, bool kMasked, class T, class SourceX, class SourceDy>
-__device__ void add_to_sums(double (&sums)[4], const Strip& strip, const Lane& lane,
+__device__ void add_to_sums(double (&sums)[kGradSums], const Strip& strip, const Lane& lane,
                             const Weights<kGradLanes>& w, double reference, const SourceX& x,
                             const SourceDy& dy) {
   const auto add = [&](auto inside, int row, const auto& left, const auto& middle, const auto& right,
@@ -52,6 +55,7 @@ __device__ void add_to_sums(double (&sums)[4], const Strip& strip, const Lane& l
       sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
       sums[kGradients] += gradient;
       sums[kProducts] = fma(gradient, deviation, sums[kProducts]);
+      sums[kMagnitudes] += fabs(gradient);
     }
   };
   march<kAhead, T, kGradLanes>(strip, x, dy, add);

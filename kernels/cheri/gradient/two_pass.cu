@@ -33,7 +33,7 @@ template <class T>
 struct Arguments {
   Strided<const T> dy, x, w;
   Strided<T> dx;
-  double* sums;    // (N, sum_parts, 4)
+  double* sums;    // (N, sum_parts, kGradSums)
   double* shares;  // (N, slices of grad_parts, 3, C)
   Cut cut;
   Parts sum_parts, grad_parts;
@@ -55,14 +55,14 @@ struct Job {
 
 template <class T, int kPiece>
 __global__ void __launch_bounds__(kThreads, 3) grad_sums_kernel(const Arguments<T> a) {
-  __shared__ double shared[32][4];
+  __shared__ double shared[32][kGradSums];
   let_next_kernel_start();
   for (int64_t index = blockIdx.x; index < a.cut.examples * a.sum_parts.count; index += gridDim.x) {
     const Job job(index, a.sum_parts, a.cut);
     const double reference = reference_of(a.cut, a.x, a.w, job.example);
     const Lane lane = lane_of_thread(a.cut, job.tile);
     const Weights<kGradLanes> w(a.w, lane);
-    double sums[4]{};
+    double sums[kGradSums]{};
     for (int64_t group = job.begin; group < job.end; ++group) {
       const Strip strip = strip_of(a.cut, lane, group);
       const Rows<kPiece, const T, kGradLanes> x(a.x, job.example, lane, strip, a.cut.dilation);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, 3) grad_sums_kernel(const Arguments<
     }
     sum_over_block(sums, shared);
     if (threadIdx.x == 0) {
-      for (int i = 0; i < 4; ++i) a.sums[index * 4 + i] = sums[i];
+      for (int i = 0; i < kGradSums; ++i) a.sums[index * kGradSums + i] = sums[i];
     }
     __syncthreads();
   }
@@ -89,9 +89,9 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) grad_kernel(const Argume
     tile_sums.clear();
     wait_for_kernel_before();
     if (threadIdx.x < kWarp) {
-      double sums[4];
+      double sums[kGradSums];
       const double reference = reference_of(a.cut, a.x, a.w, job.example);
-      sum_over_memory(a.sums + job.example * a.sum_parts.count * 4, a.sum_parts.count, sums);
+      sum_over_memory(a.sums + job.example * a.sum_parts.count * kGradSums, a.sum_parts.count, sums);
       if (threadIdx.x == 0) {
         shared =
             norm_grad(reference, sums, static_cast<double>(a.cut.rows) * static_cast<double>(a.cut.channels));
@@ -127,7 +127,7 @@ struct Plan {
     grad = parts_of(cut, std::clamp<int64_t>(cut.examples * cut.units() / kManyJobs.value(), 1, cut.groups));
     share_rows = cut.examples * grad.slices;
   }
-  int64_t sums_count() const { return cut.examples * sums.count * 4; }
+  int64_t sums_count() const { return cut.examples * sums.count * kGradSums; }
   int64_t shares_count() const { return (share_rows + rows_between(share_rows)) * 3 * cut.channels; }
   int64_t bytes() const { return (sums_count() + shares_count()) * int64_t{sizeof(double)}; }
 };
