@@ -201,6 +201,19 @@ TEST_P(JudgeEveryPath, PassesOnLargeOutputs) {
   EXPECT_TRUE(has_passed());
 }
 
+// dy - mean(dy) is beyond f32 here, and dx is not. It was infinite.
+TEST(JudgeOps, GradientsOfTheNormAreFiniteWhereDyIsNearTheEndOfItsRange) {
+  for (const Path& path : registry().op("cheri_conv_norm_grad").paths) {
+    Device* device = path.device == DeviceKind::kCpu ? &cpu() : test::gpu().device;
+    if (device == nullptr) continue;
+    const Case which = parse_case(fmt::format(
+        "cheri_conv_norm_grad/{}/f32/n=1/l=1/c=4/dilation=1/data=normal+large_input+near_limit/seed=425",
+        path.name));
+    test::expect(judge_path(path, which, nullptr, *device), VerdictKind::kPass,
+                 testing::HasSubstr("all 16 elements"));
+  }
+}
+
 // GELU of -2.97e38 is -0, though z is multiplied by up to sqrt(2) on the way. It was NaN.
 TEST(JudgeOps, GeluOfValuesNearTheEndOfTheRangeIsZero) {
   const Case which = parse_case(
