@@ -159,7 +159,7 @@ Ball Arithmetic::counted(Ball result) const {
   return result;
 }
 
-Ball Arithmetic::round(DType storage, Ball value) const {
+Ball Arithmetic::round(DType storage, const Ball& value) const {
   if (!performs()) return value;
   const bool is_planted = has(Plant::Kind::kTruncated, Plant::kOutputs);
   Ball result = counted(rounded(format_of(storage), value,
@@ -168,7 +168,7 @@ Ball Arithmetic::round(DType storage, Ball value) const {
   return result;
 }
 
-Ball Arithmetic::performed(const Rounding& rounding, Ball value, double lost) const {
+Ball Arithmetic::performed(const Rounding& rounding, const Ball& value, double lost) const {
   if (has(Plant::Kind::kNotRounded, rounding.site)) return value;
   const Rounding::Mode mode =
       has(Plant::Kind::kTruncated, rounding.site) ? Rounding::Mode::kTowardZero : rounding.mode;
@@ -201,7 +201,7 @@ Ball Arithmetic::performed(const Rounding& rounding, Ball value, double lost) co
   return counted(result);
 }
 
-Ball Arithmetic::f32(Ball exact, double magnitude) const {
+Ball Arithmetic::f32(const Ball& exact, double magnitude) const {
   if (!exact.is_finite()) return exact;
   if (mode_ == Mode::kExact) return {exact.mid, 0};
   if (mode_ == Mode::kSampled) return {static_cast<float>(exact.mid), 0};
@@ -210,14 +210,14 @@ Ball Arithmetic::f32(Ball exact, double magnitude) const {
   return in_range(exact.mid, (exact.radius + rounding) * kMargin + kUnderflow, magnitude);
 }
 
-Ball Arithmetic::multiply(Ball a, Ball b) const {
+Ball Arithmetic::multiply(const Ball& a, const Ball& b) const {
   const Ball p = a * b;
   if (p.mid != 0 || a.radius > 0 || b.radius > 0) return f32(p);
   const auto has_sign = [](Ball x) { return x.mid != 0 || x.is_signed; };
   return {.mid = p.mid, .is_signed = !std::signbit(p.mid) && has_sign(a) && has_sign(b)};
 }
 
-Ball Arithmetic::multiply_add(Ball a, Ball b, Ball c) const {
+Ball Arithmetic::multiply_add(const Ball& a, const Ball& b, const Ball& c) const {
   const Ball p = a * b;
   if (mode_ == Mode::kSampled) return add(seed_ % 2 == 0 ? p : f32(p), c);
   Ball sum = p + c;
@@ -267,7 +267,7 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
   return held(sums.value, radius, magnitude);
 }
 
-Ball Arithmetic::in_f32(Ball z, const Image& image) const {
+Ball Arithmetic::in_f32(const Ball& z, const Image& image) const {
   if (std::isnan(z.mid)) return {kNan, 0};
   if (z.is_open()) return z;
   if (mode_ == Mode::kExact || std::isinf(z.mid)) return {image.value, 0};
@@ -280,7 +280,7 @@ Ball Arithmetic::in_f32(Ball z, const Image& image) const {
   return {image.value, (image.reach + image.granted * unit()) * kMargin + image.lost * unit()};
 }
 
-Ball Arithmetic::sigmoid(Ball z) const {
+Ball Arithmetic::sigmoid(const Ball& z) const {
   const auto f = [](double x) { return 1 / (1 + std::exp(-x)); };
   const double value = f(z.mid), low = f(z.mid - z.radius), high = f(z.mid + z.radius);
   return in_f32(z, {.value = value,
@@ -290,7 +290,7 @@ Ball Arithmetic::sigmoid(Ball z) const {
                     .fault = has(Plant::Kind::kSigmoidOff) ? 5e-4 : 0});
 }
 
-Ball Arithmetic::gelu(Ball z) const {
+Ball Arithmetic::gelu(const Ball& z) const {
   if (z.mid == 0 && z.radius == 0) return {z.mid, 0};
   const double value = gelu_of(z.mid), reached = reach(gelu_of, z, -0.75246142207, -0.17004075058);
   return in_f32(z, {.value = value,
@@ -300,7 +300,7 @@ Ball Arithmetic::gelu(Ball z) const {
                     .fault = has(Plant::Kind::kGeluOff) ? 2.5e-4 * std::abs(z.mid) : 0});
 }
 
-Ball Arithmetic::rsqrt(Ball v, double epsilon) const {
+Ball Arithmetic::rsqrt(const Ball& v, double epsilon) const {
   const auto f = [added = planted(epsilon)](double x) { return 1 / std::sqrt(std::max(x, 0.0) + added); };
   return in_f32(v, {.value = f(v.mid),
                     .reach = reach(f, v, 0, f(0)),

@@ -71,21 +71,21 @@ class Arithmetic {
   // What the recipe does at a site. A path that scales chooses a power of two, so that nothing
   // overflows; what underflows then loses at most `lost`. Values in two parts are not rounded:
   // their products lack something (dot).
-  Ball round(const Rounding& rounding, Ball value, double lost = 0) const {
+  Ball round(const Rounding& rounding, const Ball& value, double lost = 0) const {
     const bool is_rounded = rounding.format != Format::kStored && !is_split(rounding.format);
     return is_rounded && performs() ? performed(rounding, value, lost) : value;
   }
   // The rounding of an output. What is certain and not 0 keeps its sign if it becomes 0.
-  Ball round(DType storage, Ball value) const;
+  Ball round(DType storage, const Ball& value) const;
 
   // One operation in f32: u of the result, and 2^-150 where it underflows. A fused path leaves some
   // of these roundings out, so none is performed in kBall.
-  Ball add(Ball a, Ball b) const { return f32(a + b); }
+  Ball add(const Ball& a, const Ball& b) const { return f32(a + b); }
   // The result is +0 only if both factors are certain and their product is +0. A product of -0 gets
   // no sign: a path may add it to +0.
-  Ball multiply(Ball a, Ball b) const;
+  Ball multiply(const Ball& a, const Ball& b) const;
   // a * b + c in f32, fused or not: u of the product, and u of the result.
-  Ball multiply_add(Ball a, Ball b, Ball c) const;
+  Ball multiply_add(const Ball& a, const Ball& b, const Ball& c) const;
 
   // sum_i a_i * b_i, of equally many a and b, which are factors already. With n products that are
   // added up in S = sum |a_i b_i|, each goes through at most n roundings, so that the sum is wrong
@@ -110,15 +110,15 @@ class Arithmetic {
   // 1 / (1 + e^-z) in f32: off by 4u of itself for the quotient, and by (8 + 2|z|) u (1 - sigmoid)
   // for the argument of the exponential. An approximate quotient is 0 where the denominator exceeds
   // 2^126, which is another 2^-126. Monotone: the ball holds what becomes of the ends.
-  Ball sigmoid(Ball z) const;
+  Ball sigmoid(const Ball& z) const;
   // z/2 * (1 + tanh(sqrt(2/pi) * (z + 0.044715 z^3))) in f32: off by 8u of itself and 4u |z|, for a
   // sum that cancels at most as 1 + tanh does. Has one minimum, just above -0.17004075058, and is
   // monotone on either side.
-  Ball gelu(Ball z) const;
+  Ball gelu(const Ball& z) const;
   // 1 / sqrt(v + epsilon) for v >= 0 in f32: off by 4u of itself. Rounding epsilon and the sum is
   // u of it, root and quotient are 2u. GPUs have an approximation in their place, off by 2^-22.9 =
   // 2.2u [PTX, rsqrt.approx.f32], and rsqrtf by somewhat more.
-  Ball rsqrt(Ball v, double epsilon) const;
+  Ball rsqrt(const Ball& v, double epsilon) const;
 
   // Norms of rows add up evenly, as in 32 lanes or in parts of 32: a term goes through at most
   // min(n, 36 + n/32) roundings, those of its product and of additions.
@@ -153,7 +153,7 @@ class Arithmetic {
   // difference is off by u |d|, and low by no more than 2u^2 |d|. The last difference is rounded.
   // So d is off by 2u |d|. A mean that is a number of f32 is kept as it is. Where f32 would
   // overflow, a path scales.
-  Ball deviation(Ball value, Ball mean) const;
+  Ball deviation(const Ball& value, const Ball& mean) const;
   // Of n values c with radii r, let d = c - mean, and let R be the range of their balls. Sums in
   // f64 are those of differences from one of the values.
   //   mean      mean(r) + 4 (n - 1) v (|mean| + 2R); exact if R = 0
@@ -162,19 +162,19 @@ class Arithmetic {
   //   rstd      rsqrt(variance, epsilon)
   Moments moments(const Row& values, double epsilon) const;
   // deviation(value, mean) * rstd, for one of these values. 0 for a value that is alone.
-  Ball normalise(Ball value, const Moments& moments) const;
+  Ball normalise(const Ball& value, const Moments& moments) const;
 
  private:
-  Ball performed(const Rounding& rounding, Ball value, double lost) const;
+  Ball performed(const Rounding& rounding, const Ball& value, double lost) const;
   // What becomes of a ball: the function's value at its middle, and how far it goes from there. In
   // f32 it is off by `granted` and loses `lost` to underflow, both times u; planted, by `fault`.
   struct Image {
     double value, reach, granted, lost, fault = 0;
   };
-  Ball in_f32(Ball z, const Image& image) const;
+  Ball in_f32(const Ball& z, const Image& image) const;
   // What f32 makes of a result, whose partial results reach `magnitude`.
-  Ball f32(Ball exact, double magnitude) const;
-  Ball f32(Ball exact) const { return f32(exact, std::abs(exact.mid)); }
+  Ball f32(const Ball& exact, double magnitude) const;
+  Ball f32(const Ball& exact) const { return f32(exact, std::abs(exact.mid)); }
   // A number in [-1, 1] that depends on the seed and `value` alone. An end of it for two seeds.
   double chance(double value) const;
   Ball sampled_dot(const Row& a, const Row& b, const Sum& sum, size_t roundings) const;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oracles/core/ball.h"
 
-#include <algorithm>
-
 #include "kernels/core/error.h"
 
 namespace assay {
@@ -29,8 +27,9 @@ double overflow_threshold(const FloatFormat& format) {
 }
 
 double ulp_at(const FloatFormat& format, double value) {
-  const int exponent = std::max(std::ilogb(value), format.min_exponent);  // that of 0 is the least
-  return std::ldexp(1, exponent - format.precision + 1);
+  const auto biased = static_cast<int>(std::bit_cast<uint64_t>(std::abs(value)) >> 52);
+  const int exponent = std::max(biased - 1023, format.min_exponent);
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent - format.precision + 1024) << 52);
 }
 
 namespace {
@@ -53,7 +52,7 @@ double rounded(const FloatFormat& format, double value, Rounding::Mode mode) {
   return result - std::copysign(ulp_at(format, value), value);
 }
 
-Ball rounded(const FloatFormat& format, Ball ball, Rounding::Mode mode) {
+Ball rounded(const FloatFormat& format, const Ball& ball, Rounding::Mode mode) {
   if (!std::isfinite(ball.mid) || ball.is_open()) return ball;
   if (ball.radius == 0) return {rounded(format, ball.mid, mode), 0};
   const double low = rounded(format, ball.mid - ball.radius, mode);

@@ -3,6 +3,7 @@
 // to round them to.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -33,9 +34,9 @@ inline bool is_f32(double value) {
 
 // The exponent of the largest power of two that divides a finite, non-zero value.
 inline int lowest_exponent(double value) {
-  int exponent = 0;
-  const double fraction = std::frexp(std::abs(value), &exponent);
-  return exponent - 53 + std::countr_zero(static_cast<uint64_t>(std::ldexp(fraction, 53)));
+  const auto bits = std::bit_cast<uint64_t>(std::abs(value)), one = uint64_t{1} << 52;
+  const auto biased = static_cast<int>(bits / one);
+  return std::max(biased, 1) - 1075 + std::countr_zero(biased == 0 ? bits : bits % one + one);
 }
 
 // A right path holds some number within `radius` of `mid`, or `mid` itself if that is an infinity
@@ -134,6 +135,6 @@ double ulp_at(const FloatFormat& format, double value);
 
 // What rounding makes of a ball: rounding is monotone, so it is the hull of what becomes of both
 // ends. Where they meet, the radius is zero again. Open if only one of the ends overflows.
-Ball rounded(const FloatFormat& format, Ball ball, Rounding::Mode mode = Rounding::Mode::kNearestEven);
+Ball rounded(const FloatFormat& format, const Ball& ball, Rounding::Mode mode = Rounding::Mode::kNearestEven);
 
 }  // namespace assay

@@ -61,7 +61,7 @@ Ball Arithmetic::total(const Row& sums) const {
   return f32({sum.mid, sum.radius + in_f64(sums.size) * magnitudes});
 }
 
-Ball Arithmetic::deviation(Ball value, Ball mean) const {
+Ball Arithmetic::deviation(const Ball& value, const Ball& mean) const {
   const Ball d = value + -mean;
   if (!d.is_finite() || mode_ == Mode::kExact || mode_ == Mode::kCarried) return d;
   if (mode_ == Mode::kSampled) return sampled_deviation(value.mid, mean.mid);
@@ -97,7 +97,7 @@ Moments Arithmetic::moments(const Row& values, double epsilon) const {
   return moments;
 }
 
-Ball Arithmetic::normalise(Ball value, const Moments& moments) const {
+Ball Arithmetic::normalise(const Ball& value, const Moments& moments) const {
   if (moments.is_alone && moments.mean.is_finite()) return {};
   return multiply(deviation(value, moments.mean), moments.rstd);
 }
