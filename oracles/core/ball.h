@@ -34,9 +34,8 @@ inline bool is_f32(double value) {
 
 // The exponent of the largest power of two that divides a finite, non-zero value.
 inline int lowest_exponent(double value) {
-  const auto bits = std::bit_cast<uint64_t>(std::abs(value)), one = uint64_t{1} << 52;
-  const auto biased = static_cast<int>(bits / one);
-  return std::max(biased, 1) - 1075 + std::countr_zero(biased == 0 ? bits : bits % one + one);
+  const auto x = std::bit_cast<uint64_t>(std::abs(value)), one = uint64_t{1} << 52;
+  return std::max(static_cast<int>(x / one), 1) - 1075 + std::countr_zero(x < one ? x : x % one + one);
 }
 
 // A right path holds some number within `radius` of `mid`, or `mid` itself if that is an infinity

@@ -53,9 +53,9 @@ struct Oracle {
   // Recipes that round inside the formula leave values in doubt. Elements that agree in no more
   // than this many leading indices share few of them.
   int doubt_axes = 0;
-  // Elements that differ in their last index only cost little more than one of them, so they are
-  // sampled together.
+  // Elements that differ in their last index only cost little more than one: sampled together.
   bool shares_rows = false;
+  bool copies = false;  // values are inputs or their negatives, which no storage dtype rounds
 };
 
 }  // namespace assay

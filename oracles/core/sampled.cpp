@@ -154,7 +154,8 @@ Ball Arithmetic::sampled_dot(const Row& a, const Row& b, const Sum& sum, size_t 
   if (has(Plant::Kind::kSumInBF16, sum.site)) habit.kept_in = float_format(Format::kBF16);
   if (has(Plant::Kind::kSumInF16, sum.site)) habit.kept_in = float_format(Format::kF16);
   size_t size = a.size;
-  if (has(Plant::Kind::kLastTermDropped, sum.site) && size > 0 && chance(a.mid[0]) > 0.75) --size;
+  if (has(Plant::Kind::kLastTermDropped, sum.site) && size > 0)
+    size -= chance(a.mid[0] * b.mid[0] + a.mid[size / 2] * b.mid[size / 2]) > 0.75 ? 1 : 0;
   const int precision = is_split(sum.factors) ? float_format(sum.factors)->precision : 0;
   const bool lacks_one = has(Plant::Kind::kCrossProductMissing, sum.site);
   const size_t length = sum.group > 0 ? 1 + seed_ % sum.group : size;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include "kernels/core/printable.h"
@@ -33,7 +34,10 @@ Case parse_case(std::string_view line) {
   if (printable(line) != line)
     throw usage_error("'{}' is not a case: it holds what cannot be shown", excerpt(line));
   const std::vector<std::string_view> parts = split(line, '/');
-  if (parts.size() < 3 || parts[0].empty() || parts[1].empty()) {
+  const auto is_name = [](std::string_view part) {
+    return !part.empty() && part.find('=') == std::string_view::npos;
+  };
+  if (parts.size() < 3 || !std::ranges::all_of(std::span(parts).first(3), is_name)) {
     throw usage_error("'{}' is not a case: it must start with op/path/dtype", excerpt(line));
   }
   Case result;

@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <string>
+#include <vector>
 
+#include "kernels/core/did_you_mean.h"
 #include "kernels/core/printable.h"
 #include "properties/core/text.h"
 
@@ -55,9 +58,10 @@ StepKind parse_kind(std::string_view name) {
   for (StepKind kind : kSteps) {
     if (name == name_of(kind)) return kind;
   }
-  std::vector<std::string_view> names{kFirstCall};
-  for (StepKind kind : kSteps) names.push_back(name_of(kind));
-  throw usage_error("state={} is not one of {}", excerpt(name), fmt::join(names, ", "));
+  std::vector<std::string> names{std::string(kFirstCall)};
+  for (StepKind kind : kSteps) names.emplace_back(name_of(kind));
+  throw usage_error("state={} is not one of {}{}", excerpt(name), fmt::join(names, ", "),
+                    did_you_mean(name, names));
 }
 
 Step parse_step(std::string_view word) {

@@ -7,10 +7,12 @@
 #include <charconv>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "kernels/core/did_you_mean.h"
 #include "kernels/core/error.h"
 #include "kernels/core/printable.h"
 
@@ -22,12 +24,13 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 // Both throw Error (usage) that names the field and the text.
 template <class Enum>
 Enum parse_name(std::string_view field, std::string_view text, std::span<const Enum> values) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (Enum value : values) {
     if (text == name_of(value)) return value;
-    names.push_back(name_of(value));
+    names.emplace_back(name_of(value));
   }
-  throw usage_error("{}={} is not one of {}", excerpt(field), excerpt(text), fmt::join(names, ", "));
+  throw usage_error("{}={} is not one of {}{}", excerpt(field), excerpt(text), fmt::join(names, ", "),
+                    did_you_mean(text, names));
 }
 
 template <class Integer>

@@ -255,7 +255,7 @@ TEST(MeanSquare, IsOffByTheRoundingsOfALane) {
   expect_reached(kBall.mean_square(Balls(row).row(), {}), sum / 4096);
 }
 
-using Function = Ball (Arithmetic::*)(Ball) const;
+using Function = Ball (Arithmetic::*)(const Ball&) const;
 
 // The largest distance of sampled paths over radii, at many places.
 double reach_of(Function f, double radius) {

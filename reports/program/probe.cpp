@@ -108,7 +108,8 @@ int run_probe(const Registry& registry, const Options& options) {
                                                         : select_paths(registry, options, devices)) {
     const auto sums = registry.probed_sums(selected.subject.op->name);
     if (sums.empty()) {
-      fmt::print(stderr, "assay: {} declares no sum to probe\n", selected.subject.op->name);
+      fmt::print(stderr, "assay: {} declares no sum to probe (properties/core/probed_sum.h)\n",
+                 selected.subject.op->name);
       continue;
     }
     if (selected.device == nullptr) {

@@ -48,8 +48,9 @@ void print_numerics(const Verdict& verdict) {
     const Comparison& c = output.comparison;
     fmt::print("  {:<8} {} of {} elements compared, {} wrong\n", output.name, c.count, output.elements,
                c.wrong);
-    fmt::print("    accuracy         normwise error {}, largest error {}\n", format_number(c.rel_l2()),
-               format_number(c.largest_error()));
+    const std::string without = c.nonfinite > 0 ? fmt::format(", of {} finite elements", c.finite) : "";
+    fmt::print("    accuracy         normwise error {}, largest error {}{}\n", format_number(c.rel_l2()),
+               format_number(c.largest_error()), without);
     fmt::print("    conformity       error/bound {:.3g}, {} equal to the bit{}\n", c.max_error_over_bound,
                format_percent(numbers_of(output).share_of_equal()), describe_rms(output));
     const std::vector<double> parts = parts_of_bound(output.shares);

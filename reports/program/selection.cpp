@@ -145,6 +145,8 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
     std::string hint = did_you_mean(filter, known);
     if (names_ops && matches_something("*/" + filter))
       hint = fmt::format("; did you mean '*/{}'?", excerpt(filter));
+    if (!options.specimens && filter.find("/specimen.") != std::string::npos)
+      hint = "; it names a specimen, which --specimens selects";
     wrong.push_back(fmt::format("no {} matches {}{}{}", names_ops ? "op" : "path", excerpt(filter),
                                 names_ops ? " (a pattern without / names ops)" : "",
                                 hint.empty() ? "; see assay list" : hint));

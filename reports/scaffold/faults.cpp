@@ -86,6 +86,11 @@ Faults faults_of(const Formula& formula) {
   return faults;
 }
 
+bool is_copy(const Formula& formula) {
+  const Term& first = formula.terms.front();
+  return formula.terms.size() == 1 && first.factors.size() == 1 && !first.number && first.summed.empty();
+}
+
 std::vector<std::string> hidden_faults(const Formula& formula) {
   const std::vector<Term>& terms = formula.terms;
   const auto all_have = [&](const auto& property) { return std::ranges::all_of(terms, property); };

@@ -32,6 +32,9 @@ struct Faults {
 
 Faults faults_of(const Formula& formula);
 
+// Whether its values are those of an input, or their negatives.
+bool is_copy(const Formula& formula);
+
 // Enumerators of CommonFault (properties/core/planted.h) that change no result of the formula, or
 // none visibly.
 std::vector<std::string> hidden_faults(const Formula& formula);

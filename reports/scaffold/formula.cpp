@@ -178,8 +178,9 @@ class Parser {
 
   Tensor factor(const Term& term) {
     const size_t at = skip_spaces();
-    if (next_is(is_digit)) fail(at, "a number stands first in its term");
-    if (text_.substr(at, 4) == "sum_") fail(at, "a term has one sum, before its tensors");
+    if (next_is(is_digit)) fail(at, "a number stands first in its term: 2 * sum_k x[k]");
+    if (text_.substr(at, 4) == "sum_")
+      fail(at, "a term has one sum, before its tensors; one over two indices is sum_{{j,k}}");
     Tensor read = tensor();
     if (read.name == formula_.output.name) fail(at, "{} is the output", read.name);
     for (size_t i = 0; i < read.indices.size(); ++i) {

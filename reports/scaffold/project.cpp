@@ -129,6 +129,7 @@ Fields fields_of(std::string_view op, const Formula& formula, const Faults& faul
           {"output_sizes", joined(output_sizes, ", ")},
           {"cpu_loop", cpu_loop(formula, faults)},
           {"oracle_terms", oracle_terms(formula, faults)},
+          {"copies", is_copy(formula) ? "      .copies = true,\n" : ""},
           {"output_rank", fmt::format("{}", formula.output.indices.size())},
           {"specimen_loop", specimen_loop(formula, faults)}};
 }

@@ -69,6 +69,13 @@ class Install(InstalledTest):
         self.assertEqual(wrong.returncode, 1, wrong.stderr)
         self.assertIn("fail: ", wrong.stderr)
 
+    def test_new_op_whose_terms_begin_with_a_number(self):
+        """Each planted fault is one: it shows on a copy, whose only product is -1 * x[i], too."""
+        printed = self.run_ok(Path(BUILD) / "bin/assay", "new", "negative", "y[i] = -x[i]")
+        self.run_ok("sh", "-c", printed.splitlines()[-1])
+        told = self.run_ok(self.work / "negative/build/negative_assay", "verify", "--specimens")
+        self.assertRegex(told, r"All \d+ specimens are caught")
+
     def test_new_op_of_the_installed_program(self):
         printed = self.run_ok(self.prefix / "bin/assay", "new", "scale", "y[n] = 2 * x[n]")
         configure, _, build = printed.splitlines()[-1].partition(" && cmake --build ")
