@@ -188,6 +188,8 @@ constexpr Caught kCaught[] = {
     {"hostile.writes_later_after_calls", "the outputs change after the call has returned"},
     {"hostile.spoils_inputs_after_calls", "wrote to the input x"},
     {"hostile.keeps_last_result", "on inputs that it has not seen"},
+    {"hostile.keeps_last_result_by_few_values",
+     "a timed call on inputs with a few other elements gives other bits"},
     {"hostile.keeps_all_results", "on inputs that it has not seen"},
     {"hostile.works_ahead", "before the path is called"},
     {"hostile.sets_clock_back", "by the clock of its process"},
