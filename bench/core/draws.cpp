@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kDistanceStream = 5000, kOtherStream = 5001;
+constexpr uint64_t kDistanceStream = 5000, kOtherStream = 5001, kVaryStream = 6000;
 
 // [elements] From 1 to elements - 1.
 int64_t distance(uint64_t seed, size_t draw, size_t input, int64_t elements) {
@@ -66,7 +66,26 @@ std::unique_ptr<DeviceBuffer> Draws::copy_of(const GuardedTensor& tensor) const 
   return buffer;
 }
 
+// So few elements leave the caches as they are. Neighbours of `own` are neighbours in all draws,
+// except where the input ends.
+void Draws::vary(uint64_t seed, bool changes) {
+  constexpr int64_t kMost = 16;
+  for (const Kept& kept : kept_) {
+    const GuardedTensor& tensor = problem_->input_tensors()[kept.number];
+    const int64_t elements = tensor.elements(), size = tensor.device_span().bytes / elements;
+    const int64_t most = std::clamp<int64_t>(elements / 2, 1, kMost), places = elements - most + 1;
+    const CounterRandom random(seed, kVaryStream + kept.number);
+    const auto place = static_cast<int64_t>(random.bits(0) % static_cast<uint64_t>(places));
+    const auto other = static_cast<int64_t>(random.bits(1) % static_cast<uint64_t>(places));
+    const int64_t first = (place + distance(seed_, draw_, kept.number, elements)) % elements;
+    const auto* const own = static_cast<const std::byte*>(kept.own->data());
+    problem_->set_elements(kept.number, first, own + (changes ? other : place) * size,
+                           std::min(most, elements - first), new_version());
+  }
+}
+
 void Draws::use(size_t draw) {
+  draw_ = draw;
   for (Kept& kept : kept_) {
     if (draw != kOtherData) {
       const int64_t elements = problem_->input_tensors()[kept.number].elements();

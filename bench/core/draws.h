@@ -34,6 +34,9 @@ class Draws {
   // The problem holds these inputs from now on, in the memory of its device, with new versions.
   // What host memory of another device holds is of no use any more.
   void use(size_t draw);
+  // Until the next use() a few elements of each input hold other judged values, by the seed; not
+  // for other data. If nothing `changes`, these elements are written as they are.
+  void vary(uint64_t seed, bool changes = true);
 
  private:
   struct Kept {
@@ -44,6 +47,7 @@ class Draws {
 
   Problem* problem_;
   uint64_t seed_;
+  size_t draw_ = 0;  // in use
   std::vector<Kept> kept_;
 };
 

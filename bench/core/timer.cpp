@@ -11,10 +11,10 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101, kWatchStream = 5102;
-constexpr double kMostIdle = 50e-6;  // [s] that it takes to see that a GPU is idle
-// Of rule 4: how much slower, and by how much at least [s]. Clocks and interrupts move less.
-constexpr double kSlower = 1.25, kMuchSlower = 2, kLeastSlower = 2e-6;
+constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101, kWatchStream = 5102, kVariedStream = 5103;
+constexpr double kMostIdle = 50e-6;         // [s] that it takes to see that a GPU is idle
+constexpr double kMuchSlower = 2;           // of rule 4
+constexpr size_t kVaried = kOtherData + 1;  // one of the draws, varied
 
 // As many calls as fill a third of a second, or five seconds together with what is done around
 // them, but 15 to 300. 15 are enough for an interval of the median, and few enough for a slow path.
@@ -28,7 +28,21 @@ uint64_t chain(uint64_t hash, uint64_t next) {
 
 std::string name_of_draw(size_t draw) {
   if (draw == kOtherData) return "other data";
+  if (draw == kVaried) return "inputs with a few other elements";
   return draw == 0 ? "the judged inputs" : fmt::format("draw {} of its inputs", draw);
+}
+
+// What is wrong with the times on new inputs, all in [ns]. If it makes no difference whether inputs
+// are new, then the shortest of seven times is above the median of the others at most once in 2^7,
+// and a quarter above it more seldom. One of the seven may be quick on purpose; then the others
+// count if they take twice as long.
+std::string slower_than(double known, std::vector<double> first) {
+  std::ranges::sort(first);
+  const double least = first[1] > kMuchSlower * known ? first[1] : first[0];
+  if (least <= kSlower * known || least <= known + 1e9 * kLeastSlower) return "";
+  return fmt::format(
+      "a call takes {:.4g} us and more on inputs that it has not seen, and {:.4g} us on others", least / 1e3,
+      known / 1e3);
 }
 
 }  // namespace
@@ -106,6 +120,7 @@ Samples Timer::take(Cache cache, int rounds) {
   const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
   const bool is_first = takes_ == 1;
   busy_.clear();
+  process_.clear();
   Samples samples;
   std::vector<double> first, later;
   for (size_t i = 0; i < count; ++i) {
@@ -122,7 +137,12 @@ Samples Timer::take(Cache cache, int rounds) {
   const double median = median_interval(samples.ns).median;
   if (const double busy = median_interval(busy_).median; busy > std::max(kMostIdle, 0.2e-9 * median))
     blame(fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6));
-  if (is_cold) samples.unequal = look_at_times(first, later, samples);
+  if (std::string fault = process_.fault(1e-9 * median); !fault.empty()) blame(std::move(fault));
+  if (is_cold) {
+    samples.unequal = look_at_times(first, later, samples);
+  } else if (rounds == 1) {
+    samples.unequal = look_at_variations(plan, median);
+  }
   draws_.use(draw_ = 0);
   samples.waits = waits_;
   samples.fault = fault_;
@@ -131,19 +151,39 @@ Samples Timer::take(Cache cache, int rounds) {
 
 double Timer::time_once(Cache cache, size_t draw) {
   Device& device = problem_->device();
-  draws_.use(draw_ = draw);
-  if (cache == Cache::kCold) device.flush_cache();
+  draw_ = draw;
+  if (cache == Cache::kCold && device.host_can_access()) {
+    process_.prepare([&] {
+      draws_.use(draw);
+      device.flush_cache();
+    });
+  } else {
+    draws_.use(draw);
+    if (cache == Cache::kCold) device.flush_cache();
+  }
   if (cache == Cache::kWarm) {
     problem_->enqueue();
     flip_outputs();
   }
-  const double seconds = device.time([&] { problem_->enqueue(); });
+  const double seconds = time_call();
+  look_at_call(draw);
+  return seconds;
+}
+
+double Timer::time_call() {
+  Device& device = problem_->device();
+  const auto time = [&] { return device.time([&] { problem_->enqueue(); }); };
+  const double seconds = device.host_can_access() ? process_.call(time) : time();
   busy_.push_back(device.wait_until_idle());
+  return seconds;
+}
+
+void Timer::look_at_call(size_t draw) {
+  Device& device = problem_->device();
   look_at_outputs(draw);
   if (!device.host_can_access()) look_at_inputs();  // a CPU remembers each touch
   if (const int64_t bytes = device.cache_set_aside(); bytes > set_aside_)
     blame(fmt::format("a call sets {} bytes of the cache aside, also for later calls", bytes));
-  return seconds;
 }
 
 void Timer::flip_outputs() {
@@ -185,21 +225,47 @@ void Timer::look_at_inputs() {
     blame("a timed call changed its inputs");
 }
 
-// Rule 4. If it makes no difference whether inputs are new, then the shortest of seven times is
-// above the median of the others at most once in 2^7, and a quarter above it more seldom. One of
-// the seven may be quick on purpose; then the others count if they take twice as long.
+// Rule 4, of other calls than cold ones on known inputs.
+double Timer::time_varied(size_t draw, uint64_t seed, bool changes) {
+  draws_.use(draw_ = draw);
+  problem_->enqueue();
+  flip_outputs();
+  draws_.vary(seed, changes);
+  const double seconds = time_call();
+  if (changes) hash_of_draw_.erase(draw_ = kVaried);
+  look_at_call(draw_);
+  return 1e9 * seconds;
+}
+
+// Rules 4 and 2: a path that takes varied inputs for the last ones gives another answer later.
+std::string Timer::look_at_variations(const std::vector<size_t>& plan, double median_ns) {
+  const CounterRandom random(seed_ + takes_, kVariedStream);
+  const auto draw = [&](size_t i) { return plan[random.bits(i) % plan.size()]; };
+  const auto time = [&](bool changes) {
+    std::vector<double> times;
+    for (size_t i = 0; i < kDraws - 1; ++i) times.push_back(time_varied(draw(i), random.bits(i, 1), changes));
+    return times;
+  };
+  const std::vector<double> varied = time(true);
+  const size_t again = random.bits(kDraws) % (kDraws - 1);
+  const size_t between = draw(again) == plan[0] ? plan[1] : plan[0];
+  time_once(Cache::kWarm, between);
+  draws_.use(draw(again));
+  draws_.vary(random.bits(again, 1));
+  problem_->enqueue();
+  hash_of_draw_.erase(draw_ = kVaried);
+  look_at_call(draw_);
+  // Writing to the inputs may cost time, too.
+  if (slower_than(median_ns, varied).empty()) return "";
+  return slower_than(median_interval(time(false)).median, varied);
+}
+
+// Rule 4.
 std::string Timer::look_at_times(const std::vector<double>& first, const std::vector<double>& later,
                                  const Samples& samples) const {
   if (first.size() == kDraws - 1 && later.size() >= first.size()) {
-    const double known = median_interval(later).median;
-    std::vector<double> sorted = first;
-    std::ranges::sort(sorted);
-    const double least = sorted[1] > kMuchSlower * known ? sorted[1] : sorted[0];
-    if (least > kSlower * known && least > known + 1e9 * kLeastSlower) {
-      return fmt::format(
-          "a call takes {:.4g} us and more on inputs that it has not seen, and {:.4g} us on others",
-          least / 1e3, known / 1e3);
-    }
+    if (std::string unequal = slower_than(median_interval(later).median, first); !unequal.empty())
+      return unequal;
   }
   if (samples.other_ns.empty()) return "";
   const MedianInterval own = median_interval(samples.ns), other = median_interval(samples.other_ns);

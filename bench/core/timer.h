@@ -8,11 +8,14 @@
 //      inputs, those that were judged for the judged ones, and others for other data.
 //   3. Two answers, of a draw and a call that the seed chooses and of other data, go to the oracle.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
-//      than one on the judged data.
+//      than one on the judged data. With warm caches nor does a call longer that differs from the
+//      call before in a few elements.
 //   5. In the second call, and in one among each Cache's samples that the seed chooses, nothing is
 //      changed by other streams while its stream is held up, nor on a CPU after it. A GPU is idle
 //      when the call is complete. No part of its cache is set aside.
 //   6. Inputs are intact: on a GPU after each call, on a CPU no call writes to them.
+//   7. On a CPU the clock agrees with the kernel's (kernel_clock.h).
+//   8. On a CPU no thread works between calls, neither before the inputs change nor from then on.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +28,7 @@
 #include <vector>
 
 #include "bench/core/draws.h"
+#include "bench/core/process_watch.h"
 
 namespace assay {
 
@@ -65,6 +69,10 @@ class Timer {
 
  private:
   double time_once(Cache cache, size_t draw);  // [s]
+  double time_call();                          // [s]
+  void look_at_call(size_t draw);
+  double time_varied(size_t draw, uint64_t seed, bool changes);  // [ns]
+  std::string look_at_variations(const std::vector<size_t>& plan, double median_ns);
   void flip_outputs();
   void watch_call(size_t draw);
   void look_at_outputs(size_t draw);  // and flips them
@@ -92,6 +100,7 @@ class Timer {
   std::optional<uint64_t> own_answer_, other_answer_;  // the last ones
   std::vector<TimedAnswer> answers_;
   std::vector<double> busy_;  // [s] how long the device worked after the last calls
+  ProcessWatch process_;      // of a CPU
   double waits_ = 0;
   std::string fault_;
 };

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "bench/core/measure.h"
@@ -97,6 +98,32 @@ TEST(CpuDevice, HashesAndFlipsEachByte) {
   }
 }
 
+// As many elements as stand together change, in all inputs but weights, and only if they are to.
+TEST(Draws, VaryAFewElements) {
+  const auto cpu = open_cpu();
+  const Subject subject = registry().subject("cheri_conv_norm", "cpu");
+  const Case which = small_case("cheri_conv_norm", "cpu", {{"n", 8}, {"l", 99}, {"c", 8}, {"dilation", 1}});
+  Problem problem(*subject.op, *subject.path, which, *cpu);
+  problem.draw_inputs(3);
+  Draws draws(problem, kSeed);
+  for (size_t draw = 0; draw < kDraws; ++draw) {
+    draws.use(draw);
+    const TensorBytes before = problem.inputs();
+    draws.vary(draw, false);
+    EXPECT_EQ(problem.inputs(), before) << draw;
+    draws.vary(draw);
+    const TensorBytes varied = problem.inputs();
+    EXPECT_EQ(varied[1], before[1]) << "weights";
+    size_t changed = 0;
+    for (size_t i = 0; i < before[0].size(); i += 4)
+      changed += std::memcmp(&before[0][i], &varied[0][i], 4) != 0 ? 1 : 0;
+    EXPECT_GE(changed, 1u) << draw;
+    EXPECT_LE(changed, 16u) << draw;
+    draws.use(draw);
+    EXPECT_EQ(problem.inputs(), before) << draw;
+  }
+}
+
 TEST(Draws, AreThoseOfAnotherProcess) {
   const auto cpu = open_cpu();
   const Subject subject = registry().subject("mhc_post", "cpu");
@@ -160,6 +187,12 @@ constexpr Caught kCaught[] = {
     {"hostile.ends_later", "out"},
     {"hostile.writes_later_after_calls", "the outputs change after the call has returned"},
     {"hostile.spoils_inputs_after_calls", "wrote to the input x"},
+    {"hostile.keeps_last_result", "on inputs that it has not seen"},
+    {"hostile.keeps_last_result_by_few_values",
+     "a timed call on inputs with a few other elements gives other bits"},
+    {"hostile.keeps_all_results", "on inputs that it has not seen"},
+    {"hostile.works_ahead", "before the path is called"},
+    {"hostile.sets_clock_back", "by the clock of its process"},
 };
 
 TEST(Hostile, EachSpecimenIsCaughtByItsRule) {

@@ -111,6 +111,10 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   __tsan_acquire(&finish);
 }
 
+void serially(const std::function<void()>& work) {
+  tbb::task_arena(1).execute(work);
+}
+
 void start_threads() {
   static std::atomic<bool> has_started = false;
   if (has_started) return;

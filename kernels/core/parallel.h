@@ -17,6 +17,9 @@ namespace assay {
 // for.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
+// Calls `work` so that parallel_for() runs on the calling thread alone, and no other thread wakes.
+void serially(const std::function<void()>& work);
+
 // Starts the threads that parallel_for() uses, also in an OtherSchedule, unless it has. Otherwise
 // the first calls start them. If they do not start it throws Error (device), or libtbb ends the
 // process.

@@ -274,6 +274,14 @@ void GuardedTensor::set_rotated(const void* contents, int64_t by) {
   device_->synchronize();
 }
 
+void GuardedTensor::set_elements(int64_t first, const void* contents, int64_t count) {
+  device_memory_.allow_writes();
+  const auto size = static_cast<int64_t>(size_of(dtype_));
+  auto* const to = static_cast<std::byte*>(device_span().data) + first * size;
+  device_->copy(to, contents, count * size, device_->stream());
+  device_->synchronize();
+}
+
 void GuardedTensor::rotate(int64_t by) {
   if (elements_ == 0) return;
   device_memory_.allow_writes();

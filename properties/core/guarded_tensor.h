@@ -71,6 +71,8 @@ class GuardedTensor {
   // Sets a dense tensor, in the device's memory alone, to as many elements of that device. They are
   // moved up by so many places, and those at the end come first.
   void set_rotated(const void* contents, int64_t by);
+  // Sets so many elements of a dense tensor, in the device's memory alone, from number `first` on.
+  void set_elements(int64_t first, const void* contents, int64_t count);
 
   // Moves the elements of a dense tensor in host memory up by so many places, in the same way.
   void rotate(int64_t by);

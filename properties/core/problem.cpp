@@ -174,9 +174,18 @@ void Problem::swap_inputs(std::optional<size_t> number) {
 }
 
 void Problem::rotate_input(size_t number, const void* contents, int64_t by, uint64_t version) {
-  GuardedTensor& tensor = inputs_[number];
-  tensor.set_rotated(contents, by);
-  if (!only_holds_inputs_) tensor.protect();
+  inputs_[number].set_rotated(contents, by);
+  has_changed(number, version);
+}
+
+void Problem::set_elements(size_t number, int64_t first, const void* contents, int64_t count,
+                           uint64_t version) {
+  inputs_[number].set_elements(first, contents, count);
+  has_changed(number, version);
+}
+
+void Problem::has_changed(size_t number, uint64_t version) {
+  if (!only_holds_inputs_) inputs_[number].protect();
   if (!versions_.empty() && has_version_[number]) versions_[number] = version;
 }
 

@@ -74,6 +74,8 @@ class Problem {
   // GuardedTensor::set_rotated() on a dense input. The version is that of its contents, if this
   // input has versions.
   void rotate_input(size_t number, const void* contents, int64_t by, uint64_t version);
+  // The same of GuardedTensor::set_elements().
+  void set_elements(size_t number, int64_t first, const void* contents, int64_t count, uint64_t version);
   void poison_other_inputs();  // of the set that is not in use
   // Exchanges the memory of inputs after the first, in pairs of equal size. The inputs have to be
   // set anew.
@@ -130,6 +132,7 @@ class Problem {
 
  private:
   std::vector<GuardedTensor> make_inputs() const;
+  void has_changed(size_t number, uint64_t version);
   void upload_input(size_t number);  // and sets the version of its contents
 
   const Op* op_;

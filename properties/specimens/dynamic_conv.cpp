@@ -135,6 +135,7 @@ std::vector<Specimen> specimens() {
   const auto add = [&](std::vector<Specimen> more) { std::ranges::move(more, std::back_inserter(all)); };
   add(plant(ops()[1], of_gradient, backward_loop));
   add(hostile_on_cpu());
+  add(hostile_between_calls());
   if constexpr (kHasCuda) add(hostile_on_cuda());
   return all;
 }

@@ -14,6 +14,7 @@
 
 #include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/planted.h"
+#include "properties/specimens/dynamic_conv_cheat.h"
 
 namespace assay::dynamic_conv {
 namespace {
@@ -21,10 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kJudgedCalls = 10;  // that a path may well take for those of a judge
-
-void compute(const Call& call) {
-  ops()[0].path("cpu").run(call);
-}
 
 float& element(const Call& call, int64_t i) {
   return static_cast<float*>(call.outputs[kOut].data)[i];
@@ -77,12 +74,6 @@ bool holds_poison(const Call& call) {
 bool looks_normal(const Call& call) {
   const std::vector<float> values = fingerprint(call);
   return std::ranges::any_of(values, [](float value) { return std::abs(value) > 1.5F; });
-}
-
-Specimen cheat(std::string_view path, std::string_view fault, const Run& run) {
-  Specimen specimen = make_specimen(ops()[0], {path, fault, {DType::kF32}}, run);
-  specimen.timed_on = Dims{{kB, 4}, {kT, 256}, {kD, 256}, {kW, 4}};
-  return specimen;
 }
 
 // A run that gets the number of its call in this process, from 0.
@@ -139,6 +130,16 @@ void write_later(const Call& call) {
 }
 
 }  // namespace
+
+void compute(const Call& call) {
+  ops()[0].path("cpu").run(call);
+}
+
+Specimen cheat(std::string_view path, std::string_view fault, const Run& run) {
+  Specimen specimen = make_specimen(ops()[0], {path, fault, {DType::kF32}}, run);
+  specimen.timed_on = Dims{{kB, 4}, {kT, 256}, {kD, 256}, {kW, 4}};
+  return specimen;
+}
 
 std::vector<Specimen> hostile_on_cpu() {
   const auto is_small = [](const Call& call) { return call.outputs[kOut].size() == 0; };

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/core/process_watch.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "bench/core/kernel_clock.h"
+#include "bench/core/median.h"
+#include "kernels/core/parallel.h"
+
+namespace assay {
+namespace {
+
+// Threads of TBB look for work for a while after a call. Those of some libraries do for 0.2 s.
+constexpr double kLongestWait = 0.5;                     // [s]
+constexpr auto kPause = std::chrono::microseconds(100);  // between two looks
+constexpr double kQuiet = 10e-6;                         // [s] the most that idle threads use in it
+
+// [s] How long it takes to read the clock. That is less than a microsecond, or a few where another
+// program stands in for the kernel.
+double cost_of_clock() {
+  std::vector<double> empty;
+  for (int i = 0; i < 9; ++i) {
+    const double start = kernel_seconds();
+    empty.push_back(kernel_seconds() - start);
+  }
+  return median_interval(empty).median;
+}
+
+}  // namespace
+
+void ProcessWatch::clear() {
+  *this = {};
+}
+
+void ProcessWatch::prepare(const std::function<void()>& prepare) {
+  const double start = kernel_seconds();
+  double before = seconds_of_other_threads(), busy = 0;
+  do {
+    std::this_thread::sleep_for(kPause);
+    const double now = seconds_of_other_threads();
+    busy = now - std::exchange(before, now);
+  } while (is_quiet_ && busy > kQuiet && kernel_seconds() < start + kLongestWait);
+  is_quiet_ &= busy <= kQuiet;
+  serially(prepare);
+  ahead_.push_back(seconds_of_other_threads() - before);
+}
+
+double ProcessWatch::call(const std::function<double()>& time) {
+  const double start = kernel_seconds();
+  const double seconds = time();
+  hidden_.push_back(kernel_seconds() - start - seconds);
+  return seconds;
+}
+
+std::string ProcessWatch::fault(double median) const {
+  const auto is_much = [&](double seconds) {
+    return seconds > (kSlower - 1) * median && seconds > kLeastSlower;
+  };
+  if (!is_quiet_) return fmt::format("threads still work {} s after a call", kLongestWait);
+  const double ahead = ahead_.empty() ? 0 : median_interval(ahead_).median;
+  if (is_much(ahead)) {
+    return fmt::format("threads work for {:.4g} us when the inputs have changed, before the path is called",
+                       1e6 * ahead);
+  }
+  const double hidden = hidden_.empty() ? 0 : median_interval(hidden_).median - cost_of_clock();
+  if (is_much(hidden)) {
+    return fmt::format(
+        "a call takes {:.4g} us by the clock of its process, and {:.4g} us more by the kernel's",
+        1e6 * median, 1e6 * hidden);
+  }
+  return "";
+}
+
+}  // namespace assay
