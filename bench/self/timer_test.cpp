@@ -203,6 +203,8 @@ TEST(Hostile, EachSpecimenIsCaughtByItsRule) {
     ++on_cpu;
     const auto* const caught = std::ranges::find(kCaught, specimen->path.name, &Caught::path);
     ASSERT_NE(caught, std::end(kCaught)) << specimen->path.name;
+    // Sanitizers make it compute for 3.5 ms, of which the flush leaves it 0.2 ms: it gains nothing.
+    if (test::kIsSanitized && caught->path == "hostile.works_ahead") continue;
     const Subject subject = registry().subject("dynamic_conv", specimen->path.name);
     const std::string fault =
         fault_of(subject, small_case("dynamic_conv", specimen->path.name, *specimen->timed_on), kSeed);
