@@ -186,9 +186,9 @@ void Tuner::run(const Launch& launch) {
   if (const auto wanted = forced(launch)) {
     config = *wanted;
     if (std::ranges::count(pruned.fitting, config) == 0) {
-      const auto why = launch.unfit ? launch.unfit(config) : std::nullopt;
-      throw unsupported_error("{} cannot run with {}: {}", launch.tunable->name, config.to_string(),
-                              why.value_or("it has no such configuration"));
+      if (const auto why = launch.unfit ? launch.unfit(config) : std::nullopt)
+        throw ForcedIsUnfit("{} cannot run with {}: {}", launch.tunable->name, config.to_string(), *why);
+      throw unsupported_error("{} has no configuration {}", launch.tunable->name, config.to_string());
     }
   } else {
     config = pruned.fitting.size() == 1 ? pruned.fitting.front() : chosen(launch, pruned.fitting);

@@ -79,6 +79,14 @@ struct Launch {
   void* stream = nullptr;
 };
 
+// The forced configuration is one of the tunable's, but cannot run here.
+class ForcedIsUnfit : public Error {
+ public:
+  template <class... Args>
+  explicit ForcedIsUnfit(FormatOf<Args...> format, const Args&... args)
+      : Error(Kind::kUnsupported, format, args...) {}
+};
+
 // The dimensions and dtype of a call, and the strides and alignment of each of its tensors.
 std::string tuning_key(const Call& call);
 
@@ -87,10 +95,10 @@ class Tuner {
   explicit Tuner(Device& device) : device_(&device) {}
 
   // Runs the launch with the forced configuration, else with the chosen one. If there is no choice
-  // yet, trials choose the fastest configuration that fits. Throws Error (unsupported) if none fits
-  // or the forced one does not. Throws Error (usage) if trials are needed while the stream is being
-  // captured into a graph. If memory for trials is short, the first configuration that fits is
-  // chosen; that choice is not saved.
+  // yet, trials choose the fastest configuration that fits. Throws ForcedIsUnfit if the forced one
+  // does not fit, Error (unsupported) if none fits or the tunable has no such one. Throws Error
+  // (usage) if trials are needed while the stream is being captured into a graph. If memory for
+  // trials is short, the first configuration that fits is chosen; that choice is not saved.
   void run(const Launch& launch);
 
   // Makes every launch of the tunable use this configuration. No value ends that.

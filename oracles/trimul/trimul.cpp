@@ -23,16 +23,14 @@ const std::vector<std::string_view> kStages{"norm_in",        "projections", "ga
 // The largest of the finite values, and the norm of their vector.
 struct Size {
   explicit Size(std::span<const double> values) {
-    double squares = 0;
     for (double value : values) {
       if (!std::isfinite(value)) continue;
       largest = std::max(largest, std::abs(value));
-      squares += value * value;
+      norm = std::hypot(norm, value);
     }
-    norm = std::sqrt(squares);
   }
 
-  double largest = 0, norm;
+  double largest = 0, norm = 0;
 };
 
 // The weights of a product as factors, (rows, columns).
@@ -117,7 +115,8 @@ class Formula {
     const Arithmetic& gating = a_.at(kGateOut);
     for (size_t h = 0; h < hidden_; ++h) {
       const Ball gate = gating.sigmoid(gating.dot(out_gate_.row(h), xn.row(), projecting_));
-      const Ball gated = gating.multiply(z[h], gating.round(to_gate_, gate, 0x1p-38));
+      const Ball y = held(to_z_, z[h], to_norm_.weight[h], to_norm_.bias[h]);
+      const Ball gated = gating.multiply(y, gating.round(to_gate_, gate, 0x1p-38));
       z.set(h, a_.at(kProjectOut).round(to_z_, gated, std::ldexp(to_norm_.largest, -38)));
     }
     return z;
@@ -128,9 +127,10 @@ class Formula {
     return {q_.inputs[input], a_.at(stage), q_.recipe.rounding(site::kWeights)};
   }
 
-  Ball mask(const Extents& edge) const {
-    if (q_.dims[kM] == 0 || fault_ == kMaskIgnored) return {1};
-    return Reader(q_.inputs[kMask])({edge[0], edge[1], edge[2], 0});
+  // What is infinite in f32, though it is made of finite a and b, may be finite as a scaled factor.
+  static Ball held(const Rounding& to, const Ball& value, const Ball& a, const Ball& b) {
+    const bool overflows = std::isinf(value.mid) && a.is_finite() && b.is_finite();
+    return to.is_scaled && overflows ? Ball::open() : value;
   }
 
   // xn[b,i,k,:] as factors
@@ -139,13 +139,15 @@ class Formula {
     Balls xn(x.size());
     a_.at(kNormIn).layer_norm(x.row(), norm_.weight.row(), norm_.bias.row(), kEpsilon, false, xn);
     const double lost = std::ldexp(norm_.largest, -38);
-    for (size_t c = 0; c < xn.size(); ++c) xn.set(c, a_.at(kProject).round(to_xn_, xn[c], lost));
+    for (size_t c = 0; c < xn.size(); ++c)
+      xn.set(c, a_.at(kProject).round(to_xn_, held(to_xn_, xn[c], norm_.weight[c], norm_.bias[c]), lost));
     return xn;
   }
 
   // left[b,i,k,h], or right, for all k and h: (H, N), k innermost.
   Balls side(size_t which, int64_t first_node) const {
     const int64_t b = first_node / q_.dims[kN], i = first_node % q_.dims[kN];
+    const bool has_mask = q_.dims[kM] != 0 && fault_ != kMaskIgnored;
     const bool is_transposed = which == 1 && fault_ == kRightTransposed;
     const Matrix &projection = projections_[which], &gate = gates_[which];
     const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
@@ -155,15 +157,13 @@ class Formula {
       const auto second = static_cast<int64_t>(k);
       const Extents edge = is_transposed ? Extents{b, second, i} : Extents{b, i, second};
       const Balls xn = normalised(edge);
-      const Ball masking = mask(edge);
+      const Ball mask = has_mask ? Reader(q_.inputs[kMask])({b, edge[1], edge[2], 0}) : Ball{1};
       for (size_t h = 0; h < hidden_; ++h) {
         const size_t gate_of = fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h;
         const Ball p = project.dot(projection.row(h), xn.row(), projecting_);
         const Ball g = project.dot(gate.row(gate_of), xn.row(), projecting_);
-        Ball value = gating.multiply(masking, gating.multiply(p, gating.sigmoid(g)));
-        const bool overflows = std::isinf(value.mid) && p.is_finite() && masking.is_finite();
-        if (to_sides_.is_scaled && overflows) value = Ball::open();
-        values.set(h * nodes_ + k, a_.at(kContract).round(to_sides_, value, lost));
+        const Ball gated = gating.multiply(mask, gating.multiply(p, gating.sigmoid(g)));
+        values.set(h * nodes_ + k, a_.at(kContract).round(to_sides_, held(to_sides_, gated, p, mask), lost));
       }
     }
     return values;

@@ -233,6 +233,8 @@ void Problem::call_path(const Call& call) const {
     path_->run(call);
   } catch (const OutOfMemory&) {  // for scratch: whether the path is to blame shows later
     throw;
+  } catch (const ForcedIsUnfit&) {  // whether anything is forced shows later
+    throw;
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kUnsupported) throw unsupported_error("{}", error.what());
     throw PathThrew(verdict_on_thrown());

@@ -228,6 +228,11 @@ Verdict verdict_on_stop(const Problem& problem) {
     return in_step(threw.verdict, problem.step());
   } catch (const Trespass& error) {
     return verdict(VerdictKind::kFail, error.what());
+  } catch (const ForcedIsUnfit& error) {
+    const auto forces = [](const Step& step) { return step.kind == StepKind::kForced; };
+    if (std::ranges::any_of(problem.which().state.steps, forces))
+      return verdict(VerdictKind::kUnsupported, error.what());
+    return in_step(verdict_on_thrown(), problem.step());
   } catch (const OutOfMemory& error) {
     return in_step(no_memory(error.what()), problem.step());
   } catch (const std::bad_alloc&) {

@@ -115,6 +115,25 @@ TEST(JudgeHistory, ConfigurationsThatGiveOtherBitsFail) {
          AllOf(HasSubstr("out[0, 0, 0]"), HasSubstr("in a new context")));
 }
 
+TEST(JudgeHistory, AForcedConfigurationThatDoesNotFitIsNotJudged) {
+  Path path = spoiled([](const Call& call) {
+    const auto unfit = [](const Config& config) -> std::optional<std::string> {
+      if (config["skip"] == 1) return "there is nothing to skip";
+      return std::nullopt;
+    };
+    call.context->tuner().run({.tunable = &halves(),
+                               .key = tuning_key(call),
+                               .unfit = unfit,
+                               .buffers = updated_output(call),
+                               .run = [](const Config&, std::span<void* const>) {}});
+  });
+  path.tunables = {&halves()};
+  for (std::string_view state : {"first_call", "retuned", "forced:test_halves:skip=0"})
+    expect(judge_path(path, in_state(state)), VerdictKind::kPass, HasSubstr("90"));
+  expect(judge_path(path, in_state("forced:test_halves:skip=1+second_call")), VerdictKind::kUnsupported,
+         HasSubstr("test_halves cannot run with skip=1: there is nothing to skip"));
+}
+
 TEST(JudgeHistory, WhatACallThatWasRefusedLeavesMustNotShow) {
   int refused = 0;
   Path path = spoiled([&](const Call& call) {

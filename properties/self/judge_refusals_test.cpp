@@ -30,6 +30,8 @@ TEST(JudgeRefusals, APathThatWasAskedHasToServe) {
   expect(judge_path(path), VerdictKind::kFail, refuses);
   path.unsupported = [](const Dims&, DType) { return std::optional<std::string>(); };
   expect(judge_path(path), VerdictKind::kFail, refuses);
+  expect(judge_path(spoiled([](const Call&) { throw ForcedIsUnfit("no {}", "way"); })), VerdictKind::kFail,
+         refuses);
 }
 
 TEST(JudgeRefusals, WhatAPathThrowsWhenItIsAskedIsAVerdict) {

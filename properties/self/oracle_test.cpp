@@ -3,6 +3,7 @@
 #include "oracles/core/oracle.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "kernels/cheri/cheri.h"
@@ -204,15 +205,19 @@ TEST(OracleAudit, FindsEveryFault) {
   }
 }
 
-// The mids of the balls of the first output.
-std::vector<double> computed(const Oracle& oracle, const Question& question, int64_t count) {
+// The balls of the first output.
+std::vector<Ball> balls_of(const Oracle& oracle, const Question& question, int64_t count) {
   std::vector<int64_t> elements;
   for (int64_t i = 0; i < count; ++i) elements.push_back(i);
   std::vector<Ball> balls(elements.size());
   const Arithmetic in_balls(Arithmetic::Mode::kBall);
   oracle.formula(question, 0, in_balls, 0)(elements, balls);
+  return balls;
+}
+
+std::vector<double> computed(const Oracle& oracle, const Question& question, int64_t count) {
   std::vector<double> mids;
-  for (const Ball& ball : balls) mids.push_back(ball.mid);
+  for (const Ball& ball : balls_of(oracle, question, count)) mids.push_back(ball.mid);
   return mids;
 }
 
@@ -237,6 +242,25 @@ TEST(Formulas, RoundAtEverySite) {
       question.recipe.roundings = {{.site = site, .format = Format::kBF16}};
       EXPECT_NE(computed(oracle, question, count), plain) << op.name << ": " << site.name;
     }
+  }
+}
+
+// The weights of a norm are finite, its results exceed f32.
+TEST(Formulas, ScaledFactorsOfTrimulMayHoldWhatF32DoesNot) {
+  const Case which = parse_case("trimul/cpu/f32/b=1/n=2/c=8/h=8/mask=1");
+  const Op& op = registry().op(which.op);
+  Problem problem(op, op.path("cpu"), which, cpu());
+  problem.draw_inputs(which.seed);
+  const std::vector<float> largest(8, std::numeric_limits<float>::max());
+  for (Input weight : {trimul::kNormWeight, trimul::kToOutNormWeight}) {
+    Question question = problem.question();
+    question.inputs[weight].data = largest.data();
+    question.recipe = trimul::recipe_of(Format::kF16);
+    for (const Ball& ball : balls_of(registry().oracle(op.name), question, 2 * 2 * 8))
+      EXPECT_TRUE(ball.is_open()) << op.inputs[weight].name;
+    question.recipe = trimul::recipe_of(Format::kBF16);
+    for (const Ball& ball : balls_of(registry().oracle(op.name), question, 2 * 2 * 8))
+      EXPECT_FALSE(ball.is_finite()) << op.inputs[weight].name;
   }
 }
 

@@ -100,7 +100,14 @@ TEST(Tuner, UsesWhatIsForced) {
   EXPECT_EQ(tuner.trials(), 0);
   tuner.force("test_speeds", Config{{"wait", 5}});
   EXPECT_THAT(error_of([&] { tuner.run(adder.launch()); }, Error::Kind::kUnsupported),
-              AllOf(HasSubstr("wait=5"), HasSubstr("no such configuration")));
+              HasSubstr("has no configuration wait=5"));
+  Launch launch = adder.launch();
+  launch.unfit = [](const Config& config) -> std::optional<std::string> {
+    if (config["wait"] == 2) return "it is too slow";
+    return std::nullopt;
+  };
+  tuner.force("test_speeds", Config{{"wait", 2}});
+  EXPECT_THROW(tuner.run(launch), ForcedIsUnfit);
   tuner.force("test_speeds", std::nullopt);
   tuner.run(adder.launch());
   EXPECT_EQ(tuner.trials(), 3);

@@ -73,15 +73,11 @@ Faults faults_of(const Formula& formula) {
   // A right result that is zero everywhere is a poor fault, but better than none.
   if (formula.terms.size() == 1 && faults.swapped) return faults;
   for (const Term& term : formula.terms) {
-    PlantedFault fault = dropped(term);
-    const auto is_same = [&](const PlantedFault& other) { return other.name == fault.name; };
-    if (std::ranges::any_of(faults.dropped, is_same))
-      fault.name += fmt::format("_{}", faults.dropped.size() + 1);
     const auto is_larger = [&](const Term& other) {
       return other.summed.size() > term.summed.size() || other.factors.size() > term.factors.size();
     };
     faults.is_large.push_back(std::ranges::none_of(formula.terms, is_larger));
-    faults.dropped.push_back(fault);
+    faults.dropped.push_back(dropped(term));
   }
   return faults;
 }

@@ -34,6 +34,14 @@ bool is_digit(char c) {
   return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
+// Two terms with the same are multiples of each other: a tensor has the same indices everywhere.
+std::vector<std::string> factor_names(const Term& term) {
+  std::vector<std::string> names;
+  for (const Tensor& factor : term.factors) names.push_back(factor.name);
+  std::ranges::sort(names);
+  return names;
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -52,7 +60,13 @@ class Parser {
     expect('=', "'=' after the output");
     bool is_negative = accept('-');
     do {
-      formula_.terms.push_back(term(is_negative));
+      const size_t at = skip_spaces();
+      const Term next = term(is_negative);
+      for (const Term& before : formula_.terms) {
+        if (factor_names(before) == factor_names(next))
+          fail(at, "this is a multiple of the term {}: write both as one", to_string(before));
+      }
+      formula_.terms.push_back(next);
       is_negative = skip_spaces() < text_.size() && text_[at_] == '-';
     } while (accept('+') || accept('-'));
     if (skip_spaces() < text_.size()) fail(at_, "expected '+', '-' or the end");

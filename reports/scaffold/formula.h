@@ -9,7 +9,8 @@
 //
 // An index is a dimension, in lower case. Each stands on the left or in the sum of its term. A
 // tensor has the same indices wherever it stands. Every index of the output also stands on the
-// right: a formula does not repeat its values along an axis. A formula has at most 1000 characters.
+// right: a formula does not repeat its values along an axis. No term is a multiple of another, as
+// their sum is one term. A formula has at most 1000 characters.
 #pragma once
 
 #include <optional>

@@ -87,6 +87,9 @@ def named(folder, output):
 
 def main():
     counts, reasons, tests = Counter(), Counter(), []
+    if {"-h", "--help"} & set(sys.argv):
+        print(__doc__)
+        return 0
     for argument in sys.argv[1:]:
         folder, _, told = argument.rpartition("=")
         status, build_seconds, test_seconds = told.split(":")
