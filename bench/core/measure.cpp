@@ -42,21 +42,27 @@ Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& wh
   if (!ceilings) return perf;
   perf.floor_ns = floor_seconds(*ceilings, cost, recipe) * 1e9;
   perf.fraction_of_floor = *perf.floor_ns / perf.median_ns;
-  // Warm data may come from a cache, which no memory bandwidth limits, unless it is too large for
-  // the cache.
-  const bool from_memory = cache == Cache::kCold || cost.bytes > 2 * device.cache_bytes;
-  const double fastest = std::max(ceilings->copy_bytes_per_s, ceilings->read_bytes_per_s);
-  const double read_ns = static_cast<double>(cost.bytes) / fastest * 1e9;
-  const double products_ns =
-      floor_seconds(*ceilings, {.bytes = 0, .flops = cost.flops}, recipe) * 1e9 / kFasterProducts;
-  if (from_memory && perf.ci95_ns[1] < read_ns) {
-    perf.implausible = fmt::format("{} is less than reading as many bytes takes, {}",
-                                   microseconds(perf.ci95_ns[1]), microseconds(read_ns));
-  } else if (perf.ci95_ns[1] < products_ns) {
-    perf.implausible = fmt::format("{} is less than as many products take at {} times the measured rate, {}",
-                                   microseconds(perf.ci95_ns[1]), kFasterProducts, microseconds(products_ns));
-  }
+  perf.implausible = why_implausible(perf, recipe, device, *ceilings);
   return perf;
+}
+
+std::optional<std::string> why_implausible(const Perf& perf, const Recipe& recipe, const DeviceInfo& device,
+                                           const Ceilings& ceilings) {
+  const double longest = perf.ci95_ns[1];
+  const bool is_from_memory = perf.cache == Cache::kCold || perf.bytes > 2 * device.cache_bytes;
+  const double fastest = std::max(ceilings.copy_bytes_per_s, ceilings.read_bytes_per_s);
+  const double read_ns = static_cast<double>(perf.bytes) / fastest * 1e9;
+  if (is_from_memory && longest < read_ns) {
+    return fmt::format("{} is less than reading as many bytes takes, {}", microseconds(longest),
+                       microseconds(read_ns));
+  }
+  const double products_ns =
+      floor_seconds(ceilings, {.bytes = 0, .flops = perf.flops}, recipe) * 1e9 / kFasterProducts;
+  if (longest < products_ns) {
+    return fmt::format("{} is less than as many products take at {} times the measured rate, {}",
+                       microseconds(longest), kFasterProducts, microseconds(products_ns));
+  }
+  return std::nullopt;
 }
 
 std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& which, const Recipe& recipe,

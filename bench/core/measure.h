@@ -62,6 +62,12 @@ const std::vector<Sweep>& sweeps();
 Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& which, const DeviceInfo& device,
              Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws);
 
+// Why a time is shorter than reading the bytes or doing the flops takes, if it is. Reading is as
+// fast as the faster of copy and read. Warm data that are small enough come from a cache, which no
+// memory bandwidth limits.
+std::optional<std::string> why_implausible(const Perf& perf, const Recipe& recipe, const DeviceInfo& device,
+                                           const Ceilings& ceilings);
+
 // What the oracle says of what timed calls computed: the first verdict that is a failure, if one
 // is. It runs nothing of the path, and compares briefly (compare_outputs.h). `held` holds the
 // inputs of draw 0 in host memory; without it they are drawn again. Throws Error (device) if

@@ -13,6 +13,7 @@
 #include "properties/core/said_json.h"
 #include "properties/core/thrown.h"
 #include "reports/program/interrupt.h"
+#include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 
@@ -215,6 +216,13 @@ std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optiona
   timer_.reset();
   kept_.reset();
   if (isolation_) isolation_->take_held();
+  // The machine may be faster than when its ceilings were measured.
+  std::optional<Ceilings> now;
+  for (std::optional<Perf>* perf : {&record->perf, &record->perf_warm}) {
+    if (!*perf || !(*perf)->implausible) continue;
+    if (!now) now = measured_device(device_).ceilings;
+    if (now) (*perf)->implausible = why_implausible(**perf, recipe_.value(), device_.info(), *now);
+  }
   if (record->verdict.kind != VerdictKind::kPass) {
     record->perf = record->perf_warm = std::nullopt;
     record->no_perf = fmt::format("the verdict is {}", name_of(record->verdict.kind));
