@@ -115,10 +115,9 @@ Samples Timer::take(Cache cache, int rounds) {
   const bool is_cold = cache == Cache::kCold;
   const size_t others = is_cold && rounds == 1 ? std::clamp<size_t>(count / 4, 7, 25) : 0;
   const std::vector<size_t> plan = plan_draws(count, seed_ + takes_++);
-  const CounterRandom random(seed_, kAnswerStream);
-  const size_t answer = random.bits(0) % count, other_answer = random.bits(1) % std::max<size_t>(others, 1);
+  const std::set<size_t> answers = plan_answers(count);
+  const size_t other_answer = CounterRandom(seed_, kAnswerStream).bits(1) % std::max<size_t>(others, 1);
   const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
-  const bool is_first = takes_ == 1;
   busy_.clear();
   process_.clear();
   Samples samples;
@@ -127,7 +126,7 @@ Samples Timer::take(Cache cache, int rounds) {
     const bool is_known = !is_timed_.insert(plan[i]).second;
     samples.ns.push_back(1e9 * time_once(cache, plan[i]));
     (is_known ? later : first).push_back(samples.ns.back());
-    if (is_first && i == answer) keep_answer(plan[i]);
+    if (answers.contains(i)) keep_answer(plan[i]);
     if (i == watched) watch_call(plan[i - 1]);
     if (samples.other_ns.size() >= (i + 1) * others / count) continue;
     samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
@@ -178,12 +177,13 @@ double Timer::time_call() {
   return seconds;
 }
 
-void Timer::look_at_call(size_t draw) {
+uint64_t Timer::look_at_call(size_t draw) {
   Device& device = problem_->device();
-  look_at_outputs(draw);
+  const uint64_t answer = look_at_outputs(draw);
   if (!device.host_can_access()) look_at_inputs();  // a CPU remembers each touch
   if (const int64_t bytes = device.cache_set_aside(); bytes > set_aside_)
     blame(fmt::format("a call sets {} bytes of the cache aside, also for later calls", bytes));
+  return answer;
 }
 
 void Timer::flip_outputs() {
@@ -191,14 +191,13 @@ void Timer::flip_outputs() {
 }
 
 // Rule 2. The outputs are read once for both.
-void Timer::look_at_outputs(size_t draw) {
-  if (!problem_->path().deterministic) return flip_outputs();
+uint64_t Timer::look_at_outputs(size_t draw) {
   if (!hash_of_draw_.contains(draw)) hash_of_draw_[draw] = hash_of_inputs(false);
   const uint64_t question = hash_of_draw_[draw];
   uint64_t answer = 0;
   for (const MemorySpan& span : outputs()) answer = chain(answer, problem_->device().hash_and_flip(span));
   const auto [earlier, is_new] = answer_to_.try_emplace(question, answer);
-  if (!is_new && earlier->second != answer) {
+  if (!is_new && earlier->second != answer && problem_->path().deterministic) {
     blame(fmt::format("a timed call on {} gives other bits than an earlier call on it", name_of_draw(draw)));
   }
   // A sum over all elements of an input does not change when they move, so only other data count,
@@ -208,6 +207,7 @@ void Timer::look_at_outputs(size_t draw) {
   const bool is_of_both = other_answer_ && own_answer_ == other_answer_;
   if (is_of_both && output_elements() >= kFewest && hash_of_draw_.at(kOtherData) != hash_of_draw_.at(0))
     blame(fmt::format("a timed call on {} gives the bits of a call on other inputs", name_of_draw(draw)));
+  return answer;
 }
 
 int64_t Timer::output_elements() const {
@@ -226,35 +226,42 @@ void Timer::look_at_inputs() {
 }
 
 // Rule 4, of other calls than cold ones on known inputs.
-double Timer::time_varied(size_t draw, uint64_t seed, bool changes) {
+Timer::Varied Timer::time_varied(size_t draw, uint64_t seed, bool changes) {
   draws_.use(draw_ = draw);
   problem_->enqueue();
-  flip_outputs();
+  Varied varied{.ns = 0, .before = look_at_outputs(draw), .answer = 0};
   draws_.vary(seed, changes);
-  const double seconds = time_call();
+  varied.ns = 1e9 * time_call();
   if (changes) hash_of_draw_.erase(draw_ = kVaried);
-  look_at_call(draw_);
-  return 1e9 * seconds;
+  varied.answer = look_at_call(draw_);
+  return varied;
 }
 
-// Rules 4 and 2: a path that takes varied inputs for the last ones gives another answer later.
+// Rules 4, 2 and 3: a path that takes varied inputs for the last ones gives another answer later.
 std::string Timer::look_at_variations(const std::vector<size_t>& plan, double median_ns) {
   const CounterRandom random(seed_ + takes_, kVariedStream);
   const auto draw = [&](size_t i) { return plan[random.bits(i) % plan.size()]; };
+  const size_t again = random.bits(kDraws) % (kDraws - 1);
+  Varied asked{};
   const auto time = [&](bool changes) {
     std::vector<double> times;
-    for (size_t i = 0; i < kDraws - 1; ++i) times.push_back(time_varied(draw(i), random.bits(i, 1), changes));
+    for (size_t i = 0; i < kDraws - 1; ++i) {
+      const Varied varied = time_varied(draw(i), random.bits(i, 1), changes);
+      if (changes && i == again) asked = varied;
+      times.push_back(varied.ns);
+    }
     return times;
   };
   const std::vector<double> varied = time(true);
-  const size_t again = random.bits(kDraws) % (kDraws - 1);
   const size_t between = draw(again) == plan[0] ? plan[1] : plan[0];
   time_once(Cache::kWarm, between);
   draws_.use(draw(again));
   draws_.vary(random.bits(again, 1));
   problem_->enqueue();
   hash_of_draw_.erase(draw_ = kVaried);
-  look_at_call(draw_);
+  const uint64_t later = look_at_call(draw_);
+  if (asked.answer == asked.before && later != asked.before)
+    blame(fmt::format("a timed call on {} gives the bits of the call before", name_of_draw(kVaried)));
   // Writing to the inputs may cost time, too.
   if (slower_than(median_ns, varied).empty()) return "";
   return slower_than(median_interval(time(false)).median, varied);
@@ -272,6 +279,19 @@ std::string Timer::look_at_times(const std::vector<double>& first, const std::ve
   if (other.low <= kSlower * own.high) return "";
   return fmt::format("a call takes {:.4g} us on data={} from another seed, and {:.4g} us on the judged data",
                      other.median / 1e3, other_data(seed_).to_string(), own.median / 1e3);
+}
+
+std::set<size_t> Timer::plan_answers(size_t samples) const {
+  const CounterRandom random(seed_, kAnswerStream);
+  if (problem_->path().deterministic)
+    return takes_ == 1 ? std::set{random.bits(0) % samples} : std::set<size_t>();
+  int64_t bytes = 1;
+  for (const MemorySpan& span : outputs()) bytes += span.bytes;
+  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostKept / bytes, 2, 8));
+  std::set<size_t> answers;
+  for (uint64_t i = 0; answers.size() < std::min(most, samples); ++i)
+    answers.insert(random.bits(2 + takes_, i) % samples);
+  return answers;
 }
 
 void Timer::keep_answer(size_t draw) {

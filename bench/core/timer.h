@@ -7,6 +7,9 @@
 //   2. After each call its outputs are hashed. A deterministic path gives equal bits for equal
 //      inputs, those that were judged for the judged ones, and others for other data.
 //   3. Two answers, of a draw and a call that the seed chooses and of other data, go to the oracle.
+//      Those of a path that promises no equal bits have no other judge. So of each Cache's samples
+//      eight go there, or as many as kMostKept holds, but two at least. No call of it that differs
+//      from the call before in a few elements has the bits of that, if a later one does not.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
 //      than one on the judged data. With warm caches nor does a call longer that differs from the
 //      call before in a few elements.
@@ -46,6 +49,8 @@ struct Samples {
   std::string unequal;           // how the times break rule 4; empty if they do not
 };
 
+inline constexpr int64_t kMostKept = int64_t{256} << 20;  // [bytes] of answers
+
 // What a timed call computed.
 struct TimedAnswer {
   size_t draw;
@@ -64,21 +69,26 @@ class Timer {
   // Of several rounds, each takes its part of the samples, three at least, and none of other data.
   // Throws what calls of the path throw.
   Samples take(Cache cache, int rounds = 1);
-  // Those of rule 3, once cold samples were taken. They are handed out once.
+  // Those of rule 3, of the samples taken last. They are handed out once.
   std::vector<TimedAnswer> take_answers() { return std::exchange(answers_, {}); }
 
  private:
   double time_once(Cache cache, size_t draw);  // [s]
   double time_call();                          // [s]
-  void look_at_call(size_t draw);
-  double time_varied(size_t draw, uint64_t seed, bool changes);  // [ns]
+  uint64_t look_at_call(size_t draw);          // hash of the outputs
+  struct Varied {
+    double ns;
+    uint64_t before, answer;  // hashes of the outputs: of the call before, and of the timed one
+  };
+  Varied time_varied(size_t draw, uint64_t seed, bool changes);
   std::string look_at_variations(const std::vector<size_t>& plan, double median_ns);
   void flip_outputs();
   void watch_call(size_t draw);
-  void look_at_outputs(size_t draw);  // and flips them
+  uint64_t look_at_outputs(size_t draw);  // and flips them
   void look_at_inputs();
   std::string look_at_times(const std::vector<double>& first, const std::vector<double>& later,
                             const Samples& samples) const;
+  std::set<size_t> plan_answers(size_t samples) const;  // whose answers are kept
   void keep_answer(size_t draw);
   int64_t output_elements() const;
   void blame(std::string fault);  // the first one stays

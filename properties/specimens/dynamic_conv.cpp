@@ -136,6 +136,7 @@ std::vector<Specimen> specimens() {
   add(plant(ops()[1], of_gradient, backward_loop));
   add(hostile_on_cpu());
   add(hostile_between_calls());
+  add(hostile_to_clocks());
   if constexpr (kHasCuda) add(hostile_on_cuda());
   return all;
 }

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Paths of dynamic_conv whose results are right whenever inputs change as a whole. Their times are
-// not: they keep results, work between calls, or set the clock.
-#include <sys/mman.h>
-#include <sys/syscall.h>
+// not: they keep results, or work between calls.
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -77,8 +74,7 @@ void keep_last_result(const Call& call) {
 }
 
 // Any two draws differ in these values, so it is wrong only where a few others change.
-void keep_last_result_by_few_values(const Call& call) {
-  static Known last;
+void keep_last_result_by_few_values(const Call& call, Known& last) {
   if (!is_timed(call)) return compute(call);
   const Values k = values_of(call.inputs[kK]);
   if (!last.inputs.empty() && k.front() == last.inputs[kK].front() && k.back() == last.inputs[kK].back())
@@ -169,66 +165,27 @@ void work_ahead(const Call& call) {
   is_timed(call) ? ahead.run(call) : compute(call);
 }
 
-// [ns] What the clock of this process does not show.
-std::atomic<int64_t> hidden = 0;
-
-int64_t kernel_ns() {
-  timespec time{};
-  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
-Clock::time_point late() noexcept {
-  return Clock::time_point(std::chrono::nanoseconds(kernel_ns() - hidden));
-}
-
-// Puts a jump to late() where the code of Clock::now() begins.
-bool exchange_clock() {
-  Clock::time_point (*const now)() noexcept = &Clock::now;
-  Clock::time_point (*const other)() noexcept = &late;
-#if defined(__x86_64__)
-  // mov rax, address; jmp rax
-  unsigned char code[12] = {0x48, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xE0};
-  std::memcpy(code + 2, &other, sizeof(other));
-#else
-  // ldr x16, address; br x16
-  unsigned char code[16] = {0x50, 0, 0, 0x58, 0, 0x02, 0x1F, 0xD6};
-  std::memcpy(code + 8, &other, sizeof(other));
-#endif
-  auto* const begin = reinterpret_cast<unsigned char*>(now);
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / page * page;
-  if (mprotect(reinterpret_cast<void*>(first), 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
-    return false;
-  std::memcpy(begin, code, sizeof(code));
-  __builtin___clear_cache(reinterpret_cast<char*>(begin), reinterpret_cast<char*>(begin) + sizeof(code));
-  return true;
-}
-
-// Later the clock goes on as before, some milliseconds late.
-void set_clock_back(const Call& call) {
-  static const bool is_exchanged = exchange_clock();
-  const int64_t start = kernel_ns();
-  compute(call);
-  if (is_exchanged) hidden += (kernel_ns() - start) * 9 / 10;
-}
-
 }  // namespace
 
 std::vector<Specimen> hostile_between_calls() {
+  const auto by_few_values = [] {
+    return
+        [last = std::make_shared<Known>()](const Call& call) { keep_last_result_by_few_values(call, *last); };
+  };
   std::vector<Specimen> all{
       cheat("hostile.keeps_last_result", "keeps its last result, and knows all its inputs again",
             keep_last_result),
       cheat("hostile.keeps_last_result_by_few_values",
-            "keeps its last result, and knows its inputs again by two of their values",
-            keep_last_result_by_few_values),
+            "keeps its last result, and knows its inputs again by two of their values", by_few_values()),
+      without_promise(cheat("hostile.unrepeatable_keeps_last_result",
+                            "promises no equal bits, and knows its inputs again by two of their values",
+                            by_few_values())),
       cheat("hostile.keeps_all_results", "keeps all results, and knows all their inputs again",
             keep_all_results),
       cheat("hostile.works_ahead", "computes in a thread when the inputs change, before it is called",
             work_ahead),
   };
   for (Specimen& specimen : all) specimen.timed_on = kTimed;
-  all.push_back(cheat("hostile.sets_clock_back", "sets the clock of its process back", set_clock_back));
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/planted.h"
@@ -116,6 +117,13 @@ void end_later(const Call& call) {
   });
 }
 
+// Knows the inputs of the call before again by a few of their values.
+void idle_on_last_inputs(const Call& call) {
+  static std::vector<float> last;
+  std::vector<float> key = fingerprint(call);
+  if (std::exchange(last, key) != key) compute(call);
+}
+
 // Its answer is right when it returns. By the time that the thread writes the memory may be gone.
 void write_later(const Call& call) {
   static std::jthread thread;
@@ -138,6 +146,11 @@ void compute(const Call& call) {
 Specimen cheat(std::string_view path, std::string_view fault, const Run& run) {
   Specimen specimen = make_specimen(ops()[0], {path, fault, {DType::kF32}}, run);
   specimen.timed_on = Dims{{kB, 4}, {kT, 256}, {kD, 256}, {kW, 4}};
+  return specimen;
+}
+
+Specimen without_promise(Specimen specimen) {
+  specimen.path.deterministic = false;
   return specimen;
 }
 
@@ -182,6 +195,23 @@ std::vector<Specimen> hostile_on_cpu() {
               if (number < kJudgedCalls || call.outputs[kOut].size() == 0) return compute(call);
               compute(rows_of(call, 0, 1));
             })),
+      cheat("hostile.copies_an_answer", "answers all calls but two with its first answer",
+            counted([first = std::make_shared<std::vector<float>>()](const Call& call, int number) {
+              auto* const out = static_cast<float*>(call.outputs[kOut].data);
+              const bool has_answer = first->size() * sizeof(float) == output_bytes(call) && !first->empty();
+              if (has_answer && number >= 2) {
+                std::memcpy(out, first->data(), output_bytes(call));
+                return;
+              }
+              compute(call);
+              if (first->empty()) first->assign(out, out + call.outputs[kOut].size());
+            })),
+      without_promise(
+          cheat("hostile.unrepeatable_idle_when_warm",
+                "promises no equal bits, and does nothing on the inputs of the call before, after some calls",
+                counted([=](const Call& call, int number) {
+                  number < kJudgedCalls || is_small(call) ? compute(call) : idle_on_last_inputs(call);
+                }))),
       cheat("hostile.works_on_poison", "computes only where its output holds a judge's poison",
             [=](const Call& call) {
               if (!is_small(call) && holds_poison(call)) compute(call);

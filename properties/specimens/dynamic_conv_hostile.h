@@ -12,6 +12,7 @@ namespace assay::dynamic_conv {
 
 std::vector<Specimen> hostile_on_cpu();
 std::vector<Specimen> hostile_between_calls();  // more of them on a CPU
+std::vector<Specimen> hostile_to_clocks();      // the rest of those
 std::vector<Specimen> hostile_on_cuda();        // defined in a build with CUDA
 
 }  // namespace assay::dynamic_conv

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "bench/core/measure.h"
 #include "reports/program/commands.h"
@@ -220,9 +221,21 @@ std::vector<SpecimenRecord> records_of(const Registry& registry, const std::vect
   return records;
 }
 
+// Of a path, an impossible time is reported: the ceilings may be wrong. A specimen is caught by it.
+void fail_if_implausible(CaseRecord& record) {
+  for (const std::optional<Perf>& perf : {record.perf, record.perf_warm}) {
+    if (!perf || !perf->implausible) continue;
+    record.verdict = {.kind = VerdictKind::kFail,
+                      .reason = fmt::format("its time is implausible: {}", *perf->implausible),
+                      .outputs = {}};
+    record.no_perf = "the verdict is fail";
+  }
+  if (is_failure(record.verdict.kind)) record.perf = record.perf_warm = std::nullopt;
+}
+
 // Times a hostile specimen on one problem. One that is right there is judged on many next.
 bool is_caught_when_timed(PathJudge& judge, const Subject& subject, const Dims& dims, const Device& device,
-                          const Options& options, Session& session) {
+                          const std::optional<Ceilings>& ceilings, const Options& options, Session& session) {
   const Case which{.op = std::string(subject.op->name),
                    .path = std::string(subject.path->name),
                    .dtype = subject.path->dtypes.front(),
@@ -233,8 +246,9 @@ bool is_caught_when_timed(PathJudge& judge, const Subject& subject, const Dims& 
                    .seed = options.seed};
   if (const auto known = session.recall(which, device)) return is_failure(known->verdict.kind);
   session.starts(which, device);
-  auto record = judge.bench(which, {});
+  auto record = judge.bench(which, ceilings);
   if (!record) return false;
+  fail_if_implausible(*record);
   const bool is_caught = is_failure(record->verdict.kind);
   session.add(*std::move(record));
   return is_caught;
@@ -314,6 +328,13 @@ int run_specimens(const Registry& registry, const Options& options) {
   session.set_specimens(records_of(registry, selected, options));
   session.begin(std::nullopt);
   session.progress(fmt::format("judging {}", plural(std::ssize(selected), "specimen")));
+  std::map<const Device*, std::optional<Ceilings>> ceilings;  // where specimens are timed
+  for (const auto& [subject, device] : selected) {
+    if (!specimen_of(registry, subject, options).timed_on || ceilings.contains(device)) continue;
+    const DeviceRecord measured = measured_device(*device);
+    session.set_ceilings(measured);
+    ceilings[device] = measured.ceilings;
+  }
   Pace pace;
   pace.planned = std::ssize(selected);
   FuzzOptions fuzzing = fuzz_options(options);
@@ -333,8 +354,8 @@ int run_specimens(const Registry& registry, const Options& options) {
     fuzzing.timeouts = session.timeouts(subject, *device);
     PathJudge judge(subject, *device, options);
     const Specimen& specimen = specimen_of(registry, subject, options);
-    if (specimen.timed_on &&
-        is_caught_when_timed(judge, subject, *specimen.timed_on, *device, options, session)) {
+    if (specimen.timed_on && is_caught_when_timed(judge, subject, *specimen.timed_on, *device,
+                                                  ceilings[device], options, session)) {
       pace.add(watch.seconds());
       continue;
     }
