@@ -60,7 +60,7 @@ double miss(const Study& study, const PointSummary& at) {
 struct Candidate {
   const Summary* summary;
   const PointSummary* at;  // null: not reached
-  const Time* time;        // with a median; null: there is none
+  const Time* time;        // that counts; null: there is none
 
   double low_ns() const { return time->low_ns.value_or(*time->median_ns); }
   double high_ns() const { return time->high_ns.value_or(*time->median_ns); }
@@ -104,6 +104,9 @@ std::string ground_of(const Study& study, const Candidate& one, const Candidate*
                                                                     name, at.draws, number(at.largest));
   if (at.standing != Standing::kAbsent) {
     if (one.time != nullptr) text += fmt::format(", {}", time_text(*one.time->median_ns));
+    const Time* const time = time_at(study, one.summary->contender, at.point);
+    if (time != nullptr && !time->implausible.empty())
+      text += fmt::format(", its time is implausible: {}", time->implausible);
     if (at.standing != Standing::kMet) text += shortfall(study, at);
     if (at.standing != Standing::kMet && cheapest != nullptr && one.time != nullptr &&
         one.high_ns() * kSameTime < cheapest->low_ns())
@@ -174,7 +177,7 @@ Answer answer_of(const Study& study, const std::vector<Summary>& summaries) {
   std::vector<Candidate> all;
   for (const Summary& summary : summaries) {
     const Time* const time = time_at(study, summary.contender, *point);
-    all.push_back({&summary, summary.at(*point), time != nullptr && time->median_ns ? time : nullptr});
+    all.push_back({&summary, summary.at(*point), time != nullptr && time->counts() ? time : nullptr});
   }
   const Candidate* const cheapest = cheapest_of(all);
   Answer answer;

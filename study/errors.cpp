@@ -92,7 +92,7 @@ std::optional<double> normwise(std::span<const double> a, std::span<const double
 }
 
 Errors errors_of(const Answered& answered, DType dtype) {
-  const auto& [got, exact, unrounded, balls] = answered;
+  const auto& [got, exact, unrounded, balls, sizes] = answered;
   Errors errors{.elements = std::ssize(got)};
   std::vector<double> magnitudes, relative, computed;
   double squares = 0, sum = 0, outward = 0;
@@ -116,6 +116,9 @@ Errors errors_of(const Answered& answered, DType dtype) {
     outward += exact[i] < 0 ? -error : error;
     magnitudes.push_back(std::abs(error));
     if (exact[i] != 0) relative.push_back(std::abs(error / exact[i]));
+    if (sizes.empty() || std::isnan(sizes[i])) continue;
+    const double size = std::max(sizes[i], std::abs(exact[i]));
+    if (size > 0) errors.over_terms = std::max(errors.over_terms.value_or(0), std::abs(error) / size);
   }
   errors.normwise = normwise(got, exact, exact);
   errors.over_best = ratio(errors.normwise, normwise(computed, exact, exact));

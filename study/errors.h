@@ -37,6 +37,8 @@ struct Errors {
   std::optional<double> worst = {}, worst_p999 = {};
   // |e_i| over |exact_i|, likewise, of elements whose exact value is not 0.
   std::optional<double> componentwise = {}, componentwise_p999 = {};
+  // The largest of |e_i| over S_i, or over |exact_i| if that is larger (study/terms.h).
+  std::optional<double> over_terms = {};
   // The means of e_i and of e_i * sign(exact_i), over the rms of the exact values: the path errs in
   // one direction, or away from 0.
   std::optional<double> mean = {}, mean_outward = {};
@@ -51,6 +53,7 @@ struct Errors {
 struct Answered {
   std::span<const double> got, exact, unrounded;  // `unrounded`: exact values of inputs as drawn
   std::span<const Ball> balls;
+  std::span<const double> sizes = {};  // S_i; empty if it is not known
 };
 Errors errors_of(const Answered& answered, DType dtype);
 

@@ -75,6 +75,7 @@ PointSummary summary_at(const Study& study, size_t point, const std::vector<cons
   if (const auto logs = log10_interval(all)) summary.digits = Interval{-logs->high, -logs->low};
   summary.over_best = median_of(cells, &Errors::over_best);
   summary.over_input_rounding = median_of(cells, &Errors::over_input_rounding);
+  summary.over_terms = median_of(cells, &Errors::over_terms);
   summary.componentwise = median_of(cells, &Errors::componentwise_p999);
   summary.worst = median_of(cells, &Errors::worst);
   summary.bias = bias_of(study, cells, &Errors::mean);

@@ -32,7 +32,8 @@ struct PointSummary {
   double worst_largest = 0;             // the largest Errors::worst
   std::optional<Interval> digits = {};  // log10_interval() of normwise, as -log10
   int64_t nonfinite = 0, outside = 0;   // elements, all draws
-  std::optional<double> over_best = {}, over_input_rounding = {}, componentwise = {}, worst = {};
+  std::optional<double> over_best = {}, over_input_rounding = {}, over_terms = {}, componentwise = {},
+                        worst = {};
   // Errors::mean and Errors::mean_outward: their means over draws, in standard errors over draws.
   // Elements of a draw may depend on each other, draws do not. Of several outputs the largest in
   // magnitude.

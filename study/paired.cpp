@@ -11,17 +11,18 @@ namespace assay::study {
 namespace {
 
 std::string key_of(const Study& study, const Cell& cell) {
-  return fmt::format("{} {} {} {}", cell.point, text_of(study.axes, study.points[cell.point]),
-                     study.outputs[cell.output], cell.draw);
+  return fmt::format("{} {} {}", cell.point, text_of(study.axes, study.points[cell.point]), cell.draw);
 }
 
-// The errors of each contender by its label, and then by the key of the cell. Infinite where there
-// is none, or where an element is not finite or outside its ball.
-std::map<std::string, std::map<std::string, double>> errors_in(const Study& study) {
-  std::map<std::string, std::map<std::string, double>> errors;
+using Test = std::pair<std::string, std::string>;  // the label of a contender, and an output
+
+// The errors of each test by the key of the cell. Infinite where there is none, or where an element
+// is not finite or outside its ball.
+std::map<Test, std::map<std::string, double>> errors_in(const Study& study) {
+  std::map<Test, std::map<std::string, double>> errors;
   for (const Cell& cell : study.cells) {
     const bool is_broken = cell.errors.nonfinite > 0 || cell.errors.outside > 0;
-    errors[study.label(cell.contender)][key_of(study, cell)] =
+    errors[{study.label(cell.contender), study.outputs[cell.output]}][key_of(study, cell)] =
         is_broken ? HUGE_VAL : cell.errors.normwise.value_or(HUGE_VAL);
   }
   return errors;
@@ -38,9 +39,10 @@ std::vector<Paired> compare(const Study& before, const Study& after) {
   const auto errors_before = errors_in(before), errors_after = errors_in(after);
   std::vector<Paired> all;
   int64_t common = 0;  // cells
-  for (const auto& [label, cells] : errors_before) {
-    const auto found = errors_after.find(label);
-    Paired paired{.contender = label};
+  for (const auto& [test, cells] : errors_before) {
+    const auto found = errors_after.find(test);
+    Paired paired{.contender = test.first, .output = test.second};
+    if (found == errors_after.end()) paired.reading = "gone";
     std::vector<double> ratios;
     for (const auto& [key, error] : cells) {
       const bool is_there = found != errors_after.end() && found->second.contains(key);
@@ -58,6 +60,7 @@ std::vector<Paired> compare(const Study& before, const Study& after) {
   }
   if (common == 0) throw usage_error("the studies have no cell in common");
   for (Paired& paired : all) {
+    if (!paired.reading.empty()) continue;
     const bool is_clear = paired.probability < 0.01 / static_cast<double>(all.size());
     const bool is_equal = paired.better + paired.worse == 0;
     paired.reading = paired.lost > 0                ? "worse"

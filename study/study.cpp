@@ -7,6 +7,7 @@
 #include "kernels/core/printable.h"
 #include "study/alone.h"
 #include "study/question.h"
+#include "study/terms.h"
 
 namespace assay::study {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 // What all contenders of one dtype share in one draw, of one output.
 struct Shared {
   std::vector<int64_t> elements = {};
-  std::vector<double> exact = {}, unrounded = {};
+  std::vector<double> exact = {}, unrounded = {}, sizes = {};
 };
 
 struct Draw {
@@ -54,10 +55,9 @@ Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t numbe
   draw.why_not = overflow(*plan.op, draw.drawn, dtype);
   if (!draw.why_not.empty()) return draw;
   const Question as_stored = question_of(*plan.op, draw.dims, draw.stored, dtype, {.storage = dtype});
-  // What a file holds has been rounded already: its numbers before that are unknown. Two draws tell
-  // what rounding does.
+  // Two draws tell what rounding does, and how large terms are.
   constexpr int64_t kYardsticks = 2;
-  const bool has_unrounded = !plan.given && number < kYardsticks;
+  const bool has_yardsticks = number < kYardsticks;
   const Question as_drawn = question_of_values(*plan.op, draw.dims, draw.drawn, {.storage = dtype});
   for (size_t output = 0; output < plan.op->outputs.size(); ++output) {
     const Extents shape = shape_of(plan.op->outputs[output], draw.dims);
@@ -69,7 +69,11 @@ Draw make_draw(const Plan& plan, const Study& study, size_t point, int64_t numbe
     shared.exact = exact(as_stored);
     if (shared.exact.empty()) draw.why_not = "an output has no elements";
     if (!shared.exact.empty() && !has_finite(shared.exact)) draw.why_not = "no exact value is finite";
-    if (has_unrounded) shared.unrounded = exact(as_drawn);
+    // What a file holds has been rounded already: its numbers before that are unknown.
+    if (has_yardsticks && !plan.given) shared.unrounded = exact(as_drawn);
+    if (has_yardsticks)
+      shared.sizes =
+          sizes_of_terms(*plan.oracle, as_stored, static_cast<int>(output), shared.elements, row_of(shape));
     draw.outputs.push_back(std::move(shared));
   }
   return draw;
@@ -133,8 +137,12 @@ std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_
       cell.alone = alone[output];
     }
     const std::vector<Ball> balls = in(Arithmetic(Arithmetic::Mode::kBall));
-    cell.errors =
-        errors_of({.got = got, .exact = shared.exact, .unrounded = shared.unrounded, .balls = balls}, dtype);
+    cell.errors = errors_of({.got = got,
+                             .exact = shared.exact,
+                             .unrounded = shared.unrounded,
+                             .balls = balls,
+                             .sizes = shared.sizes},
+                            dtype);
     // What the emulation does besides is outside the recipe on purpose.
     if (contender.plant.kind != Plant::Kind::kNone) {
       cell.errors.outside = 0;
@@ -149,6 +157,10 @@ std::vector<Cell> cells_of(const Plan& plan, const Draw& draw, size_t contender_
 
 std::string Study::label(size_t contender) const {
   return contenders[contender].label() + (emulated[contender] ? ", emulated" : "");
+}
+
+std::optional<double> Time::energy_j() const {
+  return median_ns && power_w ? std::optional(*power_w * *median_ns * 1e-9) : std::nullopt;
 }
 
 Study begin(const Plan& plan) {

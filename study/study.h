@@ -56,9 +56,17 @@ struct Time {
   std::string verdict = {};              // of the judge on this problem, with normal data
   std::string reason = {};               // of the verdict, or why there is no time
   std::optional<double> median_ns = {};  // [ns] of all samples, cold
+  // Why the median cannot be right (bench/core/measure.h); empty if nothing speaks against it.
+  std::string implausible = {};
   // [ns] the least and the largest median of a round
   std::optional<double> low_ns = {}, high_ns = {};
   std::optional<double> floor_ns = {};  // [ns] the floor
+  // [W] The mean power of the device in the last round, also between the timed calls.
+  std::optional<double> power_w = {};
+
+  // Whether a contender can win by it.
+  bool counts() const { return median_ns && implausible.empty(); }
+  std::optional<double> energy_j() const;  // [J] of a call at that power
 };
 
 // What one site of a recipe does to an output at a point. Errors are normwise, in the first draw.

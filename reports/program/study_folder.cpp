@@ -193,6 +193,7 @@ int compare_studies(const StudyRecord& before, const StudyRecord& after, const O
     Json json = Json::array();
     for (const study::Paired& one : all) {
       json.push_back({{"contender", one.contender},
+                      {"output", one.output},
                       {"reading", one.reading},
                       {"better", one.better},
                       {"worse", one.worse},
@@ -202,21 +203,26 @@ int compare_studies(const StudyRecord& before, const StudyRecord& after, const O
     }
     fmt::print("{}\n", json.dump(2));
   } else {
-    std::vector<Column> columns{{"contender", false, 9, {}, {}}, {"errors are", false, 8, {}, {}},
-                                {"better", true, 5, {}, {}},     {"worse", true, 6, {}, {}},
-                                {"equal", true, 4, {}, {}},      {"after/before", true, 7, {}, {}},
-                                {"sign test", true, 3, {}, {}}};
+    std::vector<Column> columns{{"contender", false, 9, {}, {}},   {"output", false, 9, {}, {}},
+                                {"errors are", false, 8, {}, {}},  {"better", true, 5, {}, {}},
+                                {"worse", true, 6, {}, {}},        {"equal", true, 4, {}, {}},
+                                {"after/before", true, 7, {}, {}}, {"sign test", true, 3, {}, {}}};
     for (const study::Paired& one : all) {
-      const std::string cells[] = {printable(one.contender),      one.reading,
-                                   format_count(one.better),      format_count(one.worse),
-                                   format_count(one.equal),       format_number(one.ratio),
-                                   format_number(one.probability)};
+      const std::string cells[] = {
+          printable(one.contender), printable(one.output),         one.reading,
+          format_count(one.better), format_count(one.worse),       format_count(one.equal),
+          format_number(one.ratio), format_number(one.probability)};
       for (size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(cells[i]);
     }
     fmt::print("{}", align_columns(std::move(columns), false, text_width()));
   }
-  const bool is_worse = std::ranges::any_of(all, [](const auto& one) { return one.reading == "worse"; });
-  return is_worse && options.command == Command::kGate ? kExitNumericalFailure : kExitPassed;
+  if (options.command == Command::kCompare) return kExitPassed;
+  const auto has = [&](std::string_view reading) {
+    return std::ranges::count(all, reading, &study::Paired::reading) > 0;
+  };
+  if (has("worse")) return kExitNumericalFailure;
+  if (has("gone")) return kExitNothingSelected;
+  return has("unclear") && (options.certain || options.bisect) ? kExitInconclusive : kExitPassed;
 }
 
 }  // namespace assay

@@ -27,6 +27,12 @@ bool may_run(VerdictKind kind) {
   return std::ranges::count(kKinds, kind) > 0;
 }
 
+// By the counter of energy; without that the mean of the readings.
+std::optional<double> power_of(const Telemetry& telemetry) {
+  if (telemetry.energy_j && telemetry.seconds > 0) return *telemetry.energy_j / telemetry.seconds;
+  return telemetry.power_w;
+}
+
 class Times {
  public:
   Times(const Registry& registry, study::Plan& plan, const study::Study& study,
@@ -132,6 +138,8 @@ class Times {
         time.low_ns = std::ranges::min(turn.medians_ns);
         time.high_ns = std::ranges::max(turn.medians_ns);
         time.floor_ns = perf.floor_ns;
+        time.implausible = perf.implausible.value_or("");
+        if (perf.telemetry) time.power_w = power_of(*perf.telemetry);
       }
       add(std::move(time), record.verdict);
     }

@@ -28,6 +28,7 @@ constexpr std::array kMembers{Member{"normwise", &Errors::normwise},
                               Member{"worst_p999", &Errors::worst_p999},
                               Member{"componentwise", &Errors::componentwise},
                               Member{"componentwise_p999", &Errors::componentwise_p999},
+                              Member{"over_terms", &Errors::over_terms},
                               Member{"mean", &Errors::mean},
                               Member{"mean_outward", &Errors::mean_outward},
                               Member{"over_best", &Errors::over_best},
@@ -126,6 +127,8 @@ Json to_json(const Time& time) {
   put_number(one, "median_ns", time.median_ns);
   if (time.low_ns && time.high_ns) put_numbers(one, "rounds_ns", std::array{*time.low_ns, *time.high_ns});
   put_number(one, "floor_ns", time.floor_ns);
+  if (!time.implausible.empty()) one["implausible"] = time.implausible;
+  put_number(one, "power_w", time.power_w);
   return one;
 }
 
@@ -283,7 +286,9 @@ StudyRecord study_from_json(const Json& json, std::string_view source) {
               .median_ns = number_if(one, "median_ns"),
               .low_ns = {},
               .high_ns = {},
-              .floor_ns = number_if(one, "floor_ns")};
+              .floor_ns = number_if(one, "floor_ns"),
+              .power_w = number_if(one, "power_w")};
+    if (one.has("implausible")) time.implausible = one.text("implausible");
     // Older records have an interval of one round.
     const char* const key = one.has("rounds_ns") ? "rounds_ns" : "ci95_ns";
     if (one.has(key)) {

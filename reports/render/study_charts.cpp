@@ -45,7 +45,7 @@ StudyChart pareto(const Study& study, const std::vector<Summary>& summaries) {
   std::vector<double> times, errors{study.target.normwise};
   const auto time_of = [&](const Summary& summary) {
     const study::Time* const time = time_at(study, summary.contender, *point);
-    return time == nullptr ? std::nullopt : time->median_ns;
+    return time != nullptr && time->counts() ? time->median_ns : std::nullopt;
   };
   const auto is_there = [&](const Summary& summary) {
     const study::PointSummary* const at = summary.at(*point);

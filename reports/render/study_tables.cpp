@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "reports/render/study.h"
@@ -13,6 +14,23 @@ using namespace study;
 std::string digits_text(const PointSummary& point) {
   if (!point.digits) return "–";
   return fmt::format("{:.2f} – {:.2f}", point.digits->low, point.digits->high);
+}
+
+std::string energy_text(std::optional<double> joules) {
+  if (!joules) return "–";
+  const bool is_small = *joules < 1e-3;
+  return format_number(*joules * (is_small ? 1e6 : 1e3)) + (is_small ? " µJ" : " mJ");
+}
+
+// Leaves out what no contender has, such as the energy on a machine that tells none.
+StudyTable without_empty_columns(StudyTable table) {
+  for (size_t i = table.heads.size(); i-- > table.words;) {
+    if (!std::ranges::all_of(table.rows, [i](const auto& row) { return row[i] == "–"; })) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    table.heads.erase(table.heads.begin() + at);
+    for (auto& row : table.rows) row.erase(row.begin() + at);
+  }
+  return table;
 }
 
 std::string yes_or_no(std::optional<bool> answer) {
@@ -30,6 +48,29 @@ std::string limits_text(const Study& study) {
       100 * confidence_of(study.draws), study.draws, kDrawsFor95, draws_that_tell(study.draws), study.draws);
 }
 
+// The columns of the first table, and what the note says of them.
+struct Explained {
+  std::string_view head, meaning = {};
+};
+constexpr std::array kColumns{
+    Explained{"contender"},
+    Explained{"target"},
+    Explained{"largest of draws"},
+    Explained{"time", "A time with a question mark is implausible."},
+    Explained{"of floor"},
+    Explained{"energy", "Energy: the time at the mean power meanwhile."},
+    Explained{"digits, 95 %", "Digits: the mean, by Student's t."},
+    Explained{"over best", "Over best: 1 is as good as the recipe gets."},
+    Explained{"over input rounding", "Over input rounding: below 1 more precision inside buys nothing."},
+    Explained{"over |W||z|",
+              "Over |W||z|: the largest error over the magnitudes of the terms of the last sum."},
+    Explained{"largest element"},
+    Explained{"componentwise, 99.9 %"},
+    Explained{"bias", "Bias: the mean signed error in standard errors over draws."},
+    Explained{"outward", "Outward: away from 0."},
+    Explained{"repeats"},
+    Explained{"alone", "Alone: an entry of the batch has the same bits without the others."}};
+
 std::string mark_of(Standing standing) {
   switch (standing) {
     case Standing::kMet:
@@ -44,22 +85,10 @@ std::string mark_of(Standing standing) {
 }
 
 StudyTable contenders_table(const Study& study, const std::vector<Summary>& summaries) {
-  StudyTable table{.title = "How wrong, how fast",
-                   .note = "",
-                   .heads = {"contender", "target", "largest of draws", "time", "of floor", "digits, 95 %",
-                             "over best", "over input rounding", "largest element", "componentwise, 99.9 %",
-                             "bias", "outward", "repeats", "alone"},
-                   .rows = {},
-                   .words = 2};
+  StudyTable table{.title = "How wrong, how fast", .note = "", .heads = {}, .rows = {}, .words = 2};
+  for (const Explained& column : kColumns) table.heads.emplace_back(column.head);
   const auto point = deciding_point(study, summaries);
   if (!point) return table;
-  if (study.points.size() > 1) table.note = fmt::format("At {}. ", text_of(study.axes, study.points[*point]));
-  table.note +=
-      limits_text(study) +
-      " Digits: the mean, by Student's t. The other errors are medians over draws. Over best: 1 is as "
-      "good as the recipe gets. Over input rounding: below 1 more precision inside buys nothing. Bias: "
-      "the mean signed error in standard errors over draws; outward: away from 0. An emulated recipe errs "
-      "as its plainest right path. Alone: an entry of the batch has the same bits without the others.";
   for (const Summary& summary : summaries) {
     const PointSummary* const at = summary.at(*point);
     if (at == nullptr || at->standing == Standing::kAbsent) {
@@ -76,11 +105,21 @@ StudyTable contenders_table(const Study& study, const std::vector<Summary>& summ
     const bool has_floor = is_timed && time->floor_ns;
     table.rows.push_back(
         {study.label(summary.contender), std::string(name_of(at->standing)), format_number(at->largest),
-         is_timed ? format_time(*time->median_ns) : excerpt(no_time),
+         is_timed ? format_time(*time->median_ns) + (time->counts() ? "" : " ?") : excerpt(no_time),
          format_percent(has_floor ? std::optional(*time->floor_ns / *time->median_ns) : std::nullopt),
-         digits_text(*at), format_number(at->over_best), format_number(at->over_input_rounding),
+         energy_text(is_timed ? time->energy_j() : std::nullopt), digits_text(*at),
+         format_number(at->over_best), format_number(at->over_input_rounding), format_number(at->over_terms),
          format_number(at->worst), format_number(at->componentwise), format_number(at->bias),
          format_number(at->bias_outward), yes_or_no(summary.repeats), yes_or_no(summary.alone)});
+  }
+  table = without_empty_columns(std::move(table));
+  if (study.points.size() > 1) table.note = fmt::format("At {}. ", text_of(study.axes, study.points[*point]));
+  table.note += limits_text(study) +
+                " The other errors are medians over draws; an emulated recipe errs as its "
+                "plainest right path.";
+  for (const Explained& column : kColumns) {
+    if (!column.meaning.empty() && std::ranges::count(table.heads, column.head) > 0)
+      table.note += fmt::format(" {}", column.meaning);
   }
   return table;
 }
@@ -186,15 +225,16 @@ StudyTable onsets_table(const Study& study, const std::vector<Summary>& summarie
 }
 
 StudyTable sites_table(const Study& study, const std::vector<Summary>& summaries) {
-  StudyTable table{
-      .title = "What each site does",
-      .note =
-          "Alone: the normwise error if this site alone is performed. Without: that "
-          "of the recipe if this site alone is exact. Shares of the squared errors of all sites alone; "
-          "where they interact, their sum is not the whole.",
-      .heads = {"contender", "output", "site", "alone", "share", "without", "whole recipe"},
-      .rows = {},
-      .words = 3};
+  StudyTable table{.title = "What each site does",
+                   .note =
+                       "Alone: the normwise error if this site alone is performed. Without: that "
+                       "of the recipe if this site alone is exact. All are of the plainest right path of the "
+                       "recipe, which "
+                       "may err more than the path itself. Shares of the squared errors of all sites alone; "
+                       "where they interact, their sum is not the whole.",
+                   .heads = {"contender", "output", "site", "alone", "share", "without", "whole recipe"},
+                   .rows = {},
+                   .words = 3};
   const auto point = detailed_point(study, summaries);
   if (point && study.points.size() > 1)
     table.note = fmt::format("At {}. ", text_of(study.axes, study.points[*point])) + table.note;

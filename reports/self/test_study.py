@@ -142,6 +142,22 @@ class Study(ProgramTest):
         median = study["times"][3]["median_ns"] / 1e3
         self.assertIn(f", {median:.3g} us", study["findings"]["grounds"][0] + study["findings"]["grounds"][1])
 
+    def test_energies_and_implausible_times_are_shown(self):
+        study = self.study("--paths", "cpu")
+        self.assertNotIn("| energy |", (self.dir / "s/study.md").read_text())
+        self.assertIn("| over \\|W\\|\\|z\\| |", (self.dir / "s/study.md").read_text())
+        study["times"][0].update(median_ns=2e3, power_w=500.0)
+        study["times"][1].update(median_ns=1e3, implausible="1 us is less than reading takes")
+        jsonschema.validate(study, SCHEMA)
+        (self.dir / "s/study.json").write_text(json.dumps(study))
+        self.assertEqual(assay("report", "s", cwd=self.dir).returncode, 0)
+        text = (self.dir / "s/study.md").read_text()
+        self.assertIn("| 2.00 µs | 1.00 mJ |", text)
+        self.assertIn("| 1.00 µs ? |", text)
+        self.assertIn("its time is implausible: 1 us", text)
+        again = json.loads((self.dir / "s/study.json").read_text())
+        self.assertEqual(again["times"], study["times"])
+
     def test_a_killed_study_leaves_what_it_has(self):
         process = subprocess.Popen([ASSAY, *SMALL[:-3], "--repeat", "100000", "--no-time", "--out", "s"], cwd=self.dir,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -192,6 +208,15 @@ class Study(ProgramTest):
         result = assay("gate", "s", "worse", "--json", cwd=self.dir)
         readings = {one["contender"]: one["reading"] for one in json.loads(result.stdout)}
         self.assertEqual(readings, {"cpu in f32": "unclear", "cpu in f16": "equal", "cpu in bf16": "equal"})
+        self.assertEqual(result.returncode, 0)
+        self.fails(4, "", "gate", "s", "worse", "--certain")
+        study["cells"] = [cell for cell in study["cells"] if cell["contender"] != 0]
+        (self.dir / "worse/study.json").write_text(json.dumps(study))
+        self.fails(5, "", "gate", "s", "worse")
+        study["cells"][0]["outside"] = 1
+        (self.dir / "worse/study.json").write_text(json.dumps(study))
+        self.fails(1, "", "gate", "s", "worse")
+        self.assertEqual(assay("compare", "s", "worse", cwd=self.dir).returncode, 0)
         self.study("--paths", "cpu", "--seed", "1", "--out", "other")
         self.fails(2, "the studies cannot be compared: their seeds are 0 and 1", "compare", "s", "other")
         self.study("--paths", "cpu", "--target", "normwise=1e-2", "--out", "other")

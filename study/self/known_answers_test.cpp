@@ -202,6 +202,20 @@ TEST(KnownAnswers, TheGroundsAreOfOnePoint) {
   EXPECT_THAT(answer.grounds.front(), HasSubstr("meets the target at 2 of 3 points, errs most at k=4096"));
 }
 
+// A path that is faster than it can be wins nothing.
+TEST(KnownAnswers, AnImplausibleTimeIsNoTime) {
+  Study study = run(sum_plan({"k=64"}));
+  study.target.normwise = 1e-4;
+  const size_t rounded = number_of(study, "rounded in f32"), truncated = number_of(study, "truncated in f32");
+  study.times.push_back({.contender = rounded, .median_ns = 9e3, .low_ns = 9e3, .high_ns = 9e3});
+  study.times.push_back({.contender = truncated, .median_ns = 1e3, .low_ns = 1e3, .high_ns = 1e3});
+  EXPECT_THAT(answer_of(study, summarize(study)).sentence, HasSubstr("is truncated in f32"));
+  study.times.back().implausible = "1 us is less than reading takes";
+  const Answer answer = answer_of(study, summarize(study));
+  EXPECT_THAT(answer.sentence, HasSubstr("is rounded in f32"));
+  EXPECT_THAT(answer.grounds, testing::Contains(HasSubstr("implausible: 1 us is less")));
+}
+
 // Of equally large problems the answer is about the one that is the hardest.
 TEST(KnownAnswers, TheAnswerIsAboutTheHardestPointThatSomethingMeets) {
   Study study = run(sum_plan({"a.mean_over_std=0,1000", "k=256"}, "positive,normal"));

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "study/self/sum_op.h"
 
 namespace assay::study {
@@ -47,6 +49,30 @@ TEST(Paired, WhatIsLostIsWorse) {
               testing::HasSubstr("worse"));
   EXPECT_THAT(readings([](Study& after) { after.cells.erase(after.cells.begin()); }),
               testing::HasSubstr("worse"));
+}
+
+TEST(Paired, AContenderThatIsGoneIsNotWorse) {
+  const Study before = test::run(test::sum_plan({"k=64"}));
+  Study after = before;
+  std::erase_if(after.cells, [](const Cell& cell) { return cell.contender == 0; });
+  std::set<std::string> readings;
+  for (const Paired& paired : compare(before, after)) readings.insert(paired.reading);
+  EXPECT_EQ(readings, (std::set<std::string>{"equal", "gone"}));
+}
+
+// Two outputs of one draw that err alike are no two witnesses: six draws of each cannot tell.
+TEST(Paired, OutputsOfOneDrawAreNotCountedTwice) {
+  Study before = test::run(test::sum_plan({"k=64"}));
+  before.outputs.emplace_back("twin");
+  for (size_t i = before.cells.size(); i-- > 0;) {
+    before.cells.push_back(before.cells[i]);
+    before.cells.back().output = 1;
+  }
+  Study after = before;
+  for (Cell& cell : after.cells) *cell.errors.normwise *= 1.01;
+  const std::vector<Paired> all = compare(before, after);
+  EXPECT_EQ(std::ssize(all), 2 * std::ssize(before.contenders));
+  for (const Paired& paired : all) EXPECT_EQ(paired.reading, "unclear") << paired.output;
 }
 
 TEST(Paired, OtherDrawsAreNotCompared) {
