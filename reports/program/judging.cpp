@@ -216,13 +216,6 @@ std::optional<CaseRecord> PathJudge::bench(const Case& which, const std::optiona
   timer_.reset();
   kept_.reset();
   if (isolation_) isolation_->take_held();
-  // The machine may be faster than when its ceilings were measured.
-  std::optional<Ceilings> now;
-  for (std::optional<Perf>* perf : {&record->perf, &record->perf_warm}) {
-    if (!*perf || !(*perf)->implausible) continue;
-    if (!now) now = measured_device(device_).ceilings;
-    if (now) (*perf)->implausible = why_implausible(**perf, recipe_.value(), device_.info(), *now);
-  }
   if (record->verdict.kind != VerdictKind::kPass) {
     record->perf = record->perf_warm = std::nullopt;
     record->no_perf = fmt::format("the verdict is {}", name_of(record->verdict.kind));
@@ -281,6 +274,10 @@ Perf PathJudge::perf_of(const CaseRecord& record, Samples samples, Cache cache,
                         const std::optional<Ceilings>& ceilings) const {
   Perf perf = assay::perf_of(std::move(samples), *subject_.op, recipe_.value(), record.which, device_.info(),
                              cache, ceilings, draws_);
+  if (perf.implausible) {  // unless the machine is faster than when its ceilings were measured
+    const std::optional<Ceilings> now = measured_device(device_).ceilings;
+    if (now) perf.implausible = why_implausible(perf, recipe_.value(), device_.info(), *now);
+  }
   if (telemetry_) add_telemetry(perf, *telemetry_, ceilings);
   return perf;
 }
