@@ -59,10 +59,10 @@ class Finder {
     if (found_.bits) find_mode();
     find_fraction();
     find_factors();
-    if (reach_.is_exact) {
+    if (reach_.is_exact && reach_.has_subnormals) {
       find_subnormals();
     } else {
-      unclear("subnormals: the sum is seen inexactly");
+      unclear("subnormals: the sum is seen {}", reach_.is_exact ? "times a small number" : "inexactly");
     }
     if (widest_node(tree_) == 2) find_fused();
     return found_;
@@ -150,27 +150,29 @@ class Finder {
   }
 
   // What remains of 1 + 2^-h + tail, less 1 and 2^-h, over the tail. A further term, equal to the
-  // tail, keeps it in sight behind a norm. In any order all additions are exact.
+  // tail, keeps it in sight behind a norm, if there is one. In any order all additions are exact.
   struct Tail {
     int h;
     double tail;
   };
   std::vector<double> remaining(const std::vector<Tail>& tails) const {
+    const bool has_fourth = reach_.terms > 3;
     std::vector<std::vector<PlacedValue>> sums;
     for (const auto& [h, tail] : tails) {
       const double high = std::ldexp(1.0, -h);
-      sums.push_back({{0, 1 + high + tail}, {1, -1}, {2, -high}, {3, tail}});
+      sums.push_back({{0, 1 + high + tail}, {1, -1}, {2, -high}});
+      if (has_fourth) sums.back().push_back({3, tail});
     }
     std::vector<double> values = ask(reach_, sums);
     for (size_t i = 0; i < values.size(); ++i)
-      values[i] = std::nearbyint(values[i] / tails[i].tail * 4) / 4 - 1;
+      values[i] = std::nearbyint(values[i] / tails[i].tail * 4) / 4 - (has_fourth ? 1 : 0);
     return values;
   }
 
   // A factor in two parts keeps any single bit in its low one. So each bit is asked for beside each
   // higher one.
   void find_factors() {
-    if (reach_.terms < 4) return unclear("factors: four terms tell them");
+    if (reach_.terms < 3) return unclear("factors: three terms tell them");
     std::vector<Tail> tails;
     for (int q = 2; q < reach_.factor_bits; ++q) {
       for (int h = 1; h < q; ++h) tails.push_back({h, std::ldexp(1.0, -q)});
@@ -253,6 +255,7 @@ class Finder {
       if (value != 0 && value != 1) {
         unclear("fused products: (1 + d)^2 - (1 + d) - d is {} d^2, d = 2^-12", value);
         found_.is_fused.clear();
+        found_.knows_fused = false;
         return;
       }
       found_.is_fused.push_back(value == 1);

@@ -34,6 +34,7 @@ struct Accumulator {
   std::optional<bool> keeps_subnormals{};  // of results
   std::optional<FactorUse> factors{};
   std::vector<bool> is_fused{};        // Adder::is_fused; empty if it cannot be asked for
+  bool knows_fused = true;             // or it was asked for, and the answers fit nothing
   std::vector<std::string> unclear{};  // what could not be found, and why
 
   Adder adder() const;

@@ -93,6 +93,7 @@ Reach reach_of(const Subject& subject, const PathCalls& calls, const ProbedSum& 
               .sums = sums_of(subject, calls, sum, dtype, terms),
               .first = sum.first,
               .is_exact = sum.is_exact,
+              .has_subnormals = sum.shift >= 0,
               .factor_bits = format.precision,
               .huge = sum.huge,
               .units = int64_t{1} << format.precision,
@@ -186,6 +187,9 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
   Probed found{.sum = &sum, .dtype = dtype, .why_not = std::string(sum.why_not)};
   if (dtype == DType::kF16 && sum.huge > kOfF64)
     found.why_not = "nothing in the range of f16 swamps a sum in f64";
+  if (dtype == DType::kF16 && sum.shift < 0)
+    found.why_not =
+        fmt::format("the output is about 2^{} times the sum, which f16 has no room for", sum.shift);
   if (!found.why_not.empty()) return found;
   found.terms = std::clamp<int64_t>(options.terms.value_or(sum.usual_terms), 2, sum.most_terms);
   try {
@@ -205,7 +209,7 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
     const std::optional<SumTree> elsewhere = find_tree(found, reach, options.seed);
     if (found.tree && !found.is_scaled) {
       found.accumulator = find_accumulator(reach, *found.tree);
-      const bool is_known = found.accumulator.bits && found.accumulator.mode;
+      const bool is_known = found.accumulator.bits && found.accumulator.mode && found.accumulator.knows_fused;
       if (!is_known) found.proof.why_not = "what the sum adds with is not known";
       if (is_known)
         found.proof = replay(with_plain_factors(reach, found.accumulator, declared), *found.tree,

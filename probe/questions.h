@@ -20,12 +20,13 @@ struct Reach {
   int64_t terms = 0;
   Sums sums;
   FirstFactor first = FirstFactor::kFree;
-  bool is_exact = true;     // else values are about right, but 0 for 0
-  bool hides_bits = false;  // and 0 may stand for a small number
-  int factor_bits = 24;     // of a factor as stored
-  int unit = 0, huge = 50;  // 2^unit is a 1, 2^huge swamps all of them
-  int64_t units = 1024;     // that an answer can tell apart
-  int lowest = -126;        // exponent of the smallest normal factor
+  bool is_exact = true;        // else values are about right, but 0 for 0
+  bool hides_bits = false;     // and 0 may stand for a small number
+  bool has_subnormals = true;  // sums that are subnormal can be seen
+  int factor_bits = 24;        // of a factor as stored
+  int unit = 0, huge = 50;     // 2^unit is a 1, 2^huge swamps all of them
+  int64_t units = 1024;        // that an answer can tell apart
+  int lowest = -126;           // exponent of the smallest normal factor
 };
 
 // Sets term k of a sum to `value`, a number of few bits.

@@ -12,6 +12,18 @@
 namespace assay::study {
 namespace {
 
+// Refuses a property of tensors that have no elements at any point, such as an absent mask.
+void require_effect(const Plan& plan, const std::vector<Point>& points, const Axis& axis) {
+  if (axis.kind != Axis::Kind::kProperty) return;
+  for (const Point& point : points) {
+    const Dims dims = dims_at(plan.axes, point, plan.dims);
+    for (size_t tensor : axis.tensors) {
+      if (element_count(shape_of(plan.op->inputs[tensor], dims)) > 0) return;
+    }
+  }
+  throw usage_error("--sweep {} changes nothing: its tensor has no elements", axis.name);
+}
+
 // What all contenders of one dtype share in one draw, of one output.
 struct Shared {
   std::vector<int64_t> elements = {};
@@ -180,6 +192,7 @@ Study begin(const Plan& plan) {
               .inputs = plan.given ? hash_of(*plan.given) : ""};
   for (const TensorInfo& output : plan.op->outputs) study.outputs.emplace_back(output.name);
   for (const Point& point : study.points) require_dims(*plan.op, dims_at(plan.axes, point, plan.dims));
+  for (const Axis& axis : plan.axes) require_effect(plan, study.points, axis);
   const Dims first = dims_at(plan.axes, study.points[0], plan.dims);
   for (const Contender& contender : plan.contenders) {
     study.emulated.push_back(contender.is_emulated());

@@ -109,7 +109,8 @@ struct Study {
   std::string label(size_t contender) const;  // "cuda.bf16 in f32, emulated"
 };
 
-// Everything but cells and what follows from them.
+// Everything but cells and what follows from them. Throws Error (usage) if the op has no such
+// dimensions, or if an axis changes nothing.
 Study begin(const Plan& plan);
 
 // Runs a path on inputs. Keeps the problem for the next call on the same dimensions.

@@ -49,8 +49,8 @@ TEST_F(Probing, ReproducesEachReachedSumOfTheCpuPaths) {
       }
     }
   }
-  // In f32: mhc_post, dynamic_conv and its dx, three of trimul, two of cheri_block.
-  EXPECT_EQ(reproduced, 8u);
+  // In f32: mhc_post, dynamic_conv and its dx, three of trimul, three of cheri_block, conv and dx.
+  EXPECT_EQ(reproduced, 11u);
 }
 
 TEST_F(Probing, SeesAPathThatRoundsItsInputs) {
@@ -58,6 +58,18 @@ TEST_F(Probing, SeesAPathThatRoundsItsInputs) {
   EXPECT_THAT(probed.contradictions,
               testing::ElementsAre("factors keep 8 bits; the recipe declares no rounding: 24 bits"));
   EXPECT_EQ(probed.proof.reproduced, probed.proof.draws);
+}
+
+TEST_F(Probing, SeesTapsBehindANormThatAreRounded) {
+  const std::string_view path = "specimen.inputs_rounded";
+  for (const auto& [op, site] : {std::pair{"cheri_conv_norm", Site{0, "conv"}},
+                                 {"cheri_block", Site{0, "conv"}},
+                                 {"cheri_conv_norm_grad", Site{1, "dx"}}}) {
+    const Probed probed = probe_sum(registry().subject(op, path), site);
+    EXPECT_THAT(probed.contradictions,
+                testing::ElementsAre("factors keep 8 bits; the recipe declares no rounding: 24 bits"))
+        << op;
+  }
 }
 
 TEST_F(Probing, SeesAPathThatAddsInBf16) {
@@ -123,7 +135,7 @@ TEST_F(Probing, SaysWhichSumsItCannotReach) {
       ++unreached;
     }
   }
-  EXPECT_EQ(unreached, 4u);  // the convolutions of the Cheri ops, and dx
+  EXPECT_EQ(unreached, 1u);  // the convolution in the gradient of the Cheri norm
 }
 
 struct Simulated {

@@ -56,6 +56,9 @@ struct ProbedSum {
   std::function<bool(const Recipe&)> is_scaled = {};
   // Whether the output is the sum, and so a polynomial of the inputs.
   bool is_polynomial = false;
+  // The output is about 2^shift times the sum. Below 0, f16 has no room for both ends of a sum, and
+  // subnormal ones cannot be seen.
+  int shift = 0;
   // 2^huge swamps what the sum is kept in. Sums in f64 need more.
   int huge = 50;
   std::function<int64_t(int64_t terms)> most_sums = {};  // that a call computes

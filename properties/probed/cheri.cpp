@@ -12,7 +12,7 @@
 namespace assay::cheri {
 namespace {
 
-int64_t up_to(int64_t size, int64_t step) {
+constexpr int64_t up_to(int64_t size, int64_t step) {
   return (size + step - 1) / step * step;
 }
 
@@ -73,11 +73,109 @@ double encode(const Factors& f, size_t tensor, const Extents& i) {
 }
 }  // namespace dw
 
+// The convolution, behind its norm. Sum s lies in the middle of example s, in the channels of s: in
+// the first one as it is, in the second one negated. Two more channels hold 1 and -1. All others
+// hold 0. So the mean is 0, and y is proportional to conv.
+namespace conv {
+enum : int64_t { kZero, kAnotherZero, kOne, kMinusOne, kFirst };
+constexpr int64_t kSums = 16, kTaps = 3, kChannels = up_to(kFirst + 2 * kSums, 16);
+
+Dims dims(int64_t, int64_t sums) {
+  return {{kN, sums}, {kL, kTaps}, {kC, kChannels}, {kDilation, 1}};
+}
+
+double encode(const Factors& f, size_t tensor, const Extents& i) {
+  const int64_t channel = i[i.rank() - 1], sum = (channel - kFirst) / 2, row = i[i.rank() - 2];
+  const double sign = channel % 2 == 0 ? 1 : -1;
+  if (channel < kOne) return 0;
+  if (channel < kFirst) return tensor == kW ? (row == 1 ? 1 : 0) : sign;
+  if (sum >= f.sums() || row >= f.terms) return 0;
+  if (tensor == kW) return f.a[f.at(sum, row)];
+  return i[0] == sum ? sign * f.b[f.at(sum, row)] : 0;
+}
+
+double decode(const Factors&, const Values& y, int64_t sum) {
+  return y.at(kY, {sum, 1, kFirst + 2 * sum}) / y.at(kY, {sum, 1, kOne});
+}
+
+// In the block two rows of hidden hold y of each sum and its negative, the last two that of the 1:
+// gelu(z) - gelu(-z) = z. w2 brings the sums to one channel, in which x is 0, and the 1 to another.
+double encode_block(const Factors& f, size_t tensor, const Extents& i) {
+  if (tensor == kX || tensor == kW) return encode(f, tensor, i);
+  const int64_t row = tensor == kW1 ? i[0] : i[1], channel = tensor == kW1 ? i[1] : i[0];
+  const double sign = row % 2 == 0 ? 1 : -1;
+  if (row / 2 > kSums) return 0;
+  const bool is_one = row / 2 == kSums;
+  if (tensor == kW1) return channel == (is_one ? kOne : kFirst + row / 2 * 2) ? sign : 0;
+  return channel == (is_one ? kAnotherZero : kZero) ? sign : 0;
+}
+
+double decode_block(const Factors&, const Values& out, int64_t sum) {
+  return out.at(kOut, {sum, 1, kZero}) / out.at(kOut, {sum, 1, kAnotherZero});
+}
+}  // namespace conv
+
+// dx: dconv is dy times 1/sqrt(variance). Of four channels the last one has x = +-2^13 and dy = 0,
+// so that this is 2^-12. The others have x = 0, so y is 0. A sum has two of them, with dy and its
+// negative: the mean of dy is 0. Tap k multiplies dconv at 2 - k, for dx in the middle.
+namespace dx {
+constexpr int64_t kSums = 60, kTaps = 3, kChannels = 160;
+
+double encode(const Factors& f, size_t tensor, const Extents& i) {
+  const int64_t channel = i[i.rank() - 1], row = i[i.rank() - 2];
+  if (channel % 4 == 3) {
+    if (tensor == grad::kX) return channel % 8 == 3 ? 0x1p13 : -0x1p13;
+    return tensor == grad::kW && row == 1 ? 1 : 0;
+  }
+  const int64_t place = channel / 4 * 3 + channel % 4, sum = place / 2;
+  const int64_t term = tensor == grad::kW ? row : kTaps - 1 - row;
+  if (tensor == grad::kX || sum >= f.sums() || term >= f.terms) return 0;
+  if (tensor == grad::kW) return f.a[f.at(sum, term)];
+  return (place % 2 == 0 ? 1 : -1) * f.b[f.at(sum, term)];
+}
+
+double decode(const Factors&, const Values& out, int64_t sum) {
+  const int64_t place = 2 * sum;
+  return out.at(grad::kDx, {0, 1, place / 3 * 4 + place % 3}) * 0x1p12;
+}
+}  // namespace dx
+
 }  // namespace
 
 std::vector<ProbedSum> probed_sums() {
-  const std::string_view hidden_by_norm =
-      "M stays in the example, whose norm then rounds units away: neighbours share the factors";
+  ProbedSum taps{.op = "cheri_conv_norm",
+                 .site = site::kConv,
+                 .what = "the sum of three products",
+                 .usual_terms = conv::kTaps,
+                 .most_terms = conv::kTaps,
+                 .is_exact = false,
+                 .shift = -40,
+                 .huge = 40,
+                 .most_sums = [](int64_t) { return conv::kSums; },
+                 .dims = conv::dims,
+                 .encode = conv::encode,
+                 .decode = conv::decode};
+  ProbedSum taps_of_block = taps;
+  taps_of_block.op = "cheri_block";
+  taps_of_block.dims = [](int64_t terms, int64_t sums) {
+    Dims dims = conv::dims(terms, sums);
+    dims.set(kHidden.key, up_to(2 * conv::kSums + 2, 16));
+    return dims;
+  };
+  taps_of_block.encode = conv::encode_block;
+  taps_of_block.decode = conv::decode_block;
+  ProbedSum of_dx = taps;
+  of_dx.op = "cheri_conv_norm_grad";
+  of_dx.site = site::kDx;
+  of_dx.is_exact = true;
+  of_dx.shift = -12;
+  of_dx.huge = 50;
+  of_dx.most_sums = [](int64_t) { return dx::kSums; };
+  of_dx.dims = [](int64_t, int64_t) {
+    return Dims{{kN, 1}, {kL, dx::kTaps}, {kC, dx::kChannels}, {kDilation, 1}};
+  };
+  of_dx.encode = dx::encode;
+  of_dx.decode = dx::decode;
   ProbedSum first{
       .op = "cheri_block",
       .site = site::kExpansion,
@@ -126,25 +224,11 @@ std::vector<ProbedSum> probed_sums() {
   of_dw.decode = [](const Factors&, const Values& out, int64_t sum) {
     return out.at(grad::kDw, {1, 2 * sum}) * std::sqrt(kEpsilon);
   };
-  return {{.op = "cheri_conv_norm",
-           .site = site::kConv,
-           .what = "the sum of three products",
-           .why_not = hidden_by_norm},
-          {.op = "cheri_conv_norm_grad",
-           .site = site::kConv,
-           .what = "the sum of three products",
-           .why_not = hidden_by_norm},
-          {.op = "cheri_conv_norm_grad",
-           .site = site::kDx,
-           .what = "the sum of three products",
-           .why_not = "its factors are gradients behind the norm of the same x and w"},
-          of_dw,
-          {.op = "cheri_block",
-           .site = site::kConv,
-           .what = "the sum of three products",
-           .why_not = hidden_by_norm},
-          first,
-          second};
+  const ProbedSum unseen{.op = "cheri_conv_norm_grad",
+                         .site = site::kConv,
+                         .what = "the sum of three products",
+                         .why_not = "its norm is no output of the gradient"};
+  return {taps, unseen, of_dx, of_dw, taps_of_block, first, second};
 }
 
 }  // namespace assay::cheri

@@ -106,10 +106,11 @@ bool has_failed(const study::Time& time) {
 // journal first.
 class Going {
  public:
-  Going(const study::Plan& plan, const Options& options)
+  Going(const study::Plan& plan, study::Study begun, const Options& options,
+        const std::optional<Conditions>& conditions)
       : plan_(plan),
         options_(options),
-        record_{.origin = {}, .study = study::begin(plan)},
+        record_{.origin = {}, .study = std::move(begun)},
         journal_((make_output_directory(options.out), open_study_journal(options.out))),
         deadline_([this] {
           if (is_ending_.exchange(true)) return;
@@ -120,6 +121,7 @@ class Going {
     record_.origin.command = options.command_line;
     record_.origin.tool = tool_record();
     record_.origin.machine = machine_record();
+    record_.origin.conditions = conditions;
     journal_.append(study_head(record_));
   }
   ~Going() { clear_progress(); }
@@ -221,7 +223,13 @@ int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const 
     fmt::print(stderr, "assay: no path of {} matches\n", op.name);
     return kExitNothingSelected;
   }
-  Going going(plan, options);
+  study::Study begun = study::begin(plan);
+  const bool is_timed =
+      !options.study.no_time && !std::ranges::all_of(plan.contenders, &study::Contender::is_emulated);
+  const auto conditions = is_timed ? std::optional(timing_conditions(devices)) : std::nullopt;
+  for (const Disturbance& one : conditions ? conditions->disturbances : std::vector<Disturbance>{})
+    fmt::print(stderr, "assay: timings are disturbed: {}\n", one.text);
+  Going going(plan, std::move(begun), options, conditions);
   study_times(registry, plan, going.study(), device_of, options,
               {.progress = [&](const std::string& text) { going.progress(text); },
                .add_device = [&](const DeviceRecord& device) { going.add(device); },

@@ -9,6 +9,7 @@
 #include "reports/program/program.h"
 #include "reports/program/shard.h"
 #include "reports/program/terminal.h"
+#include "reports/record/journal.h"
 #include "reports/record/study_journal.h"
 #include "reports/render/columns.h"
 #include "reports/render/study.h"
@@ -109,6 +110,7 @@ StudyRecord merged(std::vector<StudyRecord> shards, const fs::path& folder,
     std::ranges::move(study.times, std::back_inserter(all.study.times));
     std::ranges::move(study.sites, std::back_inserter(all.study.sites));
     std::ranges::move(study.distances, std::back_inserter(all.study.distances));
+    if (shards[i].origin.conditions) add_conditions(all.origin.conditions, *shards[i].origin.conditions);
     all.study.complete &= study.complete;
     all.origin.seconds += shards[i].origin.seconds;
   }

@@ -187,6 +187,7 @@ Json to_json(const StudyRecord& record) {
             {"seed", study.seed},
             {"tool", to_json(record.origin.tool)},
             {"machine", to_json(record.origin.machine)}};
+  if (record.origin.conditions) json["conditions"] = to_json(*record.origin.conditions);
   put_number(json, "seconds", record.origin.seconds);
   json["op"] = study.op;
   json["outputs"] = study.outputs;
@@ -247,6 +248,7 @@ StudyRecord study_from_json(const Json& json, std::string_view source) {
                                 .tool = read_tool(fields.object("tool")),
                                 .machine = read_machine(fields.object("machine"))},
                      .study = {}};
+  if (fields.has("conditions")) record.origin.conditions = read_conditions(fields.object("conditions"));
   Study& study = record.study;
   study.op = fields.text("op");
   study.outputs = fields.texts("outputs");

@@ -14,6 +14,7 @@ struct StudyOrigin {
   std::vector<std::string> command;
   ToolRecord tool;
   MachineRecord machine;
+  std::optional<Conditions> conditions = {};  // if something was timed
 };
 
 struct StudyRecord {

@@ -21,6 +21,8 @@ struct StudyTable {
   std::vector<std::vector<std::string>> rows;
   size_t words = 1;  // so many first columns hold words, the others numbers
 };
+// What disturbed the times, a sentence each.
+std::vector<std::string> disturbed_times(const StudyRecord& record);
 // Contenders, each point, fits, onsets, sites. Empty tables are left out.
 std::vector<StudyTable> tables_of(const study::Study& study);
 // The dimensions that no axis varies: "n=1 c=128".

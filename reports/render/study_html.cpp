@@ -56,6 +56,8 @@ std::string render_study_html(const StudyRecord& record) {
       record.origin.tool.dirty ? " with local changes" : "",
       escape_markup(fmt::format("{}", fmt::join(record.origin.command, " "))));
   for (const std::string& ground : answer.grounds) page += fmt::format("<li>{}\n", escape_markup(ground));
+  for (const std::string& line : disturbed_times(record))
+    page += fmt::format("<li>{}\n", escape_markup(line));
   page += "</ul>\n";
   // The first table is the summary.
   size_t number = 0;

@@ -275,6 +275,14 @@ std::string fixed_dims(const study::Study& study) {
   return format_dims(fixed);
 }
 
+std::vector<std::string> disturbed_times(const StudyRecord& record) {
+  std::vector<std::string> lines;
+  if (!record.origin.conditions) return lines;
+  for (const Disturbance& one : record.origin.conditions->disturbances)
+    lines.push_back("Times are disturbed: " + one.text);
+  return lines;
+}
+
 std::string described(const study::Target& target) {
   std::string text = fmt::format("{} normwise", format_number(target.normwise));
   if (target.worst) text += fmt::format(", {} of the rms for each element", format_number(*target.worst));

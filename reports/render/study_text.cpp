@@ -50,6 +50,8 @@ std::string render_study_text(const StudyRecord& record, int width) {
   const study::Answer answer = answer_of(study, summarize(study));
   text += wrapped(answer.sentence, width) + "\n";
   for (const std::string& ground : answer.grounds) text += wrapped("  " + printable(ground), width, 4) + "\n";
+  for (const std::string& line : disturbed_times(record))
+    text += wrapped("  " + printable(line), width, 4) + "\n";
   return text;
 }
 
@@ -59,6 +61,7 @@ std::string render_study_markdown(const StudyRecord& record) {
   std::string text =
       fmt::format("# Assay: a study of {}\n\n**{}**\n\n", escaped(study.op), escaped(answer.sentence));
   for (const std::string& ground : answer.grounds) text += fmt::format("- {}\n", escaped(ground));
+  for (const std::string& line : disturbed_times(record)) text += fmt::format("- {}\n", escaped(line));
   text += fmt::format("\n{} · {} s · seed {} · {} · {} · assay {} ({}{})\n\n`{}`\n",
                       escaped(record.origin.started), format_number(record.origin.seconds), study.seed,
                       plural(study.draws, "draw"), escaped(fixed_dims(study)),

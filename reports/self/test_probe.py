@@ -30,7 +30,10 @@ class Probe(ProgramTest):
                 proof = {"draws": 0, "reproduced": 0, "why_not": "rounded to 16 bits, sums in most orders are equal"}
             self.assertEqual(found[key]["proof"], proof)
         self.assertLessEqual(found["mhc_post", "out", "f32"]["identity"]["miss_probability"], 3e-11)
-        self.assertIn("M stays in the example", found["cheri_block", "conv", "f32"]["why_not"])
+        for key in [("cheri_conv_norm", "conv"), ("cheri_block", "conv"), ("cheri_conv_norm_grad", "dx")]:
+            self.assertEqual(found[key + ("f32",)]["proof"], {"draws": 1000, "reproduced": 1000})
+            self.assertIn("which f16 has no room for", found[key + ("f16",)]["why_not"])
+        self.assertIn("no output of the gradient", found["cheri_conv_norm_grad", "conv", "f32"]["why_not"])
 
     def test_length_and_dtype(self):
         found = self.probed(0, "mhc_post/cpu", "--dtype", "f32", "--length", "9")

@@ -74,6 +74,14 @@ class Study(ProgramTest):
         study = json.loads((self.dir / "s/study.json").read_text())
         jsonschema.validate(study, SCHEMA)
         self.assertIn("load", study["machine"]["devices"][0]["state"])
+        # What disturbs the times stands in each report.
+        study["conditions"]["disturbances"] = [{"kind": "load", "text": "other work is running"}]
+        jsonschema.validate(study, SCHEMA)
+        (self.dir / "s/study.json").write_text(json.dumps(study))
+        self.assertEqual(assay("report", "s", cwd=self.dir).returncode, 0)
+        for name in ("study.md", "study.html"):
+            self.assertIn("Times are disturbed: other work is running", (self.dir / "s" / name).read_text())
+        self.assertNotIn("conditions", self.study())
 
     def test_shards_are_the_points(self):
         points = [{cell["point"] for cell in self.study("--shard", f"{i}/2")["cells"]} for i in (1, 2)]
@@ -255,6 +263,8 @@ class Study(ProgramTest):
         }.items():
             self.fails(2, message, "study", "cheri_block", *args)
         self.fails(2, "there is no op", "study", "cheri_blok")
+        self.fails(2, "--sweep mask.density changes nothing: its tensor has no elements", "study", "trimul", "--paths",
+                   "cpu", "--sweep", "mask.density=0.5,1")
         self.fails(5, "no path of cheri_block matches", "study", "cheri_block", "--paths", "gpu")
 
     def test_the_page_needs_no_network_and_escapes_names(self):
