@@ -29,7 +29,8 @@ struct SpecimenSummary {
 };
 
 std::vector<SpecimenSummary> summarize_specimens(const Record& record);  // in the record's order
-std::string caught_by(const CaseRecord& item);                           // what the case says against it
+// What the case says against its specimen.
+std::string caught_by(const CaseRecord& item);
 int64_t caught_specimens(const std::vector<SpecimenSummary>& specimens);
 
 // The failed cases, and the others, uninformative ones included. Of specimens: those that survived,
