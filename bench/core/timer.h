@@ -37,7 +37,7 @@ namespace assay {
 
 enum class Cache : uint8_t {
   kCold,  // Device::flush_cache() runs before every sample
-  kWarm,  // the same call ran just before
+  kWarm,  // the same call ran just before; on a CPU it may have been timed, too
 };
 std::string_view name_of(Cache cache);
 
