@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101, kWatchStream = 5102, kVariedStream = 5103;
 constexpr double kMostIdle = 50e-6;         // [s] that it takes to see that a GPU is idle
 constexpr double kMuchSlower = 2;           // of rule 4
+constexpr size_t kRepeats = 3;              // timed calls after one that warms the caches
 constexpr size_t kVaried = kOtherData + 1;  // one of the draws, varied
 
 // As many calls as fill a third of a second, or five seconds together with what is done around
@@ -110,11 +111,13 @@ Samples Timer::take(Cache cache, int rounds) {
   const auto start = std::chrono::steady_clock::now();
   const double call = time_once(cache, 0);
   const double all = Seconds(std::chrono::steady_clock::now() - start).count();
-  const size_t count = std::max<size_t>(sample_count(call, all) / static_cast<size_t>(rounds), 3);
+  const size_t repeats = is_repeated(cache) && rounds == 1 ? kRepeats : 1;
+  const size_t count =
+      std::max<size_t>(sample_count(call, all) / static_cast<size_t>(rounds), 3) / repeats * repeats;
   // The first call on new inputs is one of cold caches. Later all draws are known.
   const bool is_cold = cache == Cache::kCold;
   const size_t others = is_cold && rounds == 1 ? std::clamp<size_t>(count / 4, 7, 25) : 0;
-  const std::vector<size_t> plan = plan_draws(count, seed_ + takes_++);
+  const std::vector<size_t> plan = plan_draws(count / repeats, seed_ + takes_++);
   const std::set<size_t> answers = plan_answers(count);
   const size_t other_answer = CounterRandom(seed_, kAnswerStream).bits(1) % std::max<size_t>(others, 1);
   const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
@@ -122,12 +125,18 @@ Samples Timer::take(Cache cache, int rounds) {
   process_.clear();
   Samples samples;
   std::vector<double> first, later;
+  std::vector<Variation> variations;
+  const CounterRandom varied(seed_ + takes_, kVariedStream);
   for (size_t i = 0; i < count; ++i) {
-    const bool is_known = !is_timed_.insert(plan[i]).second;
-    samples.ns.push_back(1e9 * time_once(cache, plan[i]));
+    const size_t draw = plan[i / repeats];
+    const bool is_known = !is_timed_.insert(draw).second;
+    samples.ns.push_back(1e9 * time_once(cache, draw, i % repeats != 0 && draw_ == draw));
     (is_known ? later : first).push_back(samples.ns.back());
-    if (answers.contains(i)) keep_answer(plan[i]);
-    if (i == watched) watch_call(plan[i - 1]);
+    if (answers.contains(i)) keep_answer(draw);
+    if (i == watched) watch_call(plan[(i - 1) / repeats]);
+    while (!is_cold && rounds == 1 && (i + 1) % repeats == 0 &&
+           variations.size() < (i + 1) * (kDraws - 1) / count)
+      variations.push_back(time_variation(draw, varied.bits(1, variations.size()), true));
     if (samples.other_ns.size() >= (i + 1) * others / count) continue;
     samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
     if (samples.other_ns.size() == 1 + other_answer) keep_answer(kOtherData);
@@ -140,7 +149,7 @@ Samples Timer::take(Cache cache, int rounds) {
   if (is_cold) {
     samples.unequal = look_at_times(first, later, samples);
   } else if (rounds == 1) {
-    samples.unequal = look_at_variations(plan, median);
+    samples.unequal = look_at_variations(variations, median);
   }
   draws_.use(draw_ = 0);
   samples.waits = waits_;
@@ -148,7 +157,12 @@ Samples Timer::take(Cache cache, int rounds) {
   return samples;
 }
 
-double Timer::time_once(Cache cache, size_t draw) {
+// On a GPU the inputs are hashed after each call, which leaves another cache than the call does.
+bool Timer::is_repeated(Cache cache) const {
+  return cache == Cache::kWarm && problem_->device().host_can_access();
+}
+
+double Timer::time_once(Cache cache, size_t draw, bool is_in_use) {
   Device& device = problem_->device();
   draw_ = draw;
   if (cache == Cache::kCold && device.host_can_access()) {
@@ -156,11 +170,11 @@ double Timer::time_once(Cache cache, size_t draw) {
       draws_.use(draw);
       device.flush_cache();
     });
-  } else {
+  } else if (!is_in_use) {
     draws_.use(draw);
     if (cache == Cache::kCold) device.flush_cache();
   }
-  if (cache == Cache::kWarm) {
+  if (cache == Cache::kWarm && !is_in_use) {
     problem_->enqueue();
     flip_outputs();
   }
@@ -177,13 +191,12 @@ double Timer::time_call() {
   return seconds;
 }
 
-uint64_t Timer::look_at_call(size_t draw) {
+void Timer::look_at_call(size_t draw) {
   Device& device = problem_->device();
-  const uint64_t answer = look_at_outputs(draw);
+  look_at_outputs(draw);
   if (!device.host_can_access()) look_at_inputs();  // a CPU remembers each touch
   if (const int64_t bytes = device.cache_set_aside(); bytes > set_aside_)
     blame(fmt::format("a call sets {} bytes of the cache aside, also for later calls", bytes));
-  return answer;
 }
 
 void Timer::flip_outputs() {
@@ -191,7 +204,7 @@ void Timer::flip_outputs() {
 }
 
 // Rule 2. The outputs are read once for both.
-uint64_t Timer::look_at_outputs(size_t draw) {
+void Timer::look_at_outputs(size_t draw) {
   if (!hash_of_draw_.contains(draw)) hash_of_draw_[draw] = hash_of_inputs(false);
   const uint64_t question = hash_of_draw_[draw];
   uint64_t answer = 0;
@@ -207,7 +220,7 @@ uint64_t Timer::look_at_outputs(size_t draw) {
   const bool is_of_both = other_answer_ && own_answer_ == other_answer_;
   if (is_of_both && output_elements() >= kFewest && hash_of_draw_.at(kOtherData) != hash_of_draw_.at(0))
     blame(fmt::format("a timed call on {} gives the bits of a call on other inputs", name_of_draw(draw)));
-  return answer;
+  answer_ = answer;
 }
 
 int64_t Timer::output_elements() const {
@@ -226,45 +239,39 @@ void Timer::look_at_inputs() {
 }
 
 // Rule 4, of other calls than cold ones on known inputs.
-Timer::Varied Timer::time_varied(size_t draw, uint64_t seed, bool changes) {
-  draws_.use(draw_ = draw);
-  problem_->enqueue();
-  Varied varied{.ns = 0, .before = look_at_outputs(draw), .answer = 0};
+Timer::Variation Timer::time_variation(size_t draw, uint64_t seed, bool changes) {
+  if (draw_ != draw || !is_repeated(Cache::kWarm)) {
+    draws_.use(draw_ = draw);
+    problem_->enqueue();
+    look_at_outputs(draw);
+  }
+  Variation variation{.draw = draw, .seed = seed, .ns = 0, .before = answer_, .answer = 0};
   draws_.vary(seed, changes);
-  varied.ns = 1e9 * time_call();
+  variation.ns = 1e9 * time_call();
   if (changes) hash_of_draw_.erase(draw_ = kVaried);
-  varied.answer = look_at_call(draw_);
-  return varied;
+  look_at_call(draw_);
+  variation.answer = answer_;
+  return variation;
 }
 
 // Rules 4, 2 and 3: a path that takes varied inputs for the last ones gives another answer later.
-std::string Timer::look_at_variations(const std::vector<size_t>& plan, double median_ns) {
+std::string Timer::look_at_variations(const std::vector<Variation>& variations, double median_ns) {
   const CounterRandom random(seed_ + takes_, kVariedStream);
-  const auto draw = [&](size_t i) { return plan[random.bits(i) % plan.size()]; };
-  const size_t again = random.bits(kDraws) % (kDraws - 1);
-  Varied asked{};
-  const auto time = [&](bool changes) {
-    std::vector<double> times;
-    for (size_t i = 0; i < kDraws - 1; ++i) {
-      const Varied varied = time_varied(draw(i), random.bits(i, 1), changes);
-      if (changes && i == again) asked = varied;
-      times.push_back(varied.ns);
-    }
-    return times;
-  };
-  const std::vector<double> varied = time(true);
-  const size_t between = draw(again) == plan[0] ? plan[1] : plan[0];
-  time_once(Cache::kWarm, between);
-  draws_.use(draw(again));
-  draws_.vary(random.bits(again, 1));
+  const Variation& asked = variations[random.bits(0) % variations.size()];
+  time_once(Cache::kWarm, asked.draw == 0 ? 1 : 0);
+  draws_.use(asked.draw);
+  draws_.vary(asked.seed);
   problem_->enqueue();
   hash_of_draw_.erase(draw_ = kVaried);
-  const uint64_t later = look_at_call(draw_);
-  if (asked.answer == asked.before && later != asked.before)
+  look_at_call(draw_);
+  if (asked.answer == asked.before && answer_ != asked.before)
     blame(fmt::format("a timed call on {} gives the bits of the call before", name_of_draw(kVaried)));
-  // Writing to the inputs may cost time, too.
+  std::vector<double> varied, unvaried;
+  for (const Variation& one : variations) varied.push_back(one.ns);
   if (slower_than(median_ns, varied).empty()) return "";
-  return slower_than(median_interval(time(false)).median, varied);
+  // Writing to the inputs may cost time, too.
+  for (const Variation& one : variations) unvaried.push_back(time_variation(one.draw, one.seed, false).ns);
+  return slower_than(median_interval(unvaried).median, varied);
 }
 
 // Rule 4.

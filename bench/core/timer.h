@@ -37,7 +37,7 @@ namespace assay {
 
 enum class Cache : uint8_t {
   kCold,  // Device::flush_cache() runs before every sample
-  kWarm,  // the same call ran just before
+  kWarm,  // the same call ran just before; on a CPU it may have been timed, too
 };
 std::string_view name_of(Cache cache);
 
@@ -73,18 +73,22 @@ class Timer {
   std::vector<TimedAnswer> take_answers() { return std::exchange(answers_, {}); }
 
  private:
-  double time_once(Cache cache, size_t draw);  // [s]
-  double time_call();                          // [s]
-  uint64_t look_at_call(size_t draw);          // hash of the outputs
-  struct Varied {
+  bool is_repeated(Cache cache) const;  // the same call, timed several times
+  // [s] The inputs stay, and no call comes before, if the draw is in use.
+  double time_once(Cache cache, size_t draw, bool is_in_use = false);
+  double time_call();  // [s]
+  void look_at_call(size_t draw);
+  struct Variation {
+    size_t draw;
+    uint64_t seed;
     double ns;
     uint64_t before, answer;  // hashes of the outputs: of the call before, and of the timed one
   };
-  Varied time_varied(size_t draw, uint64_t seed, bool changes);
-  std::string look_at_variations(const std::vector<size_t>& plan, double median_ns);
+  Variation time_variation(size_t draw, uint64_t seed, bool changes);
+  std::string look_at_variations(const std::vector<Variation>& variations, double median_ns);
   void flip_outputs();
   void watch_call(size_t draw);
-  uint64_t look_at_outputs(size_t draw);  // and flips them
+  void look_at_outputs(size_t draw);  // and flips them
   void look_at_inputs();
   std::string look_at_times(const std::vector<double>& first, const std::vector<double>& later,
                             const Samples& samples) const;
@@ -100,7 +104,8 @@ class Timer {
   Problem* problem_;
   uint64_t seed_;
   Draws draws_;
-  size_t draw_ = 0;  // in use
+  size_t draw_ = 0;      // in use
+  uint64_t answer_ = 0;  // hash of the last outputs
   uint64_t weights_ = 0;
   int64_t set_aside_ = 0;  // [bytes] of the cache, at the beginning
   uint64_t takes_ = 0;

@@ -35,6 +35,14 @@ int64_t& Tally::operator[](VerdictKind kind) {
   throw Error("VerdictKind({}) is not a verdict", static_cast<int>(kind));
 }
 
+namespace {
+
+bool has_impossible_time(const CaseRecord& item) {
+  return (item.perf && item.perf->implausible) || (item.perf_warm && item.perf_warm->implausible);
+}
+
+}  // namespace
+
 std::vector<SpecimenSummary> summarize_specimens(const Record& record) {
   std::vector<SpecimenSummary> specimens;
   std::map<std::pair<std::string, std::string>, size_t> places;
@@ -54,9 +62,24 @@ std::vector<SpecimenSummary> summarize_specimens(const Record& record) {
     if (is_failure(kind) && kind != VerdictKind::kMistrusted) specimen.caught = &item;
     last = place->second;
   }
+  for (const CaseRecord& item : record.cases) {
+    const auto place = places.find({item.which.op, item.which.path});
+    if (place == places.end() || !has_impossible_time(item)) continue;
+    SpecimenSummary& specimen = specimens[place->second];
+    if (specimen.caught == nullptr && (record.complete || last != place->second)) specimen.caught = &item;
+  }
   // Nobody knows what the cases would have shown that an interrupted run has not judged.
   if (!record.complete && last && specimens[*last].caught == nullptr) specimens[*last].cases = 0;
   return specimens;
+}
+
+std::string caught_by(const CaseRecord& item) {
+  if (is_failure(item.verdict.kind)) return item.verdict.reason;
+  for (const std::optional<Perf>* const perf : {&item.perf, &item.perf_warm}) {
+    if (*perf && (*perf)->implausible)
+      return fmt::format("its time is implausible: {}", *(*perf)->implausible);
+  }
+  throw Error("{} catches nothing", item.which.to_string());
 }
 
 int64_t caught_specimens(const std::vector<SpecimenSummary>& specimens) {

@@ -21,12 +21,16 @@ Tally tally(const std::vector<CaseRecord>& cases);
 // Points into the record. The specimen at which a run was interrupted counts as not judged.
 struct SpecimenSummary {
   const SpecimenRecord* specimen = nullptr;
-  int64_t cases = 0;                   // judged, up to the one that caught it
-  const CaseRecord* caught = nullptr;  // by this case; null if it survived
-  double seconds = 0;                  // [s] that the cases took
+  int64_t cases = 0;  // judged, up to the one that caught it
+  // By this case; null if it survived. The first one that failed. If none did, the first one with
+  // an impossible time.
+  const CaseRecord* caught = nullptr;
+  double seconds = 0;  // [s] that the cases took
 };
 
 std::vector<SpecimenSummary> summarize_specimens(const Record& record);  // in the record's order
+// What the case says against its specimen.
+std::string caught_by(const CaseRecord& item);
 int64_t caught_specimens(const std::vector<SpecimenSummary>& specimens);
 
 // The failed cases, and the others, uninformative ones included. Of specimens: those that survived,

@@ -107,7 +107,7 @@ std::string specimen_row(const SpecimenSummary& summary, const std::string& row)
       escape_markup(specimen->path), escape_markup(specimen->fault), format_count(cases),
       caught == nullptr
           ? fmt::format("<span class=\"fail\">✗&nbsp;{}</span>", cases == 0 ? "not judged" : "survived")
-          : fmt::format("<a href=\"#{}\">{}</a>", row, escape_markup(caught->verdict.reason)));
+          : fmt::format("<a href=\"#{}\">{}</a>", row, escape_markup(caught_by(*caught))));
 }
 
 }  // namespace

@@ -113,12 +113,12 @@ std::string specimens_section(const Record& record) {
   for (const auto& [specimen, cases, caught, seconds] : summarize_specimens(record)) {
     rows.push_back(fmt::format("| {} | {} | {} | {} |\n", code(specimen->op + "/" + specimen->path),
                                escape(specimen->fault), format_count(cases),
-                               caught != nullptr ? name_of(caught->verdict.kind)
+                               caught != nullptr ? escape(caught_by(*caught))
                                : cases == 0      ? "not judged"
                                                  : "**survived**"));
   }
   if (rows.empty()) return "";
-  return "## Specimens\n\n| specimen | fault | cases needed | caught as |\n|---|---|--:|---|\n" +
+  return "## Specimens\n\n| specimen | fault | cases needed | caught by |\n|---|---|--:|---|\n" +
          rows_within(rows, kPathsShare) + "\n";
 }
 

@@ -122,6 +122,22 @@ TEST(Specimens, NeedTheCasesUpToTheFirstFailure) {
   EXPECT_EQ(to_json(record)["specimens"][1]["caught"], true);
 }
 
+// Such a time may be that of a wrong ceiling, so what a case says comes first.
+TEST(Specimens, AreCaughtByAnImpossibleTimeIfNoCaseFails) {
+  Record record = specimens_record();
+  for (CaseRecord& item : record.cases) {
+    item.perf.emplace();
+    item.perf->implausible = "faster than memory";
+  }
+  const std::vector<SpecimenSummary> specimens = summarize_specimens(record);
+  ASSERT_NE(specimens[0].caught, nullptr);
+  EXPECT_EQ(specimens[0].cases, 9);
+  EXPECT_EQ(caught_by(*specimens[0].caught), "its time is implausible: faster than memory");
+  ASSERT_NE(specimens[1].caught, nullptr);
+  EXPECT_EQ(specimens[1].caught->verdict.kind, VerdictKind::kFail);
+  EXPECT_EQ(caught_by(*specimens[1].caught), specimens[1].caught->verdict.reason);
+}
+
 TEST(Specimens, ArePassedIfAllAreCaught) {
   Record record = specimens_record();
   EXPECT_EQ(outcome_of(record).failed, 2);
