@@ -119,9 +119,9 @@ Violation offset_of_x(const Trial& trial) {
 }
 
 // dw of equal examples is that of one times their number, also with low thresholds. Here each has
-// one position, so each is one term p of a sum of dw. By the contract a group adds at most
-// kSumGroup of them in f32: p is off by u of itself, and the sum of the group by kSumGroup u. Groups
-// are added up in f64, and dw is rounded once. The example alone is off by 2u.
+// one position, so each is one term p of a sum of dw. By the contract p is off by u of itself, and
+// a group adds at most kSumGroup of them in f32: it is off by kSumGroup u. Groups are added up in
+// f64, and dw is rounded once. The example alone is off by 2u.
 Violation copies_of_an_example(const Trial& trial) {
   if (trial.which.dtype != DType::kF32) return std::nullopt;
   constexpr int64_t kCopies = 2048;
