@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of the Cheri ops: relations between outputs that hold for every path. They need no oracle,
-// so no error of the oracle can hide in them. All but adjointness hold to the bit, because the
-// order of sums over an example depends on the shape alone.
+// so no error of the oracle can hide in them. Most hold to the bit, because the order of sums over
+// an example depends on the shape alone. The others derive what they allow.
 #include "kernels/cheri/cheri.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "kernels/core/threshold.h"
 #include "properties/core/common_laws.h"
 
 namespace assay::cheri {
@@ -75,10 +76,110 @@ Violation sign_of_dy(const Trial& trial) {
   return differs(trial, positive_zeros(got), positive_zeros(compute(trial, inputs)));
 }
 
+constexpr double kUnit = 0x1p-24;
+
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
   for (double value : values) sum += value;
   return sum / static_cast<double>(values.size());
+}
+
+// Far from 0, y is what it is about 0. All taps are 1 and count alone, and x are eighths, so that
+// conv is x and x + 2^20 is exact. By the contract each y is off by 7u of itself: 2u for the
+// deviation, 4u for the root, u for their product. The mean is a sum of n numbers in f64, off by
+// 4 (n - 1) 2^-53 of the mean magnitude, which is at most 2^20 + 2R, R the range of x.
+Violation offset_of_x(const Trial& trial) {
+  if (trial.which.dtype != DType::kF32) return std::nullopt;
+  constexpr double kOffset = 0x1p20;
+  Dims dims = trial.which.dims;
+  dims.set(kN.key, 1);
+  dims.set(kL.key, 2 + trial.choice(20));
+  dims.set(kC.key, 1 + trial.choice(4, 1));
+  dims.set(kDilation.key, dims[kL]);
+  Values eighths = draw_ordinary(trial, dims);
+  std::ranges::fill(eighths.elements[kW], 1.0);
+  for (double& value : eighths.elements[kX]) value = std::round(8 * value) / 8;
+  Values moved = eighths;
+  for (double& value : moved.elements[kX]) value += kOffset;
+  const std::vector<double>& x = eighths.elements[kX];
+  const auto n = static_cast<double>(x.size());
+  const double mean = mean_of(x), range = std::ranges::max(x) - std::ranges::min(x);
+  double variance = 0;
+  for (double value : x) variance += (value - mean) * (value - mean) / n;
+  const double of_mean = 4 * (n - 1) * 0x1p-53 * (kOffset + 2 * range) / std::sqrt(variance + kEpsilon);
+  const Values want = compute(trial, eighths), got = compute(trial, moved);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double near = want.elements[kY][i], far = got.elements[kY][i];
+    if (std::abs(far - near) <= 16 * kUnit * std::abs(near) + 2 * of_mean) continue;
+    return fmt::format("y{} of x is {}, of x + {} {}: {}",
+                       index_of(static_cast<int64_t>(i), want.shapes[kY]).to_string(), near, kOffset, far,
+                       trial.which.to_string());
+  }
+  return std::nullopt;
+}
+
+// dw of equal examples is that of one times their number, also with low thresholds. Here each has
+// one position, so each is one term p of a sum of dw. By the contract p is off by u of itself, and
+// a group adds at most kSumGroup of them in f32: it is off by kSumGroup u. Groups are added up in
+// f64, and dw is rounded once. The example alone is off by 2u.
+Violation copies_of_an_example(const Trial& trial) {
+  if (trial.which.dtype != DType::kF32) return std::nullopt;
+  constexpr int64_t kCopies = 2048;
+  constexpr double kTimes = static_cast<double>(kCopies), kOff = (kSumGroup + 8) * kUnit;
+  Dims dims = trial.which.dims;
+  dims.set(kN.key, 1);
+  dims.set(kL.key, 1);
+  dims.set(kC.key, 2 + trial.choice(8));
+  const Values example = draw_ordinary(trial, dims);
+  dims.set(kN.key, kCopies);
+  const Values copies = build(trial.op.inputs, dims, [&](size_t tensor, Extents index) {
+    if (tensor != grad::kW) index[0] = 0;
+    return example.at(tensor, index);
+  });
+  const LowThresholds low;
+  const Values of_one = compute(trial, example), of_all = compute(trial, copies);
+  for (size_t i = 0; i < of_one.elements[grad::kDw].size(); ++i) {
+    const double one = of_one.elements[grad::kDw][i], all = of_all.elements[grad::kDw][i];
+    if (std::abs(all - kTimes * one) <= kTimes * (kOff * std::abs(one) + 0x1p-148)) continue;
+    return fmt::format("dw{} of an example is {}, of {} copies {}: {}",
+                       index_of(static_cast<int64_t>(i), of_one.shapes[grad::kDw]).to_string(), one, kCopies,
+                       all, trial.which.to_string());
+  }
+  return std::nullopt;
+}
+
+// dy that is 0 but for some rows, times 2^100, gives dx and dw times it. With low thresholds the
+// example is computed in several parts: what a path learns of dy in one has to hold for the others.
+Violation scaling_of_some_rows_of_dy(const Trial& trial) {
+  if (trial.which.dtype == DType::kF16) return std::nullopt;
+  constexpr int kDoublings = 100;
+  constexpr int64_t kElements = 600;
+  Dims dims = trial.which.dims;
+  dims.set(kN.key, 1);
+  dims.set(kC.key, 1 + trial.choice(40));
+  dims.set(kL.key, kElements / dims[kC] + 1);
+  const int64_t first = trial.choice(dims[kL], 1), count = 1 + trial.choice(dims[kL] / 2, 2);
+  const Values inputs = changed(
+      draw_ordinary(trial, dims),
+      [&](size_t tensor, const Extents& i) {
+        return tensor == grad::kDy && (i[1] < first || i[1] >= first + count);
+      },
+      [](size_t, const Extents&) { return 0.0; });
+  const auto scale = [](std::vector<double>& values) {
+    for (double& value : values) value = std::ldexp(value, kDoublings);
+  };
+  Values scaled = inputs;
+  scale(scaled.elements[grad::kDy]);
+  const LowThresholds low;
+  const Values of_inputs = compute(trial, inputs);
+  Values want = of_inputs;
+  for (auto& output : want.elements) scale(output);
+  const double normal = std::ldexp(1.0, format_of(trial.which.dtype).min_exponent);
+  return differs(trial, compute(trial, scaled), want,
+                 [&](size_t output, const Extents& index) -> std::optional<Extents> {
+                   if (std::abs(of_inputs.at(output, index)) < normal) return std::nullopt;
+                   return index;
+                 });
 }
 
 // The inputs of a gradient, a direction (u, v) in which x and w move, and one example, in double.
@@ -139,7 +240,6 @@ Derivative::Derivative(const Values& inputs, const Values& direction, int64_t n)
   const std::vector<double> y = of_all([&](size_t i) { return (conv[i] - mean) * rstd; });
   const double along_y = mean_of(of_all([&](size_t i) { return y[i] * moved[i]; }));
   const double size = mean_of(of_all([&](size_t i) { return std::abs(dy[i]) * (1 + std::abs(y[i])); }));
-  constexpr double kUnit = 0x1p-24;
   const double off = 3 * kUnit * largest * rstd, q = off / (1 - off);
   is_known = off <= 0.125;
   for (size_t i = 0; i < conv.size(); ++i) {
@@ -223,6 +323,12 @@ std::vector<Law> laws() {
       adjointness);
   add("cheri_conv_norm_grad", "scaling_of_dy", "dy times a power of two gives dx and dw times it",
       scaling({{grad::kDy, 1}}));
+  add("cheri_conv_norm_grad", "scaling_of_some_rows_of_dy",
+      "dy that is 0 but for some rows, times 2^100, gives dx and dw times it", scaling_of_some_rows_of_dy,
+      On::kAnyData);
+  add("cheri_conv_norm_grad", "copies_of_an_example",
+      "dw of equal examples is that of one times their number", copies_of_an_example);
+  add("cheri_conv_norm", "offset_of_x", "y of x far from 0 is that of x about 0", offset_of_x, On::kAnyData);
   add("cheri_conv_norm_grad", "sign_of_dy", "-dy gives -dx and -dw", sign_of_dy, On::kAnyData);
   add("cheri_block", "zero_w1_copies_x", "with w1 = 0, out has the bits of x", zero_weights_copy_x(kW1));
   add("cheri_block", "zero_w2_copies_x", "with w2 = 0, out has the bits of x", zero_weights_copy_x(kW2));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of trimul: relations between outputs that hold to the bit for every path, because the order
-// of each sum depends on the shape alone and is the same for all edges.
+// of each sum depends on the shape alone and is the same for all edges. Two others see the gate of
+// the output alone, and derive what they allow.
 #include "kernels/trimul/trimul.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "oracles/core/arithmetic.h"
 #include "properties/core/common_laws.h"
 
 namespace assay::trimul {
@@ -26,13 +29,11 @@ Violation mask_of_ones(const Trial& trial) {
 }
 
 // An edge whose mask is 0 changes nothing but its own output, through the gate.
-Violation masked_edges(const Trial& trial) {
-  if (trial.which.dims[kM] == 0) return std::nullopt;  // there is no mask
-  const auto is_masked = [](const Extents& i) { return (i[0] + 3 * i[1] + 5 * i[2]) % 4 == 0; };
+Violation masked_edges_of(const Trial& trial, const Values& values, const Values& others) {
+  const auto is_masked = [](const Extents& i) { return (i[0] + 3 * i[1] + 4 * i[2]) % 5 == 0; };
   const Values inputs = changed(
-      draw(trial), [&](size_t tensor, const Extents& i) { return tensor == kMask && is_masked(i); },
+      values, [&](size_t tensor, const Extents& i) { return tensor == kMask && is_masked(i); },
       [](size_t, const Extents&) { return 0.0; });
-  const Values others = draw(trial, 2);
   const Values moved =
       mixed(inputs, others, [&](size_t tensor, const Extents& i) { return tensor == kX && is_masked(i); });
   return differs(trial, compute(trial, moved), compute(trial, inputs),
@@ -40,6 +41,17 @@ Violation masked_edges(const Trial& trial) {
                    if (is_masked(i)) return std::nullopt;
                    return i;
                  });
+}
+
+Violation masked_edges(const Trial& trial) {
+  if (trial.which.dims[kM] == 0) return std::nullopt;  // there is no mask
+  return masked_edges_of(trial, draw(trial), draw(trial, 2));
+}
+
+// The same of more nodes than a path takes at once.
+Violation masked_edges_of_many_nodes(const Trial& trial) {
+  const Dims dims = {{kB, 1}, {kN, 33 + trial.choice(16)}, {kC, 3}, {kH, 3}, {kM, 1}};
+  return masked_edges_of(trial, draw_ordinary(trial, dims), draw_ordinary(trial, dims, 2));
 }
 
 // If every gate of the output is a half, exchanging left and right exchanges hidden[i,j] and
@@ -93,6 +105,65 @@ Violation equal_channels(const Trial& trial) {
   return differs(trial, compute(trial, others), compute(trial, inputs));
 }
 
+// The gate of the output alone: out[c] = sigmoid(out_gate.weight[c,0] * xn[0]) for each c < H. The
+// second norm leaves its bias, ones; to_out.weight is the identity; and of xn only channel 0 is not
+// 0. So all sums have one term that is not 0, and nothing but the first norm and the sigmoid is
+// rounded, each as oracles/core/arithmetic.h derives from the contract.
+Violation gate_alone(const Trial& trial, Values inputs) {
+  for (const Rounding& rounding : trial.path.recipe(inputs.dims, trial.which.dtype).roundings) {
+    if (rounding.format != Format::kStored) return std::nullopt;  // it rounds its factors
+  }
+  constexpr double kLeast = -8;  // beyond it a sigmoid may be off by much
+  std::ranges::fill(inputs.elements[kToOutNormWeight], 0.0);
+  std::ranges::fill(inputs.elements[kToOutNormBias], 1.0);
+  const Extents& of_gate = inputs.shapes[kOutGate];
+  for (int64_t h = 0; h < of_gate[0]; ++h) {
+    const double part = trial.random.uniform(static_cast<uint64_t>(h), 1 << 10);
+    inputs.elements[kOutGate][static_cast<size_t>(h * of_gate[1])] = static_cast<float>(kLeast * part);
+  }
+  inputs = changed(
+      inputs, [](size_t tensor, const Extents&) { return tensor == kToOut; },
+      [](size_t, const Extents& i) { return i[0] == i[1] ? 1.0 : 0.0; });
+  const Arithmetic a(Arithmetic::Mode::kBall);
+  const auto row_of = [&](size_t tensor) { return Balls(inputs.elements[tensor]); };
+  const Balls x = row_of(kX), weight = row_of(kNormWeight), bias = row_of(kNormBias);
+  Balls xn(x.size());
+  a.layer_norm(x.row(), weight.row(), bias.row(), kEpsilon, false, xn);
+  const Values got = compute(trial, inputs);
+  for (int64_t c = 0; c < std::min(of_gate[0], of_gate[1]); ++c) {
+    const double factor = inputs.at(kOutGate, {c, 0}), out = got.at(kOut, {0, 0, 0, c});
+    const Ball want = a.sigmoid(a.multiply({factor}, xn[0]));
+    if (std::abs(out - want.mid) <= want.radius) continue;
+    return fmt::format("the gate of {} * {} is {}, expected {} +- {}: {}", factor, xn[0].mid, out, want.mid,
+                       want.radius, trial.which.to_string());
+  }
+  return std::nullopt;
+}
+
+// One edge. The first norm makes 0 of all channels.
+Values of_one_edge(const Trial& trial, int64_t channels, int64_t hidden) {
+  Values inputs = draw_ordinary(trial, {{kB, 1}, {kN, 1}, {kC, channels}, {kH, hidden}, {kM, 0}});
+  for (size_t tensor : {size_t{kNormWeight}, size_t{kNormBias}})
+    std::ranges::fill(inputs.elements[tensor], 0.0);
+  return inputs;
+}
+
+// The first norm leaves its bias.
+Violation gate_of_a_bias(const Trial& trial) {
+  Values inputs = of_one_edge(trial, 32, 32);
+  inputs.elements[kNormBias][0] = 1;
+  return gate_alone(trial, std::move(inputs));
+}
+
+// The first channel is far above the others. Its deviation from the mean is the root of the number
+// of channels, for which its weight makes up.
+Violation gate_of_an_outlier(const Trial& trial) {
+  Values inputs = of_one_edge(trial, 256, 8);
+  inputs.elements[kX][0] = std::ldexp(inputs.elements[kX][0], 6 + static_cast<int>(trial.choice(16)));
+  inputs.elements[kNormWeight][0] = 0x1p-4;
+  return gate_alone(trial, std::move(inputs));
+}
+
 }  // namespace
 
 std::vector<Law> laws() {
@@ -108,6 +179,12 @@ std::vector<Law> laws() {
       On::kAnyData);
   add("mask_of_ones", "a mask of ones gives the bits of no mask", mask_of_ones, On::kAnyData);
   add("masked_edges", "x of masked edges is seen by their own outputs only", masked_edges);
+  add("masked_edges_of_many_nodes", "x of masked edges is seen by their own outputs only",
+      masked_edges_of_many_nodes, On::kAnyData);
+  add("gate_of_a_bias", "where both norms leave one bias, out is the sigmoid of its weights", gate_of_a_bias,
+      On::kAnyData);
+  add("gate_of_an_outlier", "where one channel is far above the others, its gate is that of its deviation",
+      gate_of_an_outlier, On::kAnyData);
   add("exchange", "left and right exchanged give the transposed bits, if the gate of the output is constant",
       exchange);
   add("equal_channels", "where all hidden channels have the same weights, the norm of hidden leaves its bias",

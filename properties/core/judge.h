@@ -28,8 +28,9 @@
 //      rounded to the output dtype, differs from the computed one by more than an ulp and by more
 //      than four times what sampled right paths do.
 //  11. A law of the op (properties/<op>.cpp) holds on the inputs of the case: the path, run on
-//      related problems, gives related bits, or numbers within a bound that the law derives. The
-//      seed chooses the law.
+//      related problems, gives related bits, or numbers within a bound that the law derives. Some
+//      laws draw a small problem of their own, in which nothing but one step of the op is rounded.
+//      The seed chooses the law.
 #pragma once
 
 #include "kernels/core/device.h"

@@ -167,8 +167,12 @@ Values draw(const Trial& trial, uint64_t lane) {
     others.draw_inputs(trial.random.bits(0, kOthersLane + lane));
     return values_of(trial.op.inputs, trial.which, others.inputs());
   }
+  return draw_ordinary(trial, trial.which.dims, lane);
+}
+
+Values draw_ordinary(const Trial& trial, const Dims& dims, uint64_t lane) {
   uint64_t counter = 0;
-  return build(trial.op.inputs, trial.which.dims, [&](size_t tensor, const Extents&) {
+  return build(trial.op.inputs, dims, [&](size_t tensor, const Extents&) {
     const double size = 0.5 + 1.5 * trial.random.uniform(++counter, lane);
     const double value = trial.random.bits(counter, lane + 1) % 2 == 0 ? size : -size;
     const DType dtype = trial.op.inputs[tensor].dtype.value_or(trial.which.dtype);

@@ -84,6 +84,8 @@ Values build(const std::vector<TensorInfo>& tensors, const Dims& dims, const Ele
 // Inputs of the trial's shape: +-[0.5, 2), far from overflow and underflow, rounded to the dtype of
 // each tensor; or those of the case. Another `lane` gives other values.
 Values draw(const Trial& trial, uint64_t lane = 0);
+// The former, never those of the case, of any size.
+Values draw_ordinary(const Trial& trial, const Dims& dims, uint64_t lane = 0);
 // Draws integers from -2 to 2. Sums of up to 32 products are exact in every dtype, even if one
 // factor is twice as large.
 Values draw_integers(const Trial& trial, uint64_t lane = 0);

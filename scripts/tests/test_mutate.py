@@ -144,6 +144,13 @@ class Mutate(unittest.TestCase):
         table = self.root / "table.md"
         self.assertEqual(self.mutate(SAME_PRODUCT, "--verify", "--table", table)[0], 0)
         self.assertIn("- `same_product`: it is the same", table.read_text())
+        equal = SAME_PRODUCT.replace("survives", "equivalent")
+        status, printed, _ = self.mutate(equal, "--verify", "--table", table)
+        self.assertEqual((status, printed.splitlines()[0].split(None, 2)), (0, ["equal", "same_product", "-; -; -"]))
+        self.assertIn("0 of 0 faults", printed)
+        self.assertIn("not counted:\n\n- `same_product`: it is the same", table.read_text())
+        status, printed, _ = self.mutate(RARE_PRODUCT + "equivalent = 'so small'\n", "--verify")
+        self.assertEqual((status, printed.splitlines()[-1]), (1, "not as the catalogue says: rare_product"))
         status, printed, _ = self.mutate(WRONG_PRODUCT + "survives = 'nobody looks'\n", "--verify")
         self.assertEqual((status, printed.splitlines()[-1]), (1, "not as the catalogue says: wrong_product"))
         (self.root / "product.cpp").write_text(PROJECT["product.cpp"].replace("== 2 *", "== 3 *"))
