@@ -197,7 +197,7 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
     const Sum declared = recipe.sum(sum.site);
     if (!sum.is_exact && declared.is_scaled) found.terms = std::min(found.terms, kScaledTerms);
     found.dims = sum.dims(found.terms, sum.most_sums(found.terms));
-    found.declared = declared.to_string();
+    found.declared = sum.contract.empty() ? declared.to_string() : std::string(sum.contract);
     found.is_scaled = sum.is_scaled && sum.is_scaled(recipe);
     if (sum.is_polynomial)
       found.identity =
@@ -215,12 +215,18 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
         found.proof = replay(with_plain_factors(reach, found.accumulator, declared), *found.tree,
                              found.accumulator.adder(), dtype, options.draws, options.seed);
     }
-    if (found.tree)
-      found.contradictions = contradictions(declared, *found.tree, found.accumulator, reach.factor_bits);
-    if (elsewhere && found.contradictions.empty())
-      found.contradictions = contradictions(declared, *elsewhere, found.accumulator, reach.factor_bits);
-    for (std::string& what : contradictions_of_groups(declared, reach))
-      found.contradictions.push_back(std::move(what));
+    if (!sum.contract.empty()) {
+      if (found.accumulator.bits && *found.accumulator.bits < sum.contract_bits)
+        found.contradictions.push_back(fmt::format("the sum is kept in {} bits; the contract promises {}",
+                                                   *found.accumulator.bits, sum.contract_bits));
+    } else {
+      if (found.tree)
+        found.contradictions = contradictions(declared, *found.tree, found.accumulator, reach.factor_bits);
+      if (elsewhere && found.contradictions.empty())
+        found.contradictions = contradictions(declared, *elsewhere, found.accumulator, reach.factor_bits);
+      for (std::string& what : contradictions_of_groups(declared, reach))
+        found.contradictions.push_back(std::move(what));
+    }
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kUnsupported) throw;
     found.why_not = error.what();

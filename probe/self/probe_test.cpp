@@ -72,6 +72,37 @@ TEST_F(Probing, SeesTapsBehindANormThatAreRounded) {
   }
 }
 
+// Of the norm alone: conv is x where this sum is asked for.
+template <class Real>
+void norm_with_mean_in(const Call& call) {
+  const Extents& shape = call.outputs[0].shape;
+  const int64_t size = shape[1] * shape[2];
+  for (int64_t n = 0; n < shape[0]; ++n) {
+    const float* x = call.inputs[0].as<float>() + n * size;
+    Real sum = 0;
+    double squares = 0;
+    for (int64_t i = 0; i < size; ++i) sum += static_cast<Real>(x[i]);
+    const double mean = static_cast<double>(sum) / static_cast<double>(size);
+    for (int64_t i = 0; i < size; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const double std = std::sqrt(squares / static_cast<double>(size) + 1e-3);
+    for (int64_t i = 0; i < size; ++i)
+      call.outputs[0].as<float>()[n * size + i] = static_cast<float>((x[i] - mean) / std);
+  }
+}
+
+TEST_F(Probing, SeesAMeanThatIsKeptInF32) {
+  const Op& op = registry().op("cheri_conv_norm");
+  Path path = op.path("cpu");
+  const Subject subject{&op, &path, &registry().oracle("cheri_conv_norm")};
+  path.run = norm_with_mean_in<float>;
+  const Probed narrow = probe_sum(subject, {11, "mean"});
+  EXPECT_EQ(narrow.tree, sequential({255})) << narrow.why_not;
+  EXPECT_THAT(narrow.contradictions,
+              testing::ElementsAre("the sum is kept in 24 bits; the contract promises 53"));
+  path.run = norm_with_mean_in<double>;
+  EXPECT_TRUE(is_consistent(probe_sum(subject, {11, "mean"})));
+}
+
 TEST_F(Probing, SeesAPathThatAddsInBf16) {
   const Probed probed =
       probe_sum(registry().subject("dynamic_conv", "specimen.sums_rounded"), {0, "out"}, DType::kBF16);

@@ -46,6 +46,9 @@ struct ProbedSum {
   std::string_view what;  // "the sum over x and the streams"
   // Why it cannot be reached. Then all that follows is empty.
   std::string_view why_not = {};
+  // Of a sum that no recipe names: what the op's contract promises, and how many bits it keeps.
+  std::string_view contract = {};
+  int contract_bits = 0;
   int64_t usual_terms = 0, most_terms = 0;
   FirstFactor first = FirstFactor::kFree;
   // Whether decode() gives the sum, rounded to the storage dtype. Else a norm or the like lies

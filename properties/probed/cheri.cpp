@@ -115,6 +115,36 @@ double decode_block(const Factors&, const Values& out, int64_t sum) {
 }
 }  // namespace conv
 
+// The mean of an example, which is a sum for each of them. conv is x. Terms follow the first value,
+// which is 0: paths add up deviations from one of the example's own values. There y is -mean / std,
+// and std is known from the terms.
+namespace mean {
+constexpr Site kSite{11, "mean"};
+constexpr int64_t kChannels = 32, kExamples = 64;
+
+int64_t size_of(int64_t terms) {
+  return up_to(terms + 1, kChannels);
+}
+
+double encode(const Factors& f, size_t tensor, const Extents& i) {
+  if (tensor == kW) return i[0] == 1 ? 1 : 0;
+  const int64_t term = i[1] * kChannels + i[2] - 1;
+  return i[0] < f.sums() && term >= 0 && term < f.terms ? f.b[f.at(i[0], term)] : 0;
+}
+
+double decode(const Factors& f, const Values& y, int64_t sum) {
+  const auto size = static_cast<double>(size_of(f.terms));
+  double total = 0, squares = 0;
+  for (int64_t k = 0; k < f.terms; ++k) {
+    const double term = f.b[f.at(sum, k)];
+    total += term;
+    squares += term * term;
+  }
+  const double variance = squares / size - total / size * (total / size);
+  return -y.at(kY, {sum, 0, 0}) * std::sqrt(variance + kEpsilon) * size;
+}
+}  // namespace mean
+
 // dx: dconv is dy times 1/sqrt(variance). Of four channels the last one has x = +-2^13 and dy = 0,
 // so that this is 2^-12. The others have x = 0, so y is 0. A sum has two of them, with dy and its
 // negative: the mean of dy is 0. Tap k multiplies dconv at 2 - k, for dx in the middle.
@@ -224,11 +254,27 @@ std::vector<ProbedSum> probed_sums() {
   of_dw.decode = [](const Factors&, const Values& out, int64_t sum) {
     return out.at(grad::kDw, {1, 2 * sum}) * std::sqrt(kEpsilon);
   };
+  ProbedSum mean_of_example = first;
+  mean_of_example.op = "cheri_conv_norm";
+  mean_of_example.site = mean::kSite;
+  mean_of_example.what = "the sum over an example";
+  mean_of_example.contract = "sum in f64";
+  mean_of_example.contract_bits = 53;
+  mean_of_example.usual_terms = 255;
+  mean_of_example.most_terms = 1023;
+  mean_of_example.huge = 70;
+  mean_of_example.most_sums = [](int64_t) { return mean::kExamples; };
+  mean_of_example.dims = [](int64_t terms, int64_t sums) {
+    return Dims{
+        {kN, sums}, {kL, mean::size_of(terms) / mean::kChannels}, {kC, mean::kChannels}, {kDilation, 1}};
+  };
+  mean_of_example.encode = mean::encode;
+  mean_of_example.decode = mean::decode;
   const ProbedSum unseen{.op = "cheri_conv_norm_grad",
                          .site = site::kConv,
                          .what = "the sum of three products",
                          .why_not = "its norm is no output of the gradient"};
-  return {taps, unseen, of_dx, of_dw, taps_of_block, first, second};
+  return {taps, mean_of_example, unseen, of_dx, of_dw, taps_of_block, first, second};
 }
 
 }  // namespace assay::cheri

@@ -33,6 +33,8 @@ class Probe(ProgramTest):
         for key in [("cheri_conv_norm", "conv"), ("cheri_block", "conv"), ("cheri_conv_norm_grad", "dx")]:
             self.assertEqual(found[key + ("f32",)]["proof"], {"draws": 1000, "reproduced": 1000})
             self.assertIn("which f16 has no room for", found[key + ("f16",)]["why_not"])
+        mean = found["cheri_conv_norm", "mean", "f32"]
+        self.assertEqual((mean["accumulator"]["bits"], mean["declared"]), (53, "sum in f64"))
         self.assertIn("no output of the gradient", found["cheri_conv_norm_grad", "conv", "f32"]["why_not"])
 
     def test_length_and_dtype(self):
