@@ -35,7 +35,7 @@ double ulp_at(const FloatFormat& format, double value) {
 namespace {
 
 double nearest(const FloatFormat& format, double value) {
-  if (!std::isfinite(value)) return value;
+  if (!std::isfinite(value) || format.precision == 53) return value;
   // Adding 3/2 * 2^52 units leaves room for no smaller digit.
   const double shift = 0x1.8p52 * ulp_at(format, value);
   const double result = std::copysign(std::abs(value) + shift - shift, value);

@@ -40,8 +40,10 @@ TEST(Rounded, AgreesWithTheStorageFormats) {
         ASSERT_EQ(got, stored) << x << " to " << name_of(dtype);
         ASSERT_EQ(std::signbit(got), std::signbit(stored)) << x;
       }
+      ASSERT_EQ(rounded(format_of(DType::kF64), x), x);
     }
   }
+  for (double x : {1e-300, 5e-324, -1.7e308}) EXPECT_EQ(rounded(format_of(DType::kF64), x), x);
 }
 
 TEST(Rounded, BallsBecomeCertainWhereBothEndsMeet) {
