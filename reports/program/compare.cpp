@@ -125,6 +125,13 @@ int run_calibrate(const Options& options) {
   for (const std::string& record : options.records)
     std::ranges::move(read_runs(record), std::back_inserter(runs));
   const Noise noise = noise_of(runs);
+  const auto is_loaded = [](const Record& run) {
+    return run.conditions && std::ranges::count(run.conditions->disturbances, "load", &Disturbance::kind) > 0;
+  };
+  if (const auto loaded = std::ranges::count_if(runs, is_loaded); loaded > 0) {
+    fmt::print(stderr, "assay: {} of {} runs were taken beside other work: their scatter hides changes\n",
+               loaded, runs.size());
+  }
   write_file_atomically(options.out, noise_text(noise));
   const auto most = std::ranges::max_element(noise.times, {}, [](const auto& one) { return one.second; });
   fmt::print("{} of {} scatter; most of all, by {}: {}\n", plural(std::ssize(noise.times), "time"),

@@ -141,6 +141,7 @@ class Verdicts(GateTest):
         noise = self.dir / "noise.json"
         result = assay("calibrate", self.dir / "same", "--out", noise)
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("beside other work", result.stderr)
         self.assertIn("3 runs", result.stdout)
         self.assertIn("25.0 %", result.stdout)
         jsonschema.validate(json.loads(noise.read_text()), NOISE)
@@ -152,6 +153,16 @@ class Verdicts(GateTest):
         changes = json.loads(self.gate(slow, "--noise", noise, "--json").stdout)
         self.assertEqual(changes["limits"]["calibrated"], 3)
         self.assertAlmostEqual(max(time["limit"] for time in changes["times"]), 0.25)
+
+    def test_calibrate_warns_of_loaded_runs(self):
+        for i in range(2):
+            run = record()
+            run["conditions"] = {"load": 3, "threads": 2, "disturbances": [
+                {"kind": "load" if i else "governor", "text": "it is disturbed"}]}
+            self.write(f"same/{i}", run)
+        result = assay("calibrate", self.dir / "same", "--out", self.dir / "noise.json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("1 of 2 runs were taken beside other work", result.stderr)
 
     def test_scatter_is_that_of_one_program(self):
         one, other = record(), record()
