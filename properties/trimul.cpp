@@ -116,7 +116,7 @@ Violation gate_alone(const Trial& trial, Values inputs) {
   constexpr double kLeast = -8;  // beyond it a sigmoid may be off by much
   std::ranges::fill(inputs.elements[kToOutNormWeight], 0.0);
   std::ranges::fill(inputs.elements[kToOutNormBias], 1.0);
-  const Extents& of_gate = inputs.shapes[kOutGate];
+  const Extents of_gate = inputs.shapes[kOutGate];
   for (int64_t h = 0; h < of_gate[0]; ++h) {
     const double part = trial.random.uniform(static_cast<uint64_t>(h), 1 << 10);
     inputs.elements[kOutGate][static_cast<size_t>(h * of_gate[1])] = static_cast<float>(kLeast * part);
