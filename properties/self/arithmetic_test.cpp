@@ -32,7 +32,7 @@ TEST(Rounded, AgreesWithTheStorageFormats) {
     const double value = std::ldexp(2 * random.uniform(i) - 1, exponent);
     // Ties, too: 12 bits.
     const double tie = std::ldexp(std::rint(std::ldexp(2 * random.uniform(i, 2) - 1, 12)), exponent);
-    for (double x : {value, tie, 0.0, -0.0, HUGE_VAL}) {
+    for (double x : {value, tie, 0.0, -0.0, HUGE_VAL, 1e-300}) {
       for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
         const double stored =
             visit(dtype, [x]<class T>(std::type_identity<T>) { return to_double(from_double<T>(x)); });
@@ -43,7 +43,6 @@ TEST(Rounded, AgreesWithTheStorageFormats) {
       ASSERT_EQ(rounded(format_of(DType::kF64), x), x);
     }
   }
-  for (double x : {1e-300, 5e-324, -1.7e308}) EXPECT_EQ(rounded(format_of(DType::kF64), x), x);
 }
 
 TEST(Rounded, BallsBecomeCertainWhereBothEndsMeet) {

@@ -11,8 +11,8 @@
 namespace assay {
 namespace {
 
-// With these ceilings the floor of any call takes hours. The problem takes far longer than its bytes
-// and flops do, also by ceilings that are measured beside other tests.
+// With these ceilings the floor of any call takes hours. The problem takes far longer than its
+// bytes and flops do, also by ceilings that are measured beside other tests.
 TEST(PathJudge, HoldsAnImpossibleTimeAgainstTheCeilingsOfNow) {
   const auto device = open_cpu();
   Options options;
