@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace assay {
 namespace {
@@ -29,6 +30,18 @@ PlantedFault dropped(const Term& term) {
   std::vector<std::string> names;
   for (const Tensor& tensor : term.factors) names.push_back(tensor.name);
   return {joined(names, "_") + "_dropped", joined(names, " * ") + " is left out"};
+}
+
+// Faults of one name get numbers: "a * b" and "a_b" are both "a_b_dropped".
+void tell_apart(Faults& faults) {
+  std::set<std::string> taken;
+  const auto rename = [&](PlantedFault& fault) {
+    const std::string name = fault.name;
+    for (int i = 2; !taken.insert(fault.enumerator()).second; ++i) fault.name = fmt::format("{}_{}", name, i);
+  };
+  std::ranges::for_each(faults.dropped, rename);
+  std::ranges::for_each(faults.last_left_out, rename);
+  if (faults.swapped) rename(*faults.swapped);
 }
 
 }  // namespace
@@ -79,6 +92,7 @@ Faults faults_of(const Formula& formula) {
     faults.is_large.push_back(std::ranges::none_of(formula.terms, is_larger));
     faults.dropped.push_back(dropped(term));
   }
+  tell_apart(faults);
   return faults;
 }
 

@@ -64,7 +64,7 @@ class Parser {
       const Term next = term(is_negative);
       for (const Term& before : formula_.terms) {
         if (factor_names(before) == factor_names(next))
-          fail(at, "this is a multiple of the term {}: write both as one", to_string(before));
+          fail(at, "this is a multiple of the term {}: leave one of the two", to_string(before));
       }
       formula_.terms.push_back(next);
       is_negative = skip_spaces() < text_.size() && text_[at_] == '-';

@@ -58,9 +58,9 @@ TEST(FormulaOfAnOp, SaysWhereItIsNone) {
       {"y[n] = x[n] +", "at its end: expected a tensor"},
       {"y[n] = x[n] / z[n]", "at character 13, '/ z[n]': expected '+', '-' or the end"},
       {"y[n] = x[n] - x[n]",
-       "at character 15, 'x[n]': this is a multiple of the term x[n]: write both as one"},
+       "at character 15, 'x[n]': this is a multiple of the term x[n]: leave one of the two"},
       {"y[n] = a[n] * x[n] + 2 * x[n] * a[n]", "this is a multiple of the term a[n] * x[n]"},
-      {"y[n] = 1 + 2 + x[n]", "at character 12, '2 + x[n]': this is a multiple of the term 1: write both"},
+      {"y[n] = 1 + 2 + x[n]", "at character 12, '2 + x[n]': this is a multiple of the term 1: leave one"},
       {"y[n] = exp(x[n])", "at character 8, 'exp(x[n])': there are no functions"},
       {"y[n] = x[n] $", "at character 13, '$': expected '+', '-' or the end"},
       {"y[n] = x[n] * 2", "at character 15, '2': a number stands first in its term: 2 * sum_k x[k]"},
@@ -126,6 +126,12 @@ TEST(FaultsOfAFormula, AreThoseThatItCanShow) {
               ElementsAre("a_b_dropped", "bias_dropped", "last_k_dropped", "a_transposed"));
   EXPECT_THAT(names(faults_of(gemm).counterfeits()), ElementsAre("a_b_dropped", "a_transposed"));
   EXPECT_THAT(hidden_faults(gemm), ElementsAre("kSubnormalsFlushed", "kSubnormalResultsFlushed"));
+
+  const Formula alike = parse_formula("y[n] = a[n] * b[n] + a_b[n]");
+  EXPECT_THAT(names(faults_of(alike).all()), ElementsAre("a_b_dropped", "a_b_dropped_2"));
+  const Formula last = parse_formula("y[n] = sum_k a[n,k] + last_k[n]");
+  EXPECT_THAT(names(faults_of(last).all()),
+              ElementsAre("a_dropped", "last_k_dropped", "last_k_dropped_2", "a_transposed"));
 
   const Formula copy = parse_formula("y[n] = x[n]");
   EXPECT_THAT(names(faults_of(copy).all()), ElementsAre("x_dropped"));
