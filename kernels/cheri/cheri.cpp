@@ -96,6 +96,14 @@ std::vector<ProductEdge> cluster_edges() {
   return edges;
 }
 
+// A second strip and a second tile of an example; a second tile of each block, and of each stage of
+// its ring; more tiles than blocks hold at a time.
+std::vector<ProductEdge> ring_edges() {
+  constexpr int64_t kTile = 256 * 9 * 4;  // [elements]
+  return {
+      {{kL, kC}, kTile / 8}, {{kL, kC}, kTile}, {{kN}, 132}, {{kN, kL, kC}, 132 * kTile}, {{kN}, 5 * 264}};
+}
+
 Op conv_norm_op() {
   Op op{
       .name = "cheri_conv_norm",
@@ -113,12 +121,13 @@ Op conv_norm_op() {
         "cuda.two_pass", [](const Call& call) { conv_norm_two_pass(conv_norm_tensors(call), run_of(call)); },
         "sums over each example, then normalisation; any size", conv_norm_two_pass_tunable()));
     op.paths.back().edges = two_pass_edges();
-    op.paths.push_back(cuda_path(
-        "cuda.cluster", [](const Call& call) { conv_norm_cluster(conv_norm_tensors(call), run_of(call)); },
-        "a thread-block cluster holds an example and reads it once", conv_norm_cluster_tunable()));
-    op.paths.back().edges = cluster_edges();
+    op.paths.push_back(f32_path(
+        "cuda.ring", DeviceKind::kCuda,
+        [](const Call& call) { conv_norm_ring(conv_norm_tensors(call), run_of(call)); },
+        "blocks hold tiles of x until the statistics are there; reads x once"));
+    op.paths.back().edges = ring_edges();
     op.paths.back().unsupported = [](const Dims& dims, DType storage) {
-      return conv_norm_cluster_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
+      return conv_norm_ring_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
     };
   }
   return op;

@@ -138,13 +138,15 @@ void block_cpu(const BlockTensors& tensors, const Run& run);
 void conv_norm_two_pass(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_two_pass(const ConvNormGradTensors& tensors, const Run& run);
 
+// All blocks of the GPU hold some examples in shared memory and read x once. Throws Error
+// (unsupported) if the example is larger than what they hold, or on a device without compute
+// capability 9.0.
+void conv_norm_ring(const ConvNormTensors& tensors, const Run& run);
 // One thread-block cluster holds an example in shared memory. Throws Error (unsupported) for a
 // larger example.
-void conv_norm_cluster(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_cluster(const ConvNormGradTensors& tensors, const Run& run);
 // Why the example is too large, of tensors (N,L,C), if it is.
-std::optional<std::string> conv_norm_cluster_unsupported(const Extents& shape, int64_t dilation,
-                                                         DType storage);
+std::optional<std::string> conv_norm_ring_unsupported(const Extents& shape, int64_t dilation, DType storage);
 std::optional<std::string> conv_norm_grad_cluster_unsupported(const Extents& shape, int64_t dilation,
                                                               DType storage);
 

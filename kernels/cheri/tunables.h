@@ -12,7 +12,6 @@ namespace assay::cheri {
 
 const Tunable& conv_norm_cpu_tunable();
 const Tunable& conv_norm_two_pass_tunable();
-const Tunable& conv_norm_cluster_tunable();
 
 const Tunable& conv_norm_grad_cpu_tunable();
 const Tunable& conv_norm_grad_two_pass_tunable();

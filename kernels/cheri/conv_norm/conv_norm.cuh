@@ -237,8 +237,8 @@ __device__ void convolve(float (&conv)[kLanes], const Weights<kLanes>& w, const 
   }
 }
 
-// conv[n,0,0].
-template <class T>
+// conv[n,0,0]. `cut` tells the dilation and the rows of an example.
+template <class Cut, class T>
 __device__ float reference_of(const Cut& cut, const Strided<const T>& x, const Strided<const T>& w,
                               int64_t example) {
   const auto at = [](const T* element) {

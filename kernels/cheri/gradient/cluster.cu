@@ -3,7 +3,7 @@
 // the sums over the example, and go through x and dy once more. What shared memory holds is not
 // read again. The rest comes from the L2 cache, where the few examples in flight fit. A second
 // kernel adds up the shares of dw.
-#include "kernels/cheri/conv_norm/cluster.cuh"
+#include "kernels/cheri/gradient/cluster.cuh"
 #include "kernels/cheri/gradient/gradient.cuh"
 #include "kernels/cheri/tunables.h"
 #include "kernels/core/specialise.h"
