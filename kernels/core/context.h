@@ -95,6 +95,9 @@ class Workspace {
 // asked for again: those made from other versions at the same addresses. The tensor is made anew in
 // every call without versions, and in a call that is captured, since replays of the graph must see
 // new values.
+//
+// It also keeps memory that a kernel leaves as its next launch needs to find it: `sources` is then
+// one constant version, and `make` sets the memory up for the first launch.
 class DerivedTensors {
  public:
   // An input that a tensor is made from.

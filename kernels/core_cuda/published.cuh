@@ -2,31 +2,52 @@
 // Doubles that a block hands to blocks that run at the same time, through global memory. Each half
 // of a double lies beside a flag, in 8 bytes that are stored and loaded at once. So whoever sees
 // both flags has both halves, without a fence.
+//
+// The flag is the number of the launch, so nobody has to clear what an earlier launch has left. All
+// launches with the same memory store the same number of values. They run one after the other, and
+// before the first the memory is 0.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#include "kernels/core_cuda/block_sum.cuh"
 #include "kernels/core_cuda/delays.cuh"
 
 namespace assay {
 
-// Bytes of 0 hold no value yet. They are set before the kernel starts.
 struct alignas(16) Published {
-  uint32_t low, has_low, high, has_high;
+  uint32_t low, low_flag, high, high_flag;
 };
 
-__device__ inline void publish(Published* to, double value) {
+struct alignas(16) LaunchCount {
+  uint32_t launches, callers;
+};
+
+// The flag of this launch. `warps` whole warps of it call this, each of them once.
+__device__ inline uint32_t flag_of_launch(LaunchCount* count, uint32_t warps) {
+  uint32_t launches = 0;
+  if (threadIdx.x % kWarp == 0) {
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(launches) : "l"(&count->launches) : "memory");
+    maybe_delay();
+    __threadfence();
+    // All of them have read it.
+    if (atomicInc(&count->callers, warps - 1) == warps - 1) count->launches = launches + 1;
+  }
+  return __shfl_sync(0xFFFFFFFFu, launches, 0) + 1;
+}
+
+__device__ inline void publish(Published* to, double value, uint32_t flag) {
   maybe_delay();
-  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %2};" ::"l"(to), "r"(__double2loint(value)),
-               "r"(1), "r"(__double2hiint(value))
+  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %3, %2, %3};" ::"l"(to), "r"(__double2loint(value)),
+               "r"(__double2hiint(value)), "r"(flag)
                : "memory");
 }
 
 // Waits until all values are there.
 template <int kCount>
-__device__ void wait_for_published(const Published* from, double (&values)[kCount]) {
+__device__ void wait_for_published(const Published* from, uint32_t flag, double (&values)[kCount]) {
   maybe_delay();
   Published seen[kCount];
   bool are_there;
@@ -35,10 +56,10 @@ __device__ void wait_for_published(const Published* from, double (&values)[kCoun
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(seen[i].low), "=r"(seen[i].has_low), "=r"(seen[i].high), "=r"(seen[i].has_high)
+                   : "=r"(seen[i].low), "=r"(seen[i].low_flag), "=r"(seen[i].high), "=r"(seen[i].high_flag)
                    : "l"(from + i)
                    : "memory");
-      are_there = are_there && seen[i].has_low != 0 && seen[i].has_high != 0;
+      are_there = are_there && seen[i].low_flag == flag && seen[i].high_flag == flag;
     }
   } while (!are_there);
 #pragma unroll

@@ -11,10 +11,10 @@
 //   finishes    full -> normed    waits for the sums of all tiles of the example
 //   convolves   normed -> empty   normalises the tile
 //
-// Blocks wait for each other, so all of them run at the same time. None waits for ever: if the
-// first of all tiles that wait could not go on, a tile of the same example would not be published.
-// The block of that tile would wait with a later tile, and would have published kLag more. So the
-// two tiles of the example would be more than kLag tiles of each block apart.
+// Blocks wait for each other, so all of them run at the same time. None waits for ever. Say tile t
+// is the first of all that wait to be normalised, and tile u of its example is not published. Then
+// the block of u waits with a tile v >= t, and has published v and its next kLag tiles. So
+// u >= v + (kLag + 1) * blocks. But an example has at most (kLag + 1) * blocks tiles.
 #include "kernels/cheri/conv_norm/ring.cuh"
 #include "kernels/core/specialise.h"
 #include "kernels/core_cuda/async_copy.cuh"
@@ -46,15 +46,16 @@ template <class T>
 struct Arguments {
   Strided<const T> x, w;
   Strided<T> y;
+  LaunchCount* count;
   Published* sums;  // (N, tiles, 2)
   Tiling tiling;
-  int tiles;                              // of an example
-  int64_t examples_a_turn, tiles_a_turn;  // all blocks together move on by as many
+  int64_t tiles;  // of all examples
   int rows_of_copy;
 };
 
 struct Shared {
   double sums[kStages][kConvolvers][2];
+  Tile tiles[kStages];
   double references[kStages];
   Norm norms[kStages];
   uint64_t empty[kStages], full[kStages], summed[kStages], normed[kStages];
@@ -65,75 +66,84 @@ __device__ uint32_t address_of(const void* shared) {
 }
 
 // Moves over the tiles of a block. `parity` is that of the barriers of its stage.
-struct Walk {
-  int64_t example;
-  int64_t tile;
+struct Turn {
+  int64_t tile = blockIdx.x;
   int stage = 0;
   uint32_t parity = 0;
 
-  template <class T>
-  __device__ explicit Walk(const Arguments<T>& a)
-      : example(quotient(blockIdx.x, a.tiles)), tile(blockIdx.x - example * a.tiles) {}
-
-  template <class T>
-  __device__ bool is_inside(const Arguments<T>& a) const {
-    return example < a.tiling.examples;
-  }
-
-  template <class T>
-  __device__ void next(const Arguments<T>& a) {
-    tile += a.tiles_a_turn;
-    example += a.examples_a_turn;
-    if (tile >= a.tiles) {
-      tile -= a.tiles;
-      ++example;
-    }
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
+  __device__ void next() {
+    tile += gridDim.x;
+    if (++stage < kStages) return;
+    stage = 0;
+    parity ^= 1;
   }
 };
 
-// The rows of a strip in a stage, for march().
+// The rows of a strip in a stage and the next row at each end.
 template <class T>
 struct StageRows {
   using Vector = Piece<kTileLanes* int{sizeof(T)}>;
   const Vector* row0;
   int step;  // [vectors] to the next row of a chain
 
-  struct Cursor {
-    const Vector* at;
-    int step;
+  __device__ void load(float (&values)[kTileLanes], int row) const {
+    Bits<T, kTileLanes> bits;
+    *reinterpret_cast<Vector*>(bits.words) = row0[row * step];
+#pragma unroll
+    for (int e = 0; e < kTileLanes; ++e) values[e] = bits[e];
+  }
 
-    __device__ void load(Bits<T, kTileLanes>& bits) const { *reinterpret_cast<Vector*>(bits.words) = *at; }
-    __device__ void next() { at += step; }
-  };
-  __device__ Cursor from(int row) const { return {row0 + row * step, step}; }
+  // Calls visit(conv) for each row of the strip, `strip.count` of them. kInside promises that there
+  // are kTileStrip of them, with neighbours on both sides.
+  template <bool kInside, class Visit>
+  __device__ void convolve_each(const Strip& strip, const Weights<kTileLanes>& w, Visit&& visit) const {
+    float left[kTileLanes]{}, middle[kTileLanes], right[kTileLanes]{};
+    if (kInside || strip.before > 0) load(left, -1);
+    load(middle, 0);
+#pragma unroll
+    for (int row = 0; row < kTileStrip; ++row) {
+      if (!kInside && row >= strip.count) break;
+      const bool has_left = kInside || strip.holds(row - 1), has_right = kInside || strip.holds(row + 1);
+      if (has_right) load(right, row + 1);
+      float conv[kTileLanes];
+#pragma unroll
+      for (int e = 0; e < kTileLanes; ++e) {
+        conv[e] = convolve(left[e], middle[e], right[e], has_left, has_right, w.taps[0][e], w.taps[1][e],
+                           w.taps[2][e]);
+        left[e] = middle[e];
+        middle[e] = right[e];
+      }
+      visit(conv);
+    }
+  }
 };
 
 template <class T, int kPiece>
 __device__ void load_tiles(const Arguments<T>& a, Shared& shared, T* stages, int warp) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int row_elements = a.tiling.row_elements(), stage_rows = a.tiling.stage_rows();
-  for (Walk at(a); at.is_inside(a); at.next(a)) {
+  for (Turn at; at.tile < a.tiles; at.next()) {
     const uint32_t full = address_of(&shared.full[at.stage]);
     wait_for_phase(address_of(&shared.empty[at.stage]), at.parity ^ 1);
     const Tile tile(a.tiling, at.tile);
-    const int valid = static_cast<int>(min(int64_t{row_elements}, a.tiling.channels - tile.channel));
-    const T* const x = a.x.data + at.example * a.x.example + tile.channel * a.x.channel;
-    T* const stage = stages + int64_t{at.stage} * stage_rows * row_elements;
+    const int valid = min(row_elements, a.tiling.channels - tile.channel);
+    const T* const x = a.x.data + tile.example * a.x.example + tile.channel * a.x.channel;
+    T* const stage = stages + at.stage * stage_rows * row_elements;
+    const auto describe = [&](const Tile& own) {
+      shared.tiles[at.stage] = own;
+      shared.references[at.stage] = reference_of(a.tiling, a.x, a.w, own.example);
+    };
     if constexpr (kCopiesRows<T, kPiece>) {
       uint32_t bytes = 0;
       for (int copy = lane; copy * a.rows_of_copy < stage_rows; copy += kWarp) {
         const TileCopy rows(a.tiling, tile, a.rows_of_copy, copy);
         if (rows.count <= 0) continue;
         const auto length = static_cast<uint32_t>(rows.count) * static_cast<uint32_t>(valid * int{sizeof(T)});
-        copy_bulk<CacheUse::kOnce>(address_of(stage + rows.to * row_elements), x + rows.from * a.x.row,
-                                   length, full);
+        copy_bulk<CacheUse::kAgain>(address_of(stage + rows.to * row_elements), x + rows.from * a.x.row,
+                                    length, full);
         bytes += length;
       }
-      if (lane == kWarp - 1) shared.references[at.stage] = reference_of(a.tiling, a.x, a.w, at.example);
+      if (lane == kWarp - 1) describe(tile);
       arrive_with_copies(full, bytes);
     } else {
       for (int row = warp; row < stage_rows; row += kLoaders<T, kPiece>) {
@@ -144,8 +154,7 @@ __device__ void load_tiles(const Arguments<T>& a, Shared& shared, T* stages, int
         for (int e = lane; e < valid; e += kWarp)
           copy_async<int{sizeof(T)}>(stage + row * row_elements + e, from + e * a.x.channel);
       }
-      if (warp == 0 && lane == kWarp - 1)
-        shared.references[at.stage] = reference_of(a.tiling, a.x, a.w, at.example);
+      if (warp == 0 && lane == kWarp - 1) describe(tile);
       wait_for_copies();
       arrive(full);
     }
@@ -153,15 +162,21 @@ __device__ void load_tiles(const Arguments<T>& a, Shared& shared, T* stages, int
 }
 
 template <class T>
+__device__ uint32_t flag_of(const Arguments<T>& a) {
+  return flag_of_launch(a.count, gridDim.x * (1 + kFinishers));
+}
+
+template <class T>
 __device__ void publish_sums(const Arguments<T>& a, Shared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  for (Walk at(a); at.is_inside(a); at.next(a)) {
+  const uint32_t flag = flag_of(a);
+  for (Turn at; at.tile < a.tiles; at.next()) {
     wait_for_phase(address_of(&shared.summed[at.stage]), at.parity);
     if (lane < 2) {
       double sum = 0;
 #pragma unroll
       for (int warp = 0; warp < kConvolvers; ++warp) sum += shared.sums[at.stage][warp][lane];
-      publish(a.sums + (at.example * a.tiles + at.tile) * 2 + lane, sum);
+      publish(a.sums + at.tile * 2 + lane, sum, flag);
     }
     __syncwarp();
     if (lane == 0) arrive(address_of(&shared.empty[at.stage]));
@@ -172,14 +187,16 @@ template <class T>
 __device__ void finish_sums(const Arguments<T>& a, Shared& shared, int warp) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const double count = static_cast<double>(a.tiling.rows) * static_cast<double>(a.tiling.channels);
+  const uint32_t flag = flag_of(a);
   int turn = 0;
-  for (Walk at(a); at.is_inside(a); at.next(a)) {
+  for (Turn at; at.tile < a.tiles; at.next()) {
     if (turn++ % kFinishers != warp) continue;
     wait_for_phase(address_of(&shared.full[at.stage]), at.parity);
+    const Published* const published = a.sums + shared.tiles[at.stage].example * a.tiling.tiles * 2;
     double sums[2]{};
-    for (int tile = lane; tile < a.tiles; tile += kWarp) {
+    for (int tile = lane; tile < a.tiling.tiles; tile += kWarp) {
       double part[2];
-      wait_for_published(a.sums + (at.example * a.tiles + tile) * 2, part);
+      wait_for_published(published + tile * 2, flag, part);
       sums[kDeviations] += part[kDeviations];
       sums[kSquares] += part[kSquares];
     }
@@ -200,44 +217,39 @@ __device__ void convolve_tiles(const Arguments<T>& a, Shared& shared, const T* s
   const int piece = line / a.tiling.chains, chain = line - piece * a.tiling.chains;
   const int row0 = (piece * a.tiling.length + a.tiling.halo) * a.tiling.chains + chain;  // of the stage
   const int row_elements = a.tiling.row_elements();
-  int64_t channel = 0;
-  const auto lane_at = [&](int64_t first) {
-    channel = first + column * kTileLanes;
-    return Lane{line, channel,
-                static_cast<int>(max(int64_t{0}, min(a.tiling.channels - channel, int64_t{kTileLanes})))};
+  Lane lane{};
+  const auto move_to = [&](int channel) {
+    lane = {line, channel, max(0, min(a.tiling.channels - channel, kTileLanes))};
   };
-  Lane lane = lane_at(0);
+  move_to(column * kTileLanes);
   Weights<kTileLanes> w(a.w, lane);
-  // Calls visit(strip, conv, row) for each row of the thread's strip.
-  const auto for_each_row = [&](const Walk& at, auto&& begin, auto&& visit) {
-    const Tile tile(a.tiling, at.tile);
-    if (tile.channel + column * kTileLanes != channel) {
-      lane = lane_at(tile.channel);
+  // Calls begin(strip) and then visit(conv) for each row of the thread's strip.
+  const auto for_each_row = [&](int stage, auto&& begin, auto&& visit) {
+    const Tile& tile = shared.tiles[stage];
+    if (tile.channel + column * kTileLanes != lane.channel) {
+      move_to(tile.channel + column * kTileLanes);
       w = Weights<kTileLanes>(a.w, lane);
     }
-    Strip strip = tile.strip(a.tiling, chain, piece);
-    if (lane.valid == 0) strip.count = 0;
-    begin(strip);
-    const T* const first = stages + (int64_t{at.stage} * a.tiling.stage_rows() + row0) * row_elements;
+    const Strip strip = tile.strip(a.tiling, chain, piece);
+    if (strip.count == 0 || lane.valid == 0) return;
+    begin(tile, strip);
+    const T* const first = stages + (stage * a.tiling.stage_rows() + row0) * row_elements;
     const StageRows<T> rows{reinterpret_cast<const typename StageRows<T>::Vector*>(first) + column,
                             a.tiling.chains * a.tiling.columns};
-    march<3, T, kTileLanes>(
-        strip, rows, NoRows{},
-        [&](auto inside, int row, const auto& left, const auto& middle, const auto& right, auto&) {
-          float conv[kTileLanes];
-          convolve(conv, w, left, middle, right, inside || strip.holds(row - 1),
-                   inside || strip.holds(row + 1));
-          visit(conv);
-        });
+    if (strip.count == kTileStrip && strip.before > 0 && strip.after > 0) {
+      rows.template convolve_each<true>(strip, w, visit);
+    } else {
+      rows.template convolve_each<false>(strip, w, visit);
+    }
   };
-  Walk adds(a), ends(a);
-  for (int turn = 0; ends.is_inside(a); ++turn) {
-    if (adds.is_inside(a)) {
+  Turn adds, ends;
+  for (int turn = 0; ends.tile < a.tiles; ++turn) {
+    if (adds.tile < a.tiles) {
       double sums[2]{};
       wait_for_phase(address_of(&shared.full[adds.stage]), adds.parity);
       const double reference = shared.references[adds.stage];
       for_each_row(
-          adds, [](const Strip&) {},
+          adds.stage, [](const Tile&, const Strip&) {},
           [&](const float(&conv)[kTileLanes]) {
 #pragma unroll
             for (int e = 0; e < kTileLanes; ++e) {
@@ -247,22 +259,23 @@ __device__ void convolve_tiles(const Arguments<T>& a, Shared& shared, const T* s
               sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
             }
           });
+      __syncwarp();
       sum_over_warp(sums);
       if (thread % kWarp == 0) {
         shared.sums[adds.stage][thread / kWarp][kDeviations] = sums[kDeviations];
         shared.sums[adds.stage][thread / kWarp][kSquares] = sums[kSquares];
         arrive(address_of(&shared.summed[adds.stage]));
       }
-      adds.next(a);
+      adds.next();
     }
     if (turn < kLag) continue;
     wait_for_phase(address_of(&shared.normed[ends.stage]), ends.parity);
     const Norm norm = shared.norms[ends.stage];
     typename Rows<kPiece, T, kTileLanes>::Cursor y;
     for_each_row(
-        ends,
-        [&](const Strip& strip) {
-          y = Rows<kPiece, T, kTileLanes>(a.y, ends.example, lane, strip, a.tiling.dilation).from(0);
+        ends.stage,
+        [&](const Tile& tile, const Strip& strip) {
+          y = Rows<kPiece, T, kTileLanes>(a.y, tile.example, lane, strip, a.tiling.dilation).from(0);
         },
         [&](float(&values)[kTileLanes]) {
 #pragma unroll
@@ -272,7 +285,7 @@ __device__ void convolve_tiles(const Arguments<T>& a, Shared& shared, const T* s
         });
     __syncwarp();
     if (thread % kWarp == 0) arrive(address_of(&shared.empty[ends.stage]));
-    ends.next(a);
+    ends.next();
   }
 }
 
@@ -313,27 +326,29 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Tiling& tiling) {
   constexpr std::string_view kName = "ring_kernel";
   auto* const kernel = ring_kernel<T, kPiece>;
   const auto stream = static_cast<cudaStream_t>(run.stream);
-  const int64_t shared_bytes = kStages * stage_bytes<T>(tiling), tiles = tiling.tiles();
+  const int64_t shared_bytes = kStages * stage_bytes<T>(tiling), tiles = tiling.examples * tiling.tiles;
   const int64_t resident = resident_blocks(kName, kernel, kThreads<T, kPiece>, shared_bytes);
-  const int64_t fewest = (tiles + kLag) / (kLag + 1);
+  const int64_t fewest = (tiling.tiles + kLag) / (kLag + 1);
   if (resident < fewest) {
     throw unsupported_error("an example of {} tiles needs {} blocks that run at a time; this device has {}",
-                            tiles, fewest, resident);
+                            tiling.tiles, fewest, resident);
   }
-  const int64_t blocks = std::min({resident, tiling.examples * tiles, std::max(fewest, kMostBlocks.value())});
+  const int64_t blocks = std::min({resident, tiles, std::max(fewest, kMostBlocks.value())});
 
-  const int64_t bytes = tiling.examples * tiles * 2 * int64_t{sizeof(Published)};
-  const Workspace::Lease sums = run.context.workspace().lease(bytes, run.stream);
-  cuda_check(cudaMemsetAsync(sums.data(), 0, static_cast<size_t>(bytes), stream), "cudaMemsetAsync");
+  // Memory that each call leaves as the next one needs it.
+  const int64_t bytes = int64_t{sizeof(LaunchCount)} + tiles * 2 * int64_t{sizeof(Published)};
+  const auto published = run.context.derived().get(
+      "cheri_conv_norm_ring", bytes, {{.version = 1, .data = nullptr}}, run.stream, [&](void* data) {
+        cuda_check(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), stream), "cudaMemsetAsync");
+      });
   const bool is_dense = t.x.strides[1] == t.x.shape[2] && t.x.shape[2] == tiling.row_elements();
   const Arguments<T> a{.x = Strided<const T>(t.x),
                        .w = Strided<const T>(t.w),
                        .y = Strided<T>(t.y),
-                       .sums = sums.as<Published>(),
+                       .count = static_cast<LaunchCount*>(published.data()),
+                       .sums = reinterpret_cast<Published*>(static_cast<LaunchCount*>(published.data()) + 1),
                        .tiling = tiling,
-                       .tiles = static_cast<int>(tiles),
-                       .examples_a_turn = blocks / tiles,
-                       .tiles_a_turn = blocks % tiles,
+                       .tiles = tiles,
                        .rows_of_copy = !is_dense            ? 1
                                        : tiling.groups == 1 ? tiling.stage_rows()
                                                             : tiling.chains};
@@ -344,7 +359,7 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Tiling& tiling) {
 
 std::optional<std::string> conv_norm_ring_unsupported(const Extents& shape, int64_t dilation, DType storage) {
   if (element_count(shape) == 0) return std::nullopt;
-  const int64_t tiles = tiling_of(shape, dilation).tiles();
+  const int64_t tiles = tiling_of(shape, dilation).tiles;
   const int64_t most = kFewestUnits * (4 / static_cast<int64_t>(size_of(storage))) * (kLag + 1);
   if (tiles <= most) return std::nullopt;
   return fmt::format("an example of {} rows and {} channels takes {} tiles; {} are held at a time", shape[1],
