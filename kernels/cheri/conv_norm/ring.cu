@@ -215,7 +215,8 @@ __device__ void convolve_tiles(const Arguments<T>& a, Shared& shared, const T* s
   const int thread = static_cast<int>(threadIdx.x);
   const int line = thread / a.tiling.columns, column = thread - line * a.tiling.columns;
   const int piece = line / a.tiling.chains, chain = line - piece * a.tiling.chains;
-  const int row0 = (piece * a.tiling.length + a.tiling.halo) * a.tiling.chains + chain;  // of the stage
+  // In the stage.
+  const int row0 = (piece * a.tiling.length + a.tiling.halo) * a.tiling.chains + chain;
   const int row_elements = a.tiling.row_elements();
   Lane lane{};
   const auto move_to = [&](int channel) {

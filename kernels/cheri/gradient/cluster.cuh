@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the cluster kernel of conv_norm's gradient spreads an example over the blocks of a cluster,
-// and the slots of shared memory in which each thread keeps the rows of its strips. A thread reads no slots but its own. Rows at the ends of a strip, which two threads need,
-// are kept twice, so no thread waits for another before the sums.
+// and the slots of shared memory in which each thread keeps the rows of its strips. A thread reads
+// no slots but its own. Rows at the ends of a strip, which two threads need, are kept twice, so no
+// thread waits for another before the sums.
 #pragma once
 
 #include <cstddef>
