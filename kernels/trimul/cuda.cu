@@ -102,16 +102,16 @@ void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
 }
 
 template <Format kFactor>
-void contract(const Job<kFactor>& job, Product product, Context& context) {
+void contract(const Job<kFactor>& job, Context& context) {
   if constexpr (kFactor == Format::kTF32x3) {
     const DeviceInfo& info = context.device().info();
-    if (product == Product::kOwn && info.compute_capability == 90) return contract_split(job, info.units);
+    if (info.compute_capability == 90) return contract_split(job, info.units);
   }
   contract_by_cublaslt(job, context);
 }
 
 template <Format kFactor>
-void run_factor(const Tensors& t, Product product, const Run& run) {
+void run_factor(const Tensors& t, const Run& run) {
   using T = Stored<kFactor>;
   const auto stream = static_cast<cudaStream_t>(run.stream);
   const int64_t batches = t.x.shape[0], nodes = t.x.shape[1];
@@ -154,7 +154,7 @@ void run_factor(const Tensors& t, Product product, const Run& run) {
         .stream = stream};
     if (planes.hidden > 0) {
       project(job);
-      contract(job, product, run.context);
+      contract(job, run.context);
     }
     finish(job);
   }
@@ -162,7 +162,7 @@ void run_factor(const Tensors& t, Product product, const Run& run) {
 
 }  // namespace
 
-void run_cuda(const Tensors& t, Format factor, Product product, const Run& run) {
+void run_cuda(const Tensors& t, Format factor, const Run& run) {
   require_valid(t);
   const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
   if (const auto why = unsupported_on_cuda(channels, hidden)) throw unsupported_error("{}", *why);
@@ -174,13 +174,13 @@ void run_cuda(const Tensors& t, Format factor, Product product, const Run& run) 
   }
   switch (factor) {
     case Format::kF16:
-      return run_factor<Format::kF16>(t, product, run);
+      return run_factor<Format::kF16>(t, run);
     case Format::kBF16:
-      return run_factor<Format::kBF16>(t, product, run);
+      return run_factor<Format::kBF16>(t, run);
     case Format::kTF32:
-      return run_factor<Format::kTF32>(t, product, run);
+      return run_factor<Format::kTF32>(t, run);
     case Format::kTF32x3:
-      return run_factor<Format::kTF32x3>(t, product, run);
+      return run_factor<Format::kTF32x3>(t, run);
     case Format::kStored:
     case Format::kBF16x3:
       break;

@@ -41,7 +41,7 @@ Cost cost(const Dims& dims, DType storage) {
           .flops = positions * (12 * c * h + 2 * n * h)};
 }
 
-template <Format kFactor, Product kProduct = Product::kOwn>
+template <Format kFactor>
 void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
   const auto recipe = [](const Dims&, DType) { return recipe_of(kFactor); };
   if constexpr (kHasCuda) {
@@ -52,7 +52,7 @@ void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
          .deterministic = true,
          .recipe = recipe,
          .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); },
-         .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, kProduct, run_of(call)); },
+         .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
          .summary = summary,
          .edges = {{{kN}, kMostTerms.usual()}, {{kB}, kGridLimit}}});
   } else {
@@ -112,9 +112,6 @@ Op trimul_op() {
   add_cuda_path<Format::kTF32x3>(
       op, "cuda.f32",
       "three kernels; factors in two parts of tf32, three products, whose sums stay together");
-  add_cuda_path<Format::kTF32x3, Product::kCublasLt>(
-      op, "cuda.f32_cublaslt",
-      "as cuda.f32, with the products by cuBLASLt one after the other, to compare with");
   return op;
 }
 

@@ -134,14 +134,10 @@ struct Run {
 
 void run_cpu(const Tensors& tensors, const Run& run);
 
-// Who multiplies left and right on a GPU: our own kernel, which exists for split factors on compute
-// capability 9.0, or cuBLASLt.
-enum class Product : uint8_t { kOwn, kCublasLt };
-
 // `factor` is the format of the factors of products. With kF16 or kBF16 the tensors between the
 // steps are stored in it, too (compute capability 9.0). With kTF32 or kTF32x3 they are f32 (8.0 and
 // later).
-void run_cuda(const Tensors& tensors, Format factor, Product product, const Run& run);
+void run_cuda(const Tensors& tensors, Format factor, const Run& run);
 
 // The reason why the CUDA paths do not serve these sizes, if there is one.
 std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden);
