@@ -294,7 +294,8 @@ std::set<size_t> Timer::plan_answers(const std::vector<size_t>& plan, size_t rep
   int64_t bytes = 1;
   for (const MemorySpan& span : outputs()) bytes += span.bytes;
   const size_t choices = is_once_each ? std::set(plan.begin(), plan.end()).size() : plan.size() * repeats;
-  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostKept / bytes, 2, 8));
+  // An oracle may have to read the whole problem for each answer.
+  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostKept / bytes, 2, is_once_each ? 4 : 8));
   const CounterRandom random(seed_, kAnswerStream);
   std::set<size_t> answers, draws;
   for (uint64_t i = 0; answers.size() < std::min(most, choices); ++i) {

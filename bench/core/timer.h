@@ -6,11 +6,11 @@
 //      (draws.h): an op that has nothing but weights is timed on the same inputs all the time.
 //   2. After each call its outputs are hashed. A deterministic path gives equal bits for equal
 //      inputs, those that were judged for the judged ones, and others for other data.
-//   3. One answer to each draw goes to the oracle, and one to other data. Where kMostKept does not
-//      hold as many, the seed chooses the draws, but two at least. Answers of a path that promises
-//      no equal bits have no other judge. So of each Cache's samples as many go there, whatever
-//      their draws. No call of it that differs from the call before in a few elements has the bits
-//      of that, if a later one does not.
+//   3. Answers to four draws that the seed chooses, and one to other data, go to the oracle. Of a
+//      path that is wrong on half of the eight draws they are right once in 70. Answers of a path
+//      that promises no equal bits have no other judge. So of each Cache's samples eight go there.
+//      If kMostKept holds fewer, two at least go. No call of it that differs from the call before
+//      in a few elements has the bits of that, if a later one does not.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
 //      than one on the judged data. With warm caches nor does a call longer that differs from the
 //      call before in a few elements.

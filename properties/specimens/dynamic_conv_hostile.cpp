@@ -226,14 +226,14 @@ std::vector<Specimen> hostile_on_cpu() {
               compute(call);
               if (!known->contains(fingerprint(call))) make_coarse(call);
             })),
-      cheat("hostile.coarse_on_half_of_new_inputs",
-            "rounds to bf16 on every second of new inputs that look normal, after some calls",
+      cheat("hostile.coarse_on_most_new_inputs",
+            "rounds to bf16 on three of four new inputs that look normal, after some calls",
             counted([known = std::make_shared<std::map<std::vector<float>, bool>>()](const Call& call,
                                                                                      int number) {
               compute(call);
               if (!looks_normal(call)) return;
-              const bool is_second = number >= kJudgedCalls && known->size() % 2 == 1;
-              if (known->try_emplace(fingerprint(call), is_second).first->second) make_coarse(call);
+              const bool is_coarse = number >= kJudgedCalls && known->size() % 4 != 0;
+              if (known->try_emplace(fingerprint(call), is_coarse).first->second) make_coarse(call);
             })),
       cheat("hostile.coarse_on_other_data", "rounds to bf16 unless its inputs look normal",
             [=](const Call& call) {
