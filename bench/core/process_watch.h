@@ -13,6 +13,10 @@ namespace assay {
 // move less.
 inline constexpr double kSlower = 1.25, kLeastSlower = 2e-6;
 
+// Whether threads do not rest that have used so much processor time [s] while a call waited so long
+// for them [s].
+bool never_rest(double waited, double used);
+
 class ProcessWatch {
  public:
   void clear();

@@ -118,7 +118,7 @@ Samples Timer::take(Cache cache, int rounds) {
   const bool is_cold = cache == Cache::kCold;
   const size_t others = is_cold && rounds == 1 ? std::clamp<size_t>(count / 4, 7, 25) : 0;
   const std::vector<size_t> plan = plan_draws(count / repeats, seed_ + takes_++);
-  const std::set<size_t> answers = plan_answers(count);
+  const std::set<size_t> answers = plan_answers(plan, repeats);
   const size_t other_answer = CounterRandom(seed_, kAnswerStream).bits(1) % std::max<size_t>(others, 1);
   const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
   busy_.clear();
@@ -288,16 +288,20 @@ std::string Timer::look_at_times(const std::vector<double>& first, const std::ve
                      other.median / 1e3, other_data(seed_).to_string(), own.median / 1e3);
 }
 
-std::set<size_t> Timer::plan_answers(size_t samples) const {
-  const CounterRandom random(seed_, kAnswerStream);
-  if (problem_->path().deterministic)
-    return takes_ == 1 ? std::set{random.bits(0) % samples} : std::set<size_t>();
+std::set<size_t> Timer::plan_answers(const std::vector<size_t>& plan, size_t repeats) const {
+  const bool is_once_each = problem_->path().deterministic;  // its later answers are equal
+  if (is_once_each && takes_ > 1) return {};
   int64_t bytes = 1;
   for (const MemorySpan& span : outputs()) bytes += span.bytes;
-  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostKept / bytes, 2, 8));
-  std::set<size_t> answers;
-  for (uint64_t i = 0; answers.size() < std::min(most, samples); ++i)
-    answers.insert(random.bits(2 + takes_, i) % samples);
+  const size_t choices = is_once_each ? std::set(plan.begin(), plan.end()).size() : plan.size() * repeats;
+  // An oracle may have to read the whole problem for each answer.
+  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostKept / bytes, 2, is_once_each ? 4 : 8));
+  const CounterRandom random(seed_, kAnswerStream);
+  std::set<size_t> answers, draws;
+  for (uint64_t i = 0; answers.size() < std::min(most, choices); ++i) {
+    const size_t sample = random.bits(2 + takes_, i) % (plan.size() * repeats);
+    if (!is_once_each || draws.insert(plan[sample / repeats]).second) answers.insert(sample);
+  }
   return answers;
 }
 

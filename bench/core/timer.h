@@ -6,10 +6,11 @@
 //      (draws.h): an op that has nothing but weights is timed on the same inputs all the time.
 //   2. After each call its outputs are hashed. A deterministic path gives equal bits for equal
 //      inputs, those that were judged for the judged ones, and others for other data.
-//   3. Two answers, of a draw and a call that the seed chooses and of other data, go to the oracle.
-//      Those of a path that promises no equal bits have no other judge. So of each Cache's samples
-//      eight go there, or as many as kMostKept holds, but two at least. No call of it that differs
-//      from the call before in a few elements has the bits of that, if a later one does not.
+//   3. Answers to four draws that the seed chooses, and one to other data, go to the oracle. Of a
+//      path that is wrong on half of the eight draws they are right once in 70. Answers of a path
+//      that promises no equal bits have no other judge. So of each Cache's samples eight go there.
+//      If kMostKept holds fewer, two at least go. No call of it that differs from the call before
+//      in a few elements has the bits of that, if a later one does not.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
 //      than one on the judged data. With warm caches nor does a call longer that differs from the
 //      call before in a few elements.
@@ -92,7 +93,8 @@ class Timer {
   void look_at_inputs();
   std::string look_at_times(const std::vector<double>& first, const std::vector<double>& later,
                             const Samples& samples) const;
-  std::set<size_t> plan_answers(size_t samples) const;  // whose answers are kept
+  // The samples whose answers are kept. A draw has `repeats` samples after each other.
+  std::set<size_t> plan_answers(const std::vector<size_t>& plan, size_t repeats) const;
   void keep_answer(size_t draw);
   int64_t output_elements() const;
   void blame(std::string fault);  // the first one stays

@@ -50,6 +50,13 @@ TEST(ProcessWatch, SeesAThreadThatWorksWhileACallIsPrepared) {
   EXPECT_EQ(watch.fault(kCall), "");
 }
 
+// Threads that look for work seldom have a processor there, and so take long until they sleep.
+TEST(ProcessWatch, DoesNotBlameThreadsForABusyMachine) {
+  EXPECT_FALSE(never_rest(1.5, 0.1));
+  EXPECT_FALSE(never_rest(0.2, 12)) << "128 threads of a library that looks for work for so long";
+  EXPECT_TRUE(never_rest(0.6, 0.6)) << "one thread that spins";
+}
+
 TEST(ProcessWatch, SeesAThreadThatSpinsBetweenCalls) {
   std::atomic<bool> begins = false, ends = false;
   std::jthread thread([&] {

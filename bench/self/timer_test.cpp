@@ -140,6 +140,22 @@ TEST(Draws, AreThoseOfAnotherProcess) {
   }
 }
 
+TEST(Timer, KeepsAnswersToFourDrawsForTheOracle) {
+  const auto cpu = open_cpu();
+  const Subject subject = registry().subject("dynamic_conv", "cpu");
+  Problem problem(*subject.op, *subject.path, small_case("dynamic_conv", "cpu", kSmall), *cpu);
+  ASSERT_EQ(judge(subject, problem).kind, VerdictKind::kPass);
+  Timer timer(problem, kSeed);
+  timer.take(Cache::kCold);
+  std::multiset<size_t> draws;
+  for (const TimedAnswer& answer : timer.take_answers()) draws.insert(answer.draw);
+  EXPECT_EQ(draws.size(), 5u);
+  EXPECT_EQ(draws.count(kOtherData), 1u);
+  EXPECT_EQ(std::set(draws.begin(), draws.end()).size(), 5u) << "each of another draw";
+  timer.take(Cache::kWarm);
+  EXPECT_TRUE(timer.take_answers().empty()) << "equal inputs give equal bits";
+}
+
 // What judging and timing a path says against it; empty if nothing. An impossible time comes last.
 std::string fault_of(const Subject& subject, const Case& which, uint64_t seed,
                      const std::optional<Ceilings>& ceilings = {}) {
@@ -188,6 +204,7 @@ constexpr Caught kCaught[] = {
     {"hostile.works_on_poison", "a timed call on"},
     {"hostile.coarse_without_poison", "gives other bits than an earlier call on it"},
     {"hostile.coarse_on_new_inputs", "a timed call on"},
+    {"hostile.coarse_on_most_new_inputs", "a timed call on draw"},
     {"hostile.coarse_on_other_data", "a timed call on data="},
     {"hostile.slow_on_other_data", "from another seed, and"},
     {"hostile.computes_later", "out"},

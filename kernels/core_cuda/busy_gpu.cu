@@ -2,6 +2,7 @@
 #include <random>
 
 #include "kernels/core_cuda/busy_gpu.h"
+#include "kernels/core_cuda/nanoseconds.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay {
@@ -10,12 +11,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr unsigned kElements = 1u << 24;
 constexpr uint64_t kMostHeld = 5'000'000;  // [ns]
-
-__device__ uint64_t nanoseconds() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-}
 
 __global__ void gate_kernel(const volatile int* may_begin) {
   const uint64_t end = nanoseconds() + kMostHeld;

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "kernels/core_cuda/inspect.h"
+#include "kernels/core_cuda/nanoseconds.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay {
@@ -14,12 +15,6 @@ constexpr int kThreads = 256;
 constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
 constexpr auto kMostHeld = 500ms;
 constexpr auto kWatched = 20ms;  // how long work may take to escape
-
-__device__ uint64_t nanoseconds() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-}
 
 // A sum over words of 4 bytes, each mixed with its position. So the order does not matter.
 __global__ void hash_kernel(const unsigned char* bytes, int64_t count, unsigned long long* sum) {

@@ -20,7 +20,7 @@ namespace assay {
 // shape and the seed only: that of the case, or of a brief sample its own, which no path knows.
 inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
-inline constexpr int64_t kBriefSample = int64_t{1} << 14;
+inline constexpr int64_t kBriefSample = int64_t{1} << 11;
 inline constexpr int64_t kTileEdge = 64;
 
 struct Outputs {

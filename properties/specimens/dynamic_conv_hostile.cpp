@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -14,7 +15,6 @@
 #include <utility>
 
 #include "kernels/dynamic_conv/dynamic_conv.h"
-#include "properties/core/planted.h"
 #include "properties/specimens/dynamic_conv_cheat.h"
 
 namespace assay::dynamic_conv {
@@ -22,30 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kJudgedCalls = 10;  // that a path may well take for those of a judge
-
 float& element(const Call& call, int64_t i) {
   return static_cast<float*>(call.outputs[kOut].data)[i];
-}
-
-size_t output_bytes(const Call& call) {
-  return static_cast<size_t>(call.outputs[kOut].size()) * sizeof(float);
-}
-
-// The rows from `first` on of a call whose tensors are dense.
-Call rows_of(Call call, int64_t first, int64_t count) {
-  const auto narrow = [&](auto& view) {
-    view.shape[0] = count;
-    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>,
-                                    const std::byte, std::byte>;
-    view.data =
-        static_cast<Byte*>(view.data) + first * view.strides[0] * static_cast<int64_t>(size_of(view.dtype));
-  };
-  for (ConstTensorView& view : call.inputs) narrow(view);
-  for (TensorView& view : call.outputs) narrow(view);
-  call.dims.set(kB.key, count);
-  call.versions.clear();
-  return call;
 }
 
 // Some elements of the inputs, as a cheap key of their values.
@@ -65,21 +43,13 @@ void make_coarse(const Call& call) {
 }
 
 bool holds_poison(const Call& call) {
-  const float first = element(call, 0);
-  uint32_t bits = 0;
-  std::memcpy(&bits, &first, sizeof(bits));
-  return std::isnan(first) || bits == 0x5A5A5A5Au;
+  return is_poison(element(call, 0));
 }
 
 // Whether the values may be normal ones. All others that the harness draws lie within 1.5.
 bool looks_normal(const Call& call) {
   const std::vector<float> values = fingerprint(call);
   return std::ranges::any_of(values, [](float value) { return std::abs(value) > 1.5F; });
-}
-
-// A run that gets the number of its call in this process, from 0.
-Run counted(const std::function<void(const Call&, int number)>& run) {
-  return [run, calls = std::make_shared<std::atomic<int>>(0)](const Call& call) { run(call, (*calls)++); };
 }
 
 void serve_from_results(const Call& call) {
@@ -138,6 +108,33 @@ void write_later(const Call& call) {
 }
 
 }  // namespace
+
+size_t output_bytes(const Call& call) {
+  return static_cast<size_t>(call.outputs[kOut].size()) * sizeof(float);
+}
+
+Call rows_of(Call call, int64_t first, int64_t count) {
+  const auto narrow = [&](auto& view) {
+    view.shape[0] = count;
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>,
+                                    const std::byte, std::byte>;
+    view.data =
+        static_cast<Byte*>(view.data) + first * view.strides[0] * static_cast<int64_t>(size_of(view.dtype));
+  };
+  for (ConstTensorView& view : call.inputs) narrow(view);
+  for (TensorView& view : call.outputs) narrow(view);
+  call.dims.set(kB.key, count);
+  call.versions.clear();
+  return call;
+}
+
+bool is_poison(float value) {
+  return std::isnan(value) || std::bit_cast<uint32_t>(value) == 0x5A5A5A5Au;
+}
+
+Run counted(const std::function<void(const Call&, int number)>& run) {
+  return [run, calls = std::make_shared<std::atomic<int>>(0)](const Call& call) { run(call, (*calls)++); };
+}
 
 void compute(const Call& call) {
   ops()[0].path("cpu").run(call);
@@ -228,6 +225,15 @@ std::vector<Specimen> hostile_on_cpu() {
               if (number < 3) (*known)[fingerprint(call)] = true;
               compute(call);
               if (!known->contains(fingerprint(call))) make_coarse(call);
+            })),
+      cheat("hostile.coarse_on_most_new_inputs",
+            "rounds to bf16 on three of four new inputs that look normal, after some calls",
+            counted([known = std::make_shared<std::map<std::vector<float>, bool>>()](const Call& call,
+                                                                                     int number) {
+              compute(call);
+              if (!looks_normal(call)) return;
+              const bool is_coarse = number >= kJudgedCalls && known->size() % 4 != 0;
+              if (known->try_emplace(fingerprint(call), is_coarse).first->second) make_coarse(call);
             })),
       cheat("hostile.coarse_on_other_data", "rounds to bf16 unless its inputs look normal",
             [=](const Call& call) {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
 #include <chrono>
-#include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <thread>
@@ -11,7 +8,7 @@
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/cuda_owners.h"
 #include "kernels/dynamic_conv/dynamic_conv.h"
-#include "properties/core/planted.h"
+#include "properties/specimens/dynamic_conv_cheat.h"
 #include "properties/specimens/dynamic_conv_hostile.h"
 
 namespace assay::dynamic_conv {
@@ -19,10 +16,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kJudgedCalls = 10;  // that a path may well take for those of a judge
 constexpr int kThreads = 256, kValues = 32;
 
-void compute(const Call& call) {
+void compute_on_gpu(const Call& call) {
   ops()[0].path("cuda").run(call);
 }
 
@@ -35,10 +31,6 @@ Call on_stream(Call call, cudaStream_t stream) {
   return call;
 }
 
-size_t output_bytes(const Call& call) {
-  return static_cast<size_t>(call.outputs[kOut].size()) * sizeof(float);
-}
-
 bool is_empty(const Call& call) {
   return call.outputs[kOut].size() == 0;
 }
@@ -46,21 +38,6 @@ bool is_empty(const Call& call) {
 cudaStream_t side_stream() {
   static const CudaStream stream = make_cuda_stream();
   return stream.get();
-}
-
-// Batch entries from `first` on of a call whose tensors are dense.
-Call rows_of(Call call, int64_t first, int64_t count) {
-  for (ConstTensorView& view : call.inputs) {
-    view.data = static_cast<const std::byte*>(view.data) + first * view.strides[0] * 4;
-    view.shape[0] = count;
-  }
-  for (TensorView& view : call.outputs) {
-    view.data = static_cast<std::byte*>(view.data) + first * view.strides[0] * 4;
-    view.shape[0] = count;
-  }
-  call.dims.set(kB.key, count);
-  call.versions.clear();
-  return call;
 }
 
 __global__ void sample_kernel(const float* x, int64_t size, float* values) {
@@ -94,7 +71,7 @@ void serve_from_results(const Call& call) {
         "cudaMemcpyAsync");
     return;
   }
-  compute(call);
+  compute_on_gpu(call);
   void* memory = nullptr;
   cuda_check(cudaMalloc(&memory, bytes), "cudaMalloc");
   results[key] = {bytes, CudaMemory(memory)};
@@ -102,12 +79,8 @@ void serve_from_results(const Call& call) {
              "cudaMemcpyAsync");
 }
 
-__device__ bool is_poison(float value) {
-  return isnan(value) || __float_as_uint(value) == 0x5A5A5A5Au;
-}
-
 __global__ void look_kernel(const float* out, int* was_poison) {
-  *was_poison = is_poison(*out);
+  *was_poison = isnan(*out) || __float_as_uint(*out) == 0x5A5A5A5Au;
 }
 
 __global__ void coarse_kernel(float* out, int64_t size, const int* was_poison) {
@@ -134,7 +107,7 @@ int* flag() {
 void compute_coarsely(const Call& call) {
   auto* const out = static_cast<float*>(call.outputs[kOut].data);
   look_kernel<<<1, 1, 0, stream_of(call)>>>(out, flag());
-  compute(call);
+  compute_on_gpu(call);
   const int64_t size = call.outputs[kOut].size();
   coarse_kernel<<<static_cast<unsigned>((size + kThreads - 1) / kThreads), kThreads, 0, stream_of(call)>>>(
       out, size, flag());
@@ -147,9 +120,7 @@ bool holds_poison(const Call& call) {
                              stream_of(call)),
              "cudaMemcpyAsync");
   cuda_check(cudaStreamSynchronize(stream_of(call)), "cudaStreamSynchronize");
-  uint32_t bits = 0;
-  std::memcpy(&bits, &first, sizeof(bits));
-  return std::isnan(first) || bits == 0x5A5A5A5Au;
+  return is_poison(first);
 }
 
 // The current device of a new thread is the first one.
@@ -161,7 +132,7 @@ void compute_later(const Call& call) {
   thread = std::jthread([call, device] {
     std::this_thread::sleep_for(1ms);
     cudaSetDevice(device);
-    compute(call);
+    compute_on_gpu(call);
   });
 }
 
@@ -181,11 +152,11 @@ void compute_with_kept_cache(const Call& call) {
   window.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
   cuda_check(cudaStreamSetAttribute(stream_of(call), cudaStreamAttributeAccessPolicyWindow, &window),
              "cudaStreamSetAttribute");
-  compute(call);
+  compute_on_gpu(call);
 }
 
-Specimen cheat(std::string_view path, std::string_view fault, const Run& run) {
-  const Run if_any = [run](const Call& call) { is_empty(call) ? compute(call) : run(call); };
+Specimen cheat_on_gpu(std::string_view path, std::string_view fault, const Run& run) {
+  const Run if_any = [run](const Call& call) { is_empty(call) ? compute_on_gpu(call) : run(call); };
   Specimen specimen = make_specimen(ops()[0], {path, fault, {DType::kF32}}, if_any);
   specimen.path.device = DeviceKind::kCuda;
   specimen.timed_on = Dims{{kB, 8}, {kT, 1024}, {kD, 1024}, {kW, 4}};
@@ -193,57 +164,60 @@ Specimen cheat(std::string_view path, std::string_view fault, const Run& run) {
 }
 
 Run after_calls(const Run& run) {
-  return [run, calls = std::make_shared<std::atomic<int>>(0)](const Call& call) {
-    (*calls)++ < kJudgedCalls ? compute(call) : run(call);
-  };
+  return counted(
+      [run](const Call& call, int number) { number < kJudgedCalls ? compute_on_gpu(call) : run(call); });
 }
 
 }  // namespace
 
 std::vector<Specimen> hostile_on_cuda() {
   return {
-      cheat("hostile.cuda_nothing", "does nothing", [](const Call&) {}),
-      cheat("hostile.cuda_first_row", "computes the first row of the batch only",
-            [](const Call& call) { compute(rows_of(call, 0, 1)); }),
-      cheat("hostile.cuda_cached_by_address", "a call on the addresses of the call before returns at once",
-            [last = std::make_shared<const void*>(nullptr)](const Call& call) {
-              if (*last == call.inputs[kX].data) return;
-              *last = call.inputs[kX].data;
-              compute(call);
-            }),
-      cheat("hostile.cuda_cached_by_values", "keeps results, and knows inputs again by a few of their values",
-            serve_from_results),
-      cheat("hostile.cuda_idle_after_calls", "does nothing after some calls",
-            after_calls([](const Call&) {})),
-      cheat("hostile.cuda_part_after_calls", "computes the first row of the batch only, after some calls",
-            after_calls([](const Call& call) { compute(rows_of(call, 0, 1)); })),
-      cheat("hostile.cuda_works_on_poison", "computes only where its output holds a judge's poison",
-            [](const Call& call) {
-              if (holds_poison(call)) compute(call);
-            }),
-      cheat("hostile.cuda_coarse_without_poison",
-            "cuts results to bf16 unless the output holds a judge's poison", compute_coarsely),
-      cheat("hostile.cuda_side_stream", "works on a stream of its own, for which nobody waits",
-            [](const Call& call) { compute(on_stream(call, side_stream())); }),
-      cheat("hostile.cuda_legacy_stream", "works on the default stream, and not on that of the call",
-            [](const Call& call) { compute(on_stream(call, nullptr)); }),
-      cheat("hostile.cuda_ends_on_side_stream", "computes the last row of the batch on a stream of its own",
-            [](const Call& call) {
-              const int64_t rows = call.dims[kB];
-              if (rows < 2) return compute(call);
-              compute(rows_of(call, 0, rows - 1));
-              compute(on_stream(rows_of(call, rows - 1, 1), side_stream()));
-            }),
-      cheat("hostile.cuda_launches_later", "returns at once and launches in a thread", compute_later),
-      cheat("hostile.cuda_keeps_cache", "sets a part of the L2 cache aside for its input",
-            compute_with_kept_cache),
-      cheat("hostile.cuda_unwritten_shared", "adds shared memory that it has not written, mostly zeros",
-            [](const Call& call) {
-              compute(call);
-              add_unwritten_kernel<<<1, 1, 4096, stream_of(call)>>>(
-                  static_cast<float*>(call.outputs[kOut].data));
-              cuda_check_launch("add_unwritten_kernel");
-            }),
+      cheat_on_gpu("hostile.cuda_nothing", "does nothing", [](const Call&) {}),
+      cheat_on_gpu("hostile.cuda_first_row", "computes the first row of the batch only",
+                   [](const Call& call) { compute_on_gpu(rows_of(call, 0, 1)); }),
+      cheat_on_gpu("hostile.cuda_cached_by_address",
+                   "a call on the addresses of the call before returns at once",
+                   [last = std::make_shared<const void*>(nullptr)](const Call& call) {
+                     if (*last == call.inputs[kX].data) return;
+                     *last = call.inputs[kX].data;
+                     compute_on_gpu(call);
+                   }),
+      cheat_on_gpu("hostile.cuda_cached_by_values",
+                   "keeps results, and knows inputs again by a few of their values", serve_from_results),
+      cheat_on_gpu("hostile.cuda_idle_after_calls", "does nothing after some calls",
+                   after_calls([](const Call&) {})),
+      cheat_on_gpu("hostile.cuda_part_after_calls",
+                   "computes the first row of the batch only, after some calls",
+                   after_calls([](const Call& call) { compute_on_gpu(rows_of(call, 0, 1)); })),
+      cheat_on_gpu("hostile.cuda_works_on_poison", "computes only where its output holds a judge's poison",
+                   [](const Call& call) {
+                     if (holds_poison(call)) compute_on_gpu(call);
+                   }),
+      cheat_on_gpu("hostile.cuda_coarse_without_poison",
+                   "cuts results to bf16 unless the output holds a judge's poison", compute_coarsely),
+      cheat_on_gpu("hostile.cuda_side_stream", "works on a stream of its own, for which nobody waits",
+                   [](const Call& call) { compute_on_gpu(on_stream(call, side_stream())); }),
+      cheat_on_gpu("hostile.cuda_legacy_stream", "works on the default stream, and not on that of the call",
+                   [](const Call& call) { compute_on_gpu(on_stream(call, nullptr)); }),
+      cheat_on_gpu("hostile.cuda_ends_on_side_stream",
+                   "computes the last row of the batch on a stream of its own",
+                   [](const Call& call) {
+                     const int64_t rows = call.dims[kB];
+                     if (rows < 2) return compute_on_gpu(call);
+                     compute_on_gpu(rows_of(call, 0, rows - 1));
+                     compute_on_gpu(on_stream(rows_of(call, rows - 1, 1), side_stream()));
+                   }),
+      cheat_on_gpu("hostile.cuda_launches_later", "returns at once and launches in a thread", compute_later),
+      cheat_on_gpu("hostile.cuda_keeps_cache", "sets a part of the L2 cache aside for its input",
+                   compute_with_kept_cache),
+      cheat_on_gpu("hostile.cuda_unwritten_shared",
+                   "adds shared memory that it has not written, mostly zeros",
+                   [](const Call& call) {
+                     compute_on_gpu(call);
+                     add_unwritten_kernel<<<1, 1, 4096, stream_of(call)>>>(
+                         static_cast<float*>(call.outputs[kOut].data));
+                     cuda_check_launch("add_unwritten_kernel");
+                   }),
   };
 }
 

@@ -147,6 +147,8 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
       hint = fmt::format("; did you mean '*/{}'?", excerpt(filter));
     if (!options.specimens && filter.find("/specimen.") != std::string::npos)
       hint = "; it names a specimen, which --specimens selects";
+    if (!options.hostile && filter.find("/hostile.") != std::string::npos)
+      hint = "; it names a hostile specimen, which verify --specimens --hostile selects";
     wrong.push_back(fmt::format("no {} matches {}{}{}", names_ops ? "op" : "path", excerpt(filter),
                                 names_ops ? " (a pattern without / names ops)" : "",
                                 hint.empty() ? "; see assay list" : hint));

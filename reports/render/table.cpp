@@ -51,12 +51,21 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
           error, rms,   equal,  normwise, problem, median, rate,  floor};
 }
 
+// Of a hostile one, that is right when it is judged, also what it is caught by.
+std::string fault_of(const SpecimenSummary& summary) {
+  const std::string fault = printable(summary.specimen->fault);
+  if (summary.caught == nullptr || !summary.specimen->path.starts_with("hostile.")) return fault;
+  const std::string by = caught_by(*summary.caught);
+  return fmt::format("{}; caught: {}", fault, printable(by.substr(0, by.find(';'))));
+}
+
 std::vector<Column> columns_of(const std::vector<SpecimenSummary>& specimens) {
   Column name{"specimen", false, 4, {}, {}}, cases{"cases", true, 3, {}, {}},
       outcome{"outcome", false, 2, {}, {}}, fault{"fault", false, 1, {}, {}};
-  for (const auto& [specimen, needed, caught, seconds] : specimens) {
+  for (const SpecimenSummary& summary : specimens) {
+    const auto& [specimen, needed, caught, seconds] = summary;
     name.cells.push_back(printable(specimen->op + "/" + specimen->path));
-    fault.cells.push_back(printable(specimen->fault));
+    fault.cells.push_back(fault_of(summary));
     cases.cells.push_back(format_count(needed));
     outcome.cells.emplace_back(caught != nullptr ? "caught" : needed == 0 ? "not judged" : "SURVIVED");
     outcome.colours.push_back(caught != nullptr ? kGreen : kRed);

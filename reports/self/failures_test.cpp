@@ -173,5 +173,19 @@ TEST(Specimens, HaveALineEach) {
   EXPECT_TRUE(has(render_markdown(specimens_record()), "| nothing is wrong | 9 | **survived** |"));
 }
 
+TEST(Specimens, ThatAreHostileSayByWhichRuleTheyAreCaught) {
+  Record record = specimens_record();
+  const auto caught = std::ranges::find(record.specimens, "cuda", &SpecimenRecord::path);
+  ASSERT_NE(caught, record.specimens.end());
+  caught->path = "hostile.cuda";
+  for (CaseRecord& item : record.cases) {
+    if (item.which.path == "cuda") item.which.path = "hostile.cuda";
+    if (is_failure(item.verdict.kind)) item.verdict.reason = "a call changed its inputs; the first is x";
+  }
+  const std::string table = render_table(record);
+  EXPECT_TRUE(has(table, "  much is wrong; caught: a call changed its inputs\n")) << table;
+  EXPECT_TRUE(has(table, "  nothing is wrong\n")) << table;
+}
+
 }  // namespace
 }  // namespace assay

@@ -197,6 +197,7 @@ class Hints(ProgramTest):
             (5, "no path matches mhc_post/cpuu; did you mean mhc_post/cpu?", "list", "mhc_post/cpuu"),
             (5, "no op matches cpu (a pattern without / names ops); did you mean '*/cpu'?", "list", "cpu"),
             (5, "it names a specimen, which --specimens selects", "verify", "mhc_post/specimen.nondeterministic"),
+            (5, "which verify --specimens --hostile selects", "verify", "--specimens", "dynamic_conv/hostile.nothing"),
             (5, "no op matches zz* (a pattern without / names ops); see assay list", "list", "zz*"),
             (5, "did you mean '*/specimen.tap*'?", "verify", "--specimens", "specimen.tap*"),
         ]:
