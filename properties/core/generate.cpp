@@ -248,6 +248,19 @@ Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& si
   return dims;
 }
 
+// The same with the path's own sizes. They are kept, so that other dimensions get smaller.
+Dims draw_own_dims(const Op& op, const Path& path, const Case& which, const Size& size, Dims dims) {
+  constexpr int64_t kMostTimes = 80;
+  std::vector<std::string_view> kept;
+  for (const OwnSize& own : path.own_sizes) {
+    const int64_t times = *rc::gen::inRange<int64_t>(1, kMostTimes + 1);
+    dims.set(std::string(own.dim.key), is_short(dim_of(op, own.dim.key)) ? own.size : times * own.size);
+    kept.push_back(own.dim.key);
+  }
+  limit(op, kept, size, which.dtype, dims);
+  return dims;
+}
+
 // Mostly none, else up to three.
 void mix_in_some(Data& data) {
   const bool is_mixed = *one_of<int>({0, 0, 1}) == 1;
@@ -259,15 +272,25 @@ void mix_in_some(Data& data) {
   }
 }
 
+// Of its own sizes a path asks what the tensors allow: all dense, or one alone that is not.
+Layout draw_layout(bool is_own) {
+  using enum Layout;
+  std::vector<Layout> layouts(all_layouts().begin(), all_layouts().end());
+  layouts.push_back(kMixed);  // twice: paths ask much of several tensors at once
+  const Layout usual = *one_of(layouts);
+  if (!is_own) return usual;
+  return *one_of<Layout>({kDense, kDense, kMixed, kMixed, kMixed, kMixed, kMixed, kMixed, kMixed, usual});
+}
+
 Case draw_case(const Op& op, const Path& path, const Size& size, const Sizes& sizes, int most_steps) {
   Case result;
   result.op = op.name;
   result.path = path.name;
+  const bool is_large = size.flops == kLargeFlops;
+  const bool is_own = !path.own_sizes.empty() && !is_large && *one_of<int>({0, 0, 0, 1, 1}) == 1;
   // The sizes come last. rapidcheck never shrinks a draw again once it has shrunk a later one, and
   // the layout and the data decide what sizes may shrink to.
-  std::vector<Layout> layouts(all_layouts().begin(), all_layouts().end());
-  layouts.push_back(Layout::kMixed);  // twice: paths ask much of several tensors at once
-  result.layout = *one_of(layouts);
+  result.layout = draw_layout(is_own);
   std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
   regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
   result.data = *one_of(regimes);
@@ -280,7 +303,6 @@ Case draw_case(const Op& op, const Path& path, const Size& size, const Sizes& si
   const int more = result.layout == Layout::kInflated
                        ? *one_of<int>({0, kLow, kLow, kLow | kOther})
                        : *one_of<int>({0, 0, 0, 0, 0, 0, 0, kLow, kLow, kOther, kOther, kLow | kOther});
-  const bool is_large = size.flops == kLargeFlops;
   const bool are_low = (more & kLow) != 0 && !is_large;
   const bool is_other_schedule = (more & kOther) != 0 && (!is_large || steps.empty());
   result.dtype = *one_of(path.dtypes);
@@ -288,6 +310,7 @@ Case draw_case(const Op& op, const Path& path, const Size& size, const Sizes& si
   result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);
   const Dims other_sizes = draw_all(op, sizes);
   result.dims = draw_dims(op, path, result, size, sizes);
+  if (is_own) result.dims = draw_own_dims(op, path, result, size, result.dims);
   if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
   if (are_low) result.state.steps.push_back({.kind = StepKind::kLowThresholds});
   if (is_other_schedule) result.state.steps.push_back({.kind = StepKind::kOtherSchedule});
