@@ -137,8 +137,8 @@ struct ProductEdge {
   bool is_bytes = false;  // `at` counts bytes of elements of the storage dtype
 };
 
-// A size for which a path has code of its own: {kHc, 4} for exactly four streams, {kH, 16} for rows of
-// whole vectors. Of a short dimension it is that size, of a long one any multiple.
+// A size for which a path has code of its own: {kHc, 4} for exactly four streams, {kH, 16} for rows
+// of whole vectors. Of a short dimension it is that size, of a long one any multiple.
 struct OwnSize {
   Dim dim;
   int64_t size;
