@@ -104,6 +104,15 @@ Violation infinity_times_zero(const Trial& trial) {
   return std::nullopt;
 }
 
+// The sums begin with a product, not with 0: a sum of negative zeros alone is -0.
+Violation negative_zeros(const Trial& trial) {
+  const Values inputs = changed(
+      draw(trial), [](size_t, const Extents&) { return true; },
+      [](size_t tensor, const Extents&) { return tensor == kX || tensor == kResidual ? -0.0 : 1.0; });
+  const Values want = build(trial.op.outputs, trial.which.dims, [](size_t, const Extents&) { return -0.0; });
+  return differs(trial, compute(trial, inputs), want);
+}
+
 // post may have a last axis of size 1, with any stride, in any layout.
 Violation shape_of_post(const Trial& trial) {
   constexpr std::array kLayouts = {Layout::kDense, Layout::kStrided, Layout::kTransposed};
@@ -153,6 +162,7 @@ std::vector<Law> laws() {
   add("weight_of_one_copies", "a weight of 1 among zeros copies its stream or x", weight_of_one_copies);
   add("infinity_times_zero", "an infinity of weight 0 makes its outputs NaN, and no other",
       infinity_times_zero);
+  add("negative_zeros", "a sum of negative zeros is -0", negative_zeros, On::kAnyData);
   add("layout_independence", "the same elements give the same bits wherever they lie", layout_independence(),
       On::kAnyData);
   add("shape_of_post", "post of shape (N,HC,1) gives the same bits as (N,HC)", shape_of_post, On::kAnyData);

@@ -113,13 +113,15 @@ Violation gate_alone(const Trial& trial, Values inputs) {
   for (const Rounding& rounding : trial.path.recipe(inputs.dims, trial.which.dtype).roundings) {
     if (rounding.format != Format::kStored) return std::nullopt;  // it rounds its factors
   }
-  constexpr double kLeast = -8;  // beyond it a sigmoid may be off by much
+  // Of a far argument the sigmoid may be off by much. It must not be 0.
+  constexpr double kLeast = -8, kFar = -86;
   std::ranges::fill(inputs.elements[kToOutNormWeight], 0.0);
   std::ranges::fill(inputs.elements[kToOutNormBias], 1.0);
   const Extents of_gate = inputs.shapes[kOutGate];
   for (int64_t h = 0; h < of_gate[0]; ++h) {
     const double part = trial.random.uniform(static_cast<uint64_t>(h), 1 << 10);
-    inputs.elements[kOutGate][static_cast<size_t>(h * of_gate[1])] = static_cast<float>(kLeast * part);
+    inputs.elements[kOutGate][static_cast<size_t>(h * of_gate[1])] =
+        static_cast<float>((h % 4 == 3 ? kFar : kLeast) * part);
   }
   inputs = changed(
       inputs, [](size_t tensor, const Extents&) { return tensor == kToOut; },

@@ -126,13 +126,15 @@ void require_places(const Op& op) {
   for (size_t i = 0; i < op.outputs.size(); ++i)
     require("output", op.outputs[i].name, op.outputs[i].place, i);
   for (const Path& path : op.paths) {
+    const auto require_dim = [&](std::string_view what, const Dim& dim) {
+      if (dim.place < op.dims.size() && op.dims[dim.place].key == dim.key) return;
+      throw Error("{}/{}: {} has the dimension '{}' in place {}, which the op has not", op.name, path.name,
+                  what, dim.key, dim.place);
+    };
     for (const ProductEdge& edge : path.edges) {
-      for (const Dim& dim : edge.dims) {
-        if (dim.place < op.dims.size() && op.dims[dim.place].key == dim.key) continue;
-        throw Error("{}/{}: an edge has the dimension '{}' in place {}, which the op has not", op.name,
-                    path.name, dim.key, dim.place);
-      }
+      for (const Dim& dim : edge.dims) require_dim("an edge", dim);
     }
+    for (const OwnSize& own : path.own_sizes) require_dim("a size of its own", own.dim);
   }
 }
 

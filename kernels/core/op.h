@@ -137,6 +137,13 @@ struct ProductEdge {
   bool is_bytes = false;  // `at` counts bytes of elements of the storage dtype
 };
 
+// A size for which a path has code of its own: {kHc, 4} for exactly four streams, {kH, 16} for rows
+// of whole vectors. Of a short dimension it is that size, of a long one any multiple.
+struct OwnSize {
+  Dim dim;
+  int64_t size;
+};
+
 // One way to compute an op.
 struct Path {
   std::string_view name;  // "cpu", "cuda"; what follows a dot names the algorithm or the precision
@@ -151,6 +158,7 @@ struct Path {
   std::string_view summary;
   std::vector<const Tunable*> tunables{};  // what its launches choose among
   std::vector<ProductEdge> edges{};        // besides those of single dimensions (DimInfo)
+  std::vector<OwnSize> own_sizes{};        // which together lead to code of their own
 };
 
 // What a path that this build lacks declares, so that formulas are tested under its recipe.

@@ -46,6 +46,10 @@ void require_valid(const Tensors& t) {
   require_operands(inputs, outputs);
 }
 
+std::vector<OwnSize> cuda_sizes() {
+  return {{kHc, 4}, {kH, 16}};
+}
+
 const std::vector<Op>& ops() {
   static const std::vector<Op> all = [] {
     Op op{
@@ -71,6 +75,7 @@ const std::vector<Op>& ops() {
           "cuda", DeviceKind::kCuda, [](const Call& call) { run_cuda(tensors_of(call), call.stream); },
           "each thread loads its part of x and of every stream once, and writes all outputs"));
       op.paths.back().edges = {{{kN}, kGridLimit}};
+      op.paths.back().own_sizes = cuda_sizes();
     }
     return std::vector<Op>{std::move(op)};
   }();

@@ -54,6 +54,9 @@ void run_cuda(const Tensors& tensors, void* stream);
 // Throws Error (usage) unless the tensors satisfy the contract above.
 void require_valid(const Tensors& tensors);
 
+// The CUDA path has kernels for four streams with rows of whole vectors.
+std::vector<OwnSize> cuda_sizes();
+
 // The op mhc_post, with its paths.
 const std::vector<Op>& ops();
 

@@ -7,19 +7,13 @@
 #include <tuple>
 #include <vector>
 
+#include "properties/core/generate_steps.h"
 #include "properties/core/guarded_tensor.h"
+#include "properties/core/one_of.h"
 #include "properties/core/sizes.h"
 
 namespace assay {
 namespace {
-
-// One of the values. It shrinks toward the first, which rapidcheck's elementOf does not.
-template <class T>
-rc::Gen<T> one_of(std::vector<T> values) {
-  const auto count = static_cast<int64_t>(values.size());
-  return rc::gen::map(rc::gen::inRange<int64_t>(0, count),
-                      [values = std::move(values)](int64_t i) { return values[static_cast<size_t>(i)]; });
-}
 
 // The sizes within the range of a dimension, once each, after `one`.
 std::vector<int64_t> legal_sizes(const DimInfo& dim, int64_t one, std::vector<int64_t> sizes) {
@@ -97,125 +91,6 @@ void make_legal(Layout layout, std::string_view inflated, const Op& op, Dims& di
   }
 }
 
-// How the problem of an earlier call differs from the judged one.
-constexpr int64_t kOtherDType = -1;  // in its dtype only
-// In every size and the dtype. A number from 0 on: in the size of that dimension only.
-constexpr int64_t kAllOther = -2;
-constexpr int64_t kOtherLayout = -3;  // in how the tensors lie in memory only
-
-// What a step of a state is made from. The sizes of the case are drawn later.
-struct DrawnStep {
-  StepKind kind;
-  int64_t config;   // kForced: a number among all configurations of the path
-  int64_t input;    // of a step that names one: a number among the inputs after the first
-  int64_t changed;  // kAfter
-  DType dtype;      // kAfter
-  Layout layout;    // kAfter
-};
-
-std::vector<StepKind> legal_steps(const Path& path) {
-  std::vector<StepKind> kinds(all_steps().begin(), all_steps().end());
-  std::erase_if(kinds, [&](StepKind kind) {
-    switch (kind) {
-      case StepKind::kForced:
-      case StepKind::kRetuned:
-      case StepKind::kCacheLoaded:
-        return path.tunables.empty();
-      case StepKind::kOtherStream:
-      case StepKind::kGraphReplay:
-        return path.device != DeviceKind::kCuda;
-      case StepKind::kSecondCall:
-      case StepKind::kWarm:
-      case StepKind::kAfter:
-      case StepKind::kOthersInTurn:
-      case StepKind::kDirtyWorkspace:
-      case StepKind::kWeightsUpdated:
-      case StepKind::kWeightUpdated:
-      case StepKind::kWeightsUpdatedInTurn:
-      case StepKind::kWeightsReplaced:
-      case StepKind::kWeightsMoved:
-      case StepKind::kWeightMoved:
-      case StepKind::kWeightsReallocated:
-      case StepKind::kLowThresholds:
-        return false;
-      case StepKind::kOtherSchedule:  // drawn apart
-        return true;
-    }
-    throw Error("StepKind({}) is not a kind of step", static_cast<int>(kind));
-  });
-  return kinds;
-}
-
-int64_t count_configs(const Path& path) {
-  int64_t count = 0;
-  for (const Tunable* tunable : path.tunables) count += static_cast<int64_t>(tunable->configs.size());
-  return count;
-}
-
-// Dimensions that are no axis are drawn more often: a key easily forgets what is in no shape.
-std::vector<int64_t> ways_to_differ(const Op& op) {
-  std::vector<int64_t> ways{kOtherDType, kOtherDType, kOtherLayout, kOtherLayout, kAllOther};
-  for (size_t i = 0; i < op.dims.size(); ++i) {
-    ways.insert(ways.end(), is_axis(op, op.dims[i].key) ? 2 : 3, static_cast<int64_t>(i));
-  }
-  return ways;
-}
-
-// None, or up to `most`.
-rc::Gen<std::vector<DrawnStep>> arbitrary_steps(const Op& op, const Path& path, int most) {
-  std::vector<StepKind> kinds = legal_steps(path);
-  kinds.insert(kinds.end(), 5, StepKind::kAfter);
-  // Of several things or weights, one at a time.
-  kinds.insert(kinds.end(), {StepKind::kOthersInTurn, StepKind::kOthersInTurn,
-                             StepKind::kWeightsUpdatedInTurn, StepKind::kWeightMoved});
-  const auto weights = static_cast<int64_t>(op.inputs.size()) - 1;
-  const auto step = rc::gen::resize(
-      rc::kNominalSize,
-      rc::gen::map(rc::gen::tuple(one_of(std::move(kinds)),
-                                  rc::gen::inRange<int64_t>(0, std::max<int64_t>(count_configs(path), 1)),
-                                  rc::gen::inRange<int64_t>(0, std::max<int64_t>(weights, 1)),
-                                  one_of(ways_to_differ(op)), one_of(path.dtypes),
-                                  one_of(std::vector(all_layouts().begin(), all_layouts().end()))),
-                   [](const std::tuple<StepKind, int64_t, int64_t, int64_t, DType, Layout>& drawn) {
-                     return std::apply([](auto... field) { return DrawnStep{field...}; }, drawn);
-                   }));
-  return rc::gen::weightedOneOf<std::vector<DrawnStep>>(
-      {{2, rc::gen::just(std::vector<DrawnStep>())},
-       {3, rc::gen::resize(most, rc::gen::container<std::vector<DrawnStep>>(step))}});
-}
-
-Step make_step(const DrawnStep& drawn, const Op& op, const Path& path, const Case& which,
-               const Dims& other_sizes, const Size& size) {
-  Step step{.kind = drawn.kind};
-  if (step.kind == StepKind::kForced) {
-    int64_t number = drawn.config;
-    for (const Tunable* tunable : path.tunables) {
-      const auto count = static_cast<int64_t>(tunable->configs.size());
-      if (number >= 0 && number < count) {
-        step.tunable = tunable->name;
-        step.config = tunable->configs[static_cast<size_t>(number)].to_string();
-      }
-      number -= count;
-    }
-  }
-  if (names_input(step.kind)) {
-    const size_t number = std::min(static_cast<size_t>(drawn.input) + 1, op.inputs.size() - 1);
-    step.input = op.inputs[number].name;
-  }
-  if (step.kind == StepKind::kAfter) {
-    const bool is_all = drawn.changed == kAllOther;
-    step.dtype = is_all || drawn.changed == kOtherDType ? drawn.dtype : which.dtype;
-    step.dims = which.dims;
-    step.layout = is_all || drawn.changed == kOtherLayout ? drawn.layout : which.layout;
-    for (size_t i = 0; i < op.dims.size(); ++i) {
-      const std::string key(op.dims[i].key);
-      if (is_all || drawn.changed == static_cast<int64_t>(i)) step.dims.set(key, other_sizes.at(key));
-    }
-    limit(op, {}, size, step.dtype, step.dims);
-  }
-  return step;
-}
-
 // The dimensions of a case. In an eighth of the cases two are equal. If it is large, one of them
 // grows unless a product edge is met.
 Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& size, const Sizes& sizes) {
@@ -248,6 +123,19 @@ Dims draw_dims(const Op& op, const Path& path, const Case& which, const Size& si
   return dims;
 }
 
+// The same with the path's own sizes. They are kept, so that other dimensions get smaller.
+Dims draw_own_dims(const Op& op, const Path& path, const Case& which, const Size& size, Dims dims) {
+  constexpr int64_t kMostTimes = 80;
+  std::vector<std::string_view> kept;
+  for (const OwnSize& own : path.own_sizes) {
+    const int64_t times = *rc::gen::inRange<int64_t>(1, kMostTimes + 1);
+    dims.set(std::string(own.dim.key), is_short(dim_of(op, own.dim.key)) ? own.size : times * own.size);
+    kept.push_back(own.dim.key);
+  }
+  limit(op, kept, size, which.dtype, dims);
+  return dims;
+}
+
 // Mostly none, else up to three.
 void mix_in_some(Data& data) {
   const bool is_mixed = *one_of<int>({0, 0, 1}) == 1;
@@ -259,15 +147,25 @@ void mix_in_some(Data& data) {
   }
 }
 
+// Of its own sizes a path asks what the tensors allow: all dense, or one alone that is not.
+Layout draw_layout(bool is_own) {
+  using enum Layout;
+  std::vector<Layout> layouts(all_layouts().begin(), all_layouts().end());
+  layouts.push_back(kMixed);  // twice: paths ask much of several tensors at once
+  const Layout usual = *one_of(layouts);
+  if (!is_own) return usual;
+  return *one_of<Layout>({kDense, kDense, kMixed, kMixed, kMixed, kMixed, kMixed, kMixed, kMixed, usual});
+}
+
 Case draw_case(const Op& op, const Path& path, const Size& size, const Sizes& sizes, int most_steps) {
   Case result;
   result.op = op.name;
   result.path = path.name;
+  const bool is_large = size.flops == kLargeFlops;
+  const bool is_own = !path.own_sizes.empty() && !is_large && *one_of<int>({0, 0, 0, 1, 1}) == 1;
   // The sizes come last. rapidcheck never shrinks a draw again once it has shrunk a later one, and
   // the layout and the data decide what sizes may shrink to.
-  std::vector<Layout> layouts(all_layouts().begin(), all_layouts().end());
-  layouts.push_back(Layout::kMixed);  // twice: paths ask much of several tensors at once
-  result.layout = *one_of(layouts);
+  result.layout = draw_layout(is_own);
   std::vector<Regime> regimes(all_regimes().begin(), all_regimes().end());
   regimes.push_back(Regime::kNonfinite);  // twice: what it finds may show in one tensor only
   result.data = *one_of(regimes);
@@ -280,7 +178,6 @@ Case draw_case(const Op& op, const Path& path, const Size& size, const Sizes& si
   const int more = result.layout == Layout::kInflated
                        ? *one_of<int>({0, kLow, kLow, kLow | kOther})
                        : *one_of<int>({0, 0, 0, 0, 0, 0, 0, kLow, kLow, kOther, kOther, kLow | kOther});
-  const bool is_large = size.flops == kLargeFlops;
   const bool are_low = (more & kLow) != 0 && !is_large;
   const bool is_other_schedule = (more & kOther) != 0 && (!is_large || steps.empty());
   result.dtype = *one_of(path.dtypes);
@@ -288,6 +185,7 @@ Case draw_case(const Op& op, const Path& path, const Size& size, const Sizes& si
   result.seed = *rc::gen::inRange<uint64_t>(0, kSeeds);
   const Dims other_sizes = draw_all(op, sizes);
   result.dims = draw_dims(op, path, result, size, sizes);
+  if (is_own) result.dims = draw_own_dims(op, path, result, size, result.dims);
   if (!is_legal(result.layout, op, result.dims)) result.layout = Layout::kDense;
   if (are_low) result.state.steps.push_back({.kind = StepKind::kLowThresholds});
   if (is_other_schedule) result.state.steps.push_back({.kind = StepKind::kOtherSchedule});

@@ -30,10 +30,10 @@ bool is_axis_of_output(const Op& op, std::string_view key);
 bool is_summed(const Op& op, const DimInfo& dim);
 
 // Draws dimensions around the op's edges and beyond them, products of dimensions around the path's
-// edges, all dtypes of the path, all regimes and layouts, and states of up to four steps. No tensor
-// has more than `max_elements` elements; this includes the problems that a state names. A case
-// shrinks every field toward its simplest value: size 1 (a drawn 0 stays), f32, normal, dense,
-// first_call or the shortest sequence, seed 0.
+// edges, in two cases of five its own sizes, all dtypes of the path, all regimes and layouts, and
+// states of up to four steps. No tensor has more than `max_elements` elements; this includes the
+// problems that a state names. A case shrinks every field toward its simplest value: size 1 (a
+// drawn 0 stays), f32, normal, dense, first_call or the shortest sequence, seed 0.
 rc::Gen<Case> arbitrary_case(const Op& op, const Path& path, int64_t max_elements = kFuzzElements);
 
 // The same with kLargeElements to kLargestElements, or fewer for an op that computes much with

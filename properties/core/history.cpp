@@ -13,7 +13,7 @@ namespace assay {
 namespace {
 
 constexpr uint64_t kPreviousCall = 0x5EED;  // how the seed of a previous call's data differs
-constexpr uint64_t kSizeStream = 3004;
+constexpr uint64_t kSizeStream = 3004, kConfigStream = 3005;
 constexpr unsigned char kNanByte = 0xFF;  // a NaN in every dtype; -1 in every integer
 
 template <class Range, class Name>
@@ -370,12 +370,24 @@ std::optional<WrongStep> prepare(Problem& problem, const TensorBytes* inputs) {
 
 TensorBytes outputs_of_untuned_call(Problem& problem) {
   problem.poison_outputs(Poison::kNan);
-  Context fresh(problem.device());
-  fresh.tuner().allow_trials(false);
-  Call call = problem.call();
-  call.context = &fresh;
-  problem.call_path(call);
-  problem.finish(call.stream);
+  const auto call_in_new_context = [&](const Path& path, bool forces) {
+    Context fresh(problem.device());
+    fresh.tuner().allow_trials(false);
+    const CounterRandom random(problem.which().seed, kConfigStream);
+    for (size_t i = 0; forces && i < path.tunables.size(); ++i) {
+      const std::vector<Config>& configs = path.tunables[i]->configs;
+      fresh.tuner().force(path.tunables[i]->name, configs[random.bits(i) % configs.size()]);
+    }
+    Call call = problem.call();
+    call.context = &fresh;
+    problem.call_path(call);
+    problem.finish(call.stream);
+  };
+  try {
+    call_in_new_context(problem.path(), !problem.which().state.has(StepKind::kForced));
+  } catch (const ForcedIsUnfit&) {
+    call_in_new_context(problem.path(), false);
+  }
   for (GuardedTensor& tensor : problem.output_tensors()) tensor.download();
   return problem.outputs();
 }

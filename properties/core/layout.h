@@ -14,7 +14,7 @@ enum class Layout : uint8_t {
   kMisaligned,  // row-major, one element after an aligned address
   kTransposed,  // the two innermost dimensions swapped in memory
   kBroadcast,   // inputs repeat along their outermost dimension (stride 0); outputs row-major
-  // By the seed each tensor is dense, strided, misaligned or transposed, or all but one are dense.
+  // By the seed all tensors but one are dense, or each is dense, strided, misaligned or transposed.
   kMixed,
   // In each tensor an axis of two to 64 indices, by the seed, has a stride of 2^31 or 2^32
   // elements or bytes, and the others lie densely. So every 32-bit offset wraps.

@@ -25,11 +25,14 @@ Flush flush_of(const Case& which) {
 Layout layout_of(const Case& which, const Extents& shape, size_t index, size_t tensors) {
   if (which.layout == Layout::kInflated && inflatable_axes(shape).empty()) return Layout::kDense;
   if (which.layout != Layout::kMixed) return which.layout;
-  constexpr std::array kChoices{Layout::kDense, Layout::kStrided, Layout::kMisaligned, Layout::kTransposed};
+  using enum Layout;
   const CounterRandom random(which.seed, kLayoutStream);
-  const bool is_one_alone = random.bits(0, 1) % 3 != 0;
-  if (is_one_alone && random.bits(1, 1) % tensors != index) return Layout::kDense;
-  return kChoices[is_one_alone + random.bits(index) % (kChoices.size() - is_one_alone)];
+  const bool is_one_alone = random.bits(0, 1) % 4 != 0;
+  if (is_one_alone && random.bits(1, 1) % tensors != index) return kDense;
+  // What keeps a path from whole vectors is mostly an address.
+  constexpr std::array kAlone{kMisaligned, kMisaligned, kStrided, kTransposed};
+  constexpr std::array kTogether{kDense, kMisaligned, kStrided, kTransposed};
+  return (is_one_alone ? kAlone : kTogether)[random.bits(index) % kAlone.size()];
 }
 
 Inflation inflation_of(const Case& which, const Extents& shape, DType dtype, size_t index) {

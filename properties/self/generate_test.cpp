@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "kernels/mhc_post/mhc_post.h"
+#include "properties/core/problem.h"
 #include "properties/self/edge_cases.h"
 #include "properties/self/support.h"
 
@@ -218,6 +220,61 @@ TEST(GeneratedCases, LieAtProductsOfDimensions) {
   EXPECT_GT(long_b, kCases / 100);
   EXPECT_GT(long_t, kCases / 100);
   EXPECT_GT(in_bytes, kCases / 100);
+}
+
+// Of the cases of a path like mhc_post/cuda, those that must not take its code for four streams
+// because post alone is misaligned, and those that may, but not without bounds checks, because rows
+// have vectors left over after the last tile.
+struct OwnCode {
+  int post_misaligned = 0, vectors_left = 0;
+};
+
+bool has_vectors(const ConstTensorView& view) {
+  constexpr int64_t kVector = 16;  // [bytes]
+  const auto is_whole = [&](int64_t elements) {
+    return elements * static_cast<int64_t>(size_of(view.dtype)) % kVector == 0;
+  };
+  const int last = view.shape.rank() - 1;
+  bool has = view.strides[last] == 1 && reinterpret_cast<uintptr_t>(view.data) % kVector == 0;
+  for (int axis = 0; axis < last; ++axis) has &= view.shape[axis] <= 1 || is_whole(view.strides[axis]);
+  return has && is_whole(view.shape[last]);
+}
+
+OwnCode count_own_code(const Path& path, uint64_t seed) {
+  constexpr int64_t kLeast = 512, kTile = 1024;  // [bytes] of a row
+  const Op& op = registry().op("mhc_post");
+  OwnCode count;
+  for (const Case& c : cases_of(op, path, seed)) {
+    const int64_t bytes = c.dims.at("h") * static_cast<int64_t>(size_of(c.dtype));
+    if (c.dims.at("n") == 0 || c.dims.at("hc") != 4 || bytes < kLeast) continue;
+    const Problem problem(op, path, c, test::cpu());
+    const Call call = problem.call();
+    const ConstTensorView out = call.outputs[mhc_post::kOut];
+    const ConstTensorView post = call.inputs[mhc_post::kPost];
+    const auto others = {call.inputs[mhc_post::kX], call.inputs[mhc_post::kResidual],
+                         call.inputs[mhc_post::kComb], out};
+    if (!std::ranges::all_of(others, has_vectors)) continue;
+    if (!has_vectors(post)) {
+      ++count.post_misaligned;
+    } else if (bytes % kTile != 0 && std::ranges::all_of(others, &ConstTensorView::is_dense)) {
+      ++count.vectors_left;
+    }
+  }
+  return count;
+}
+
+TEST(GeneratedCases, MeetTheCodeThatAPathHasForItsOwnSizes) {
+  Path path = registry().op("mhc_post").paths.front();
+  path.own_sizes = mhc_post::cuda_sizes();
+  for (uint64_t seed : {1, 2, 3}) {
+    const OwnCode count = count_own_code(path, seed);
+    EXPECT_GT(count.post_misaligned, kCases / 50);
+    EXPECT_GT(count.vectors_left, kCases / 20);
+  }
+  path.own_sizes.clear();
+  const OwnCode without = count_own_code(path, 1);
+  EXPECT_LT(without.post_misaligned, kCases / 200);
+  EXPECT_LT(without.vectors_left, kCases / 200);
 }
 
 TEST(GeneratedCases, LetTwoEdgesMeet) {

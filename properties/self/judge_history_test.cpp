@@ -2,6 +2,7 @@
 // Marks: threads
 // Rules 6 and 7 of the judge: what happened before a call, and what launches declare. Each is shown
 // red on a path with exactly that fault.
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -113,6 +114,24 @@ TEST(JudgeHistory, ConfigurationsThatGiveOtherBitsFail) {
   });
   expect(judge_path(path, in_state("forced:test_halves:skip=1")), VerdictKind::kFail,
          AllOf(HasSubstr("out[0, 0, 0]"), HasSubstr("in a new context")));
+}
+
+// The tuner never chooses the slow one. The seed decides whether the result is compared with it.
+TEST(JudgeHistory, ConfigurationsThatAreNotChosenGiveTheSameBits) {
+  const Path path = tuned(updated_output, [](const Config& config, float* out) {
+    if (config["skip"] == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    *out = std::nextafter(*out, 2.0f);
+  });
+  constexpr int kSeeds = 16;
+  int failing = 0;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    Case which = in_state("first_call");
+    which.seed = static_cast<uint64_t>(seed);
+    failing += is_failure(judge_path(path, which).kind);
+  }
+  EXPECT_GE(failing, kSeeds / 4);
+  EXPECT_LT(failing, kSeeds);
 }
 
 TEST(JudgeHistory, AForcedConfigurationThatDoesNotFitIsNotJudged) {

@@ -68,6 +68,12 @@ TEST(OpTable, InAnotherOrderIsRefused) {
               }),
               HasSubstr("dynamic_conv_grad/cpu: an edge has the dimension 'd' in place 1, which the op has "
                         "not"));
+  EXPECT_THAT(
+      refusal([](Op& op) {
+        op.paths.front().own_sizes = {{{1, "d"}, 8}};
+      }),
+      HasSubstr("dynamic_conv_grad/cpu: a size of its own has the dimension 'd' in place 1, which the "
+                "op has not"));
 }
 
 TEST(OpTable, AnOutputWithoutBlocksIsRefused) {

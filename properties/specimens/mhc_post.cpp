@@ -25,6 +25,7 @@ enum class Own : uint8_t {
   kXUnweighted,
   kXAddedTwice,
   kMixesRounded,
+  kSumsFromZero,
   // They show on other schedules only.
   kTermsAddedAsTheyEnd,
   kTermsAddedPerRange,
@@ -54,7 +55,7 @@ void loop(const Call& call, const Fault<Own>& fault) {
         fault == kXUnweighted ? 1 : mix(post(post_token, fault == kPostOfFirstStream ? 0 : i));
     const float weighted =
         math.multiply(weight, math.load(fault == kPostOnResidual ? residual(n, i, h) : x(n, h)));
-    float sum = weighted;
+    float sum = fault == kSumsFromZero ? math.add(0.0f, weighted) : weighted;
     if (fault == kXAddedTwice) sum = math.add(sum, weighted);
     if (fault == kResidualAddedUnmixed) sum = math.add(sum, math.load(residual(n, i, h)));
     for (int64_t j = 0; j < mixed_streams; ++j) {
@@ -170,6 +171,7 @@ std::vector<Specimen> specimens() {
        {"specimen.mixes_rounded",
         "post and comb are rounded to the storage dtype",
         {DType::kF16, DType::kBF16}}},
+      {kSumsFromZero, {"specimen.sums_from_zero", "sums begin at +0, so that -0 becomes 0"}},
       {kTermsAddedAsTheyEnd,
        {"specimen.terms_added_as_they_end",
         "ranges of terms are added in the order in which threads finish them",
