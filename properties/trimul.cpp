@@ -48,9 +48,10 @@ Violation masked_edges(const Trial& trial) {
   return masked_edges_of(trial, draw(trial), draw(trial, 2));
 }
 
-// The same of more nodes than a path takes at once.
+// The same of more nodes than a path takes at once, and of more than three times as many.
 Violation masked_edges_of_many_nodes(const Trial& trial) {
-  const Dims dims = {{kB, 1}, {kN, 33 + trial.choice(16)}, {kC, 3}, {kH, 3}, {kM, 1}};
+  const int64_t nodes = (trial.choice(2, 1) == 0 ? 33 : 97) + trial.choice(16);
+  const Dims dims = {{kB, 1}, {kN, nodes}, {kC, 3}, {kH, 3}, {kM, 1}};
   return masked_edges_of(trial, draw_ordinary(trial, dims), draw_ordinary(trial, dims, 2));
 }
 

@@ -8,12 +8,13 @@
 
 #include "kernels/core/printable.h"
 #include "properties/core/random.h"
+#include "properties/core/untuned_call.h"
 
 namespace assay {
 namespace {
 
 constexpr uint64_t kPreviousCall = 0x5EED;  // how the seed of a previous call's data differs
-constexpr uint64_t kSizeStream = 3004, kConfigStream = 3005;
+constexpr uint64_t kSizeStream = 3004;
 constexpr unsigned char kNanByte = 0xFF;  // a NaN in every dtype; -1 in every integer
 
 template <class Range, class Name>
@@ -366,45 +367,6 @@ std::optional<WrongStep> prepare(Problem& problem, const TensorBytes* inputs) {
   history.set_inputs();
   if (!problem.which().state.ends_with(StepKind::kSecondCall)) problem.poison_outputs(Poison::kNan);
   return wrong;
-}
-
-TensorBytes outputs_of_untuned_call(Problem& problem) {
-  problem.poison_outputs(Poison::kNan);
-  const auto call_in_new_context = [&](const Path& path, bool forces) {
-    Context fresh(problem.device());
-    fresh.tuner().allow_trials(false);
-    const CounterRandom random(problem.which().seed, kConfigStream);
-    for (size_t i = 0; forces && i < path.tunables.size(); ++i) {
-      const std::vector<Config>& configs = path.tunables[i]->configs;
-      fresh.tuner().force(path.tunables[i]->name, configs[random.bits(i) % configs.size()]);
-    }
-    Call call = problem.call();
-    call.context = &fresh;
-    problem.call_path(call);
-    problem.finish(call.stream);
-  };
-  try {
-    call_in_new_context(problem.path(), !problem.which().state.has(StepKind::kForced));
-  } catch (const ForcedIsUnfit&) {
-    call_in_new_context(problem.path(), false);
-  }
-  for (GuardedTensor& tensor : problem.output_tensors()) tensor.download();
-  return problem.outputs();
-}
-
-std::optional<std::string> first_difference(const Problem& problem, const TensorBytes& a,
-                                            const TensorBytes& b) {
-  const std::vector<TensorInfo>& infos = problem.op().outputs;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i] == b[i]) continue;
-    const DType dtype = infos[i].dtype.value_or(problem.which().dtype);
-    const auto differing = static_cast<int64_t>(
-        static_cast<size_t>(std::ranges::mismatch(a[i], b[i]).in1 - a[i].begin()) / size_of(dtype));
-    return fmt::format("{} is {:.9g}; an untuned call in a new context gives {:.9g}",
-                       element_name(infos[i].name, differing, shape_of(infos[i], problem.which().dims)),
-                       read_element(a[i], dtype, differing), read_element(b[i], dtype, differing));
-  }
-  return std::nullopt;
 }
 
 }  // namespace assay

@@ -40,13 +40,4 @@ struct WrongStep {
 // throws, and StepIsImpossible.
 [[nodiscard]] std::optional<WrongStep> prepare(Problem& problem, const TensorBytes* inputs = nullptr);
 
-// The outputs of a direct call on the same inputs, in a new context, with a configuration of each
-// tunable that the seed draws; with the first that fits if the state forces one, or if one of those
-// drawn does not fit. Overwrites the problem's outputs.
-TensorBytes outputs_of_untuned_call(Problem& problem);
-
-// The first element that differs, with both values, if there is one.
-std::optional<std::string> first_difference(const Problem& problem, const TensorBytes& a,
-                                            const TensorBytes& b);
-
 }  // namespace assay

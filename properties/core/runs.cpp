@@ -12,6 +12,7 @@
 #include "properties/core/roles.h"
 #include "properties/core/specimen.h"
 #include "properties/core/thrown.h"
+#include "properties/core/untuned_call.h"
 
 namespace assay {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUDA graphs of the production paths, as a user captures and replays them.
 #include "properties/core/history.h"
+#include "properties/core/untuned_call.h"
 #include "properties/self/gpu.h"
 #include "properties/self/support.h"
 

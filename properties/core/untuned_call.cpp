@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/core/untuned_call.h"
+
+#include <algorithm>
+
+#include "properties/core/random.h"
+
+namespace assay {
+namespace {
+
+constexpr uint64_t kConfigStream = 3005;
+
+}  // namespace
+
+TensorBytes outputs_of_untuned_call(Problem& problem) {
+  problem.poison_outputs(Poison::kNan);
+  const auto call_in_new_context = [&](bool forces) {
+    const std::vector<const Tunable*>& tunables = problem.path().tunables;
+    const CounterRandom random(problem.which().seed, kConfigStream);
+    Context fresh(problem.device());
+    fresh.tuner().allow_trials(false);
+    for (size_t i = 0; forces && i < tunables.size(); ++i) {
+      const std::vector<Config>& configs = tunables[i]->configs;
+      fresh.tuner().force(tunables[i]->name, configs[random.bits(i) % configs.size()]);
+    }
+    Call call = problem.call();
+    call.context = &fresh;
+    problem.call_path(call);
+    problem.finish(call.stream);
+  };
+  try {
+    call_in_new_context(!problem.which().state.has(StepKind::kForced));
+  } catch (const ForcedIsUnfit&) {
+    call_in_new_context(false);
+  }
+  for (GuardedTensor& tensor : problem.output_tensors()) tensor.download();
+  return problem.outputs();
+}
+
+std::optional<std::string> first_difference(const Problem& problem, const TensorBytes& a,
+                                            const TensorBytes& b) {
+  const std::vector<TensorInfo>& infos = problem.op().outputs;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    const DType dtype = infos[i].dtype.value_or(problem.which().dtype);
+    const auto differing = static_cast<int64_t>(
+        static_cast<size_t>(std::ranges::mismatch(a[i], b[i]).in1 - a[i].begin()) / size_of(dtype));
+    return fmt::format("{} is {:.9g}; an untuned call in a new context gives {:.9g}",
+                       element_name(infos[i].name, differing, shape_of(infos[i], problem.which().dims)),
+                       read_element(a[i], dtype, differing), read_element(b[i], dtype, differing));
+  }
+  return std::nullopt;
+}
+
+}  // namespace assay
