@@ -209,7 +209,7 @@ Config Tuner::chosen(const Launch& launch, const std::vector<Config>& fitting) {
   const bool is_usable = choice->config && choice->version == launch.tunable->version &&
                          std::ranges::count(fitting, *choice->config) != 0;
   if (is_usable) return *choice->config;
-  if (!allows_trials()) return fitting.front();
+  if (const auto number = number_without_trials()) return fitting[*number % fitting.size()];
   if (device_->is_capturing(launch.stream)) {
     throw usage_error(
         "{} cannot be tuned while a graph is captured: make the same call once before capturing it, load "
@@ -267,14 +267,14 @@ void Tuner::force(const std::string& tunable, std::optional<Config> config) {
   }
 }
 
-void Tuner::allow_trials(bool allowed) {
+void Tuner::allow_trials(bool allowed, uint64_t number) {
   const std::lock_guard lock(mutex_);
-  allows_trials_ = allowed;
+  number_without_trials_ = allowed ? std::nullopt : std::optional(number);
 }
 
-bool Tuner::allows_trials() const {
+std::optional<uint64_t> Tuner::number_without_trials() const {
   const std::lock_guard lock(mutex_);
-  return allows_trials_;
+  return number_without_trials_;
 }
 
 void Tuner::forget() {

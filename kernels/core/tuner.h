@@ -104,8 +104,9 @@ class Tuner {
   // Makes every launch of the tunable use this configuration. No value ends that.
   void force(const std::string& tunable, std::optional<Config> config);
 
-  // Whether a launch without a choice is tuned. If not, it runs the first configuration that fits.
-  void allow_trials(bool allowed);
+  // Whether a launch without a choice is tuned. If not, it runs the configuration that `number`
+  // counts to among those that fit, 0 for the first one, and begins again at the end.
+  void allow_trials(bool allowed, uint64_t number = 0);
 
   void forget();            // drops all choices
   int64_t trials() const;   // configurations that were timed so far
@@ -145,7 +146,7 @@ class Tuner {
   // by (tunable, key)
   using Choices = std::map<std::pair<std::string, std::string>, std::shared_ptr<Choice>>;
 
-  bool allows_trials() const;
+  std::optional<uint64_t> number_without_trials() const;
   Choices copy_of_choices() const;
   std::shared_ptr<Choice> choice_of(const std::string& tunable, const std::string& key);
   std::optional<Config> forced(const Launch& launch) const;
@@ -157,7 +158,7 @@ class Tuner {
   mutable std::mutex mutex_;  // guards what follows
   Choices choices_;
   std::map<std::string, Config> forced_;  // by tunable
-  bool allows_trials_ = true;
+  std::optional<uint64_t> number_without_trials_;
   int64_t trials_ = 0;
 };
 

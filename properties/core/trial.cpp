@@ -19,6 +19,7 @@ constexpr uint64_t kCaseStream = 4001;          // of a trial on a case
 constexpr uint64_t kOthersLane = 1 << 21;       // of seeds for other inputs of a case
 constexpr uint64_t kChoiceLane = 64;            // beyond the lanes for dtype and sizes
 constexpr uint64_t kPermutationLane = 1 << 20;  // beyond the lanes that laws ask for
+constexpr uint64_t kConfigLane = uint64_t{1} << 40;
 
 uint64_t number(const CounterRandom& random, uint64_t lane, int64_t below) {
   return random.bits(0, lane) % static_cast<uint64_t>(below);
@@ -97,7 +98,7 @@ Trial::Trial(const Problem& problem)
       context(std::make_shared<Context>(device)) {
   which.layout = layout_for_any_tensors(which.layout);
   which.state = {};
-  context->tuner().allow_trials(false);
+  context->tuner().allow_trials(false, random.bits(kConfigLane));
 }
 
 Trial::Trial(const Op& op_, const Path& path_, Device& device_, const Dims& largest, uint64_t seed)

@@ -46,7 +46,8 @@ struct Trial {
   Device& device;
   CounterRandom random;
   Case which;
-  // Of a trial on the inputs of a case: these, and a context for all calls that tunes nothing.
+  // Of a trial on the inputs of a case: these, and a context for all calls that tunes nothing. The
+  // seed draws the configurations.
   std::shared_ptr<const Values> inputs = {};
   std::shared_ptr<Context> context = {};
 

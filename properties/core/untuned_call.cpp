@@ -14,25 +14,12 @@ constexpr uint64_t kConfigStream = 3005;
 
 TensorBytes outputs_of_untuned_call(Problem& problem) {
   problem.poison_outputs(Poison::kNan);
-  const auto call_in_new_context = [&](bool forces) {
-    const std::vector<const Tunable*>& tunables = problem.path().tunables;
-    const CounterRandom random(problem.which().seed, kConfigStream);
-    Context fresh(problem.device());
-    fresh.tuner().allow_trials(false);
-    for (size_t i = 0; forces && i < tunables.size(); ++i) {
-      const std::vector<Config>& configs = tunables[i]->configs;
-      fresh.tuner().force(tunables[i]->name, configs[random.bits(i) % configs.size()]);
-    }
-    Call call = problem.call();
-    call.context = &fresh;
-    problem.call_path(call);
-    problem.finish(call.stream);
-  };
-  try {
-    call_in_new_context(!problem.which().state.has(StepKind::kForced));
-  } catch (const ForcedIsUnfit&) {
-    call_in_new_context(false);
-  }
+  Context fresh(problem.device());
+  fresh.tuner().allow_trials(false, CounterRandom(problem.which().seed, kConfigStream).bits(0));
+  Call call = problem.call();
+  call.context = &fresh;
+  problem.call_path(call);
+  problem.finish(call.stream);
   for (GuardedTensor& tensor : problem.output_tensors()) tensor.download();
   return problem.outputs();
 }

@@ -9,9 +9,8 @@
 
 namespace assay {
 
-// The outputs of a direct call on the same inputs, in a new context, with a configuration of each
-// tunable that the seed draws; with the first that fits if the state forces one, or if one of those
-// drawn does not fit. Overwrites the problem's outputs.
+// The outputs of a direct call on the same inputs, in a new context, with configurations that the
+// seed draws among those that fit. Overwrites the problem's outputs.
 TensorBytes outputs_of_untuned_call(Problem& problem);
 
 // The first element that differs, with both values, if there is one.

@@ -91,6 +91,27 @@ TEST(Tuner, TunesAgainWhereItsChoiceDoesNotFit) {
   EXPECT_EQ(adder.ran.back(), "wait=2");
 }
 
+TEST(Tuner, RunsWithoutTrialsWhatItIsTold) {
+  Tuner tuner(simulated());
+  Adder adder;
+  Launch launch = adder.launch();
+  launch.unfit = [](const Config& config) -> std::optional<std::string> {
+    if (config["wait"] == 0) return "it is too hasty";
+    return std::nullopt;
+  };
+  for (uint64_t number = 0; number < 3; ++number) {
+    tuner.allow_trials(false, number);
+    tuner.run(launch);
+  }
+  ASSERT_EQ(adder.ran.size(), 3u);
+  EXPECT_EQ(adder.ran[0], adder.ran[2]) << "two of three fit";
+  EXPECT_THAT(adder.ran, testing::UnorderedElementsAre("wait=2", "wait=3", adder.ran[0]));
+  EXPECT_EQ(tuner.trials(), 0);
+  tuner.allow_trials(true);
+  tuner.run(launch);
+  EXPECT_EQ(tuner.trials(), 2);
+}
+
 TEST(Tuner, UsesWhatIsForced) {
   Tuner tuner(simulated());
   Adder adder;
