@@ -7,9 +7,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "bench/core/kernel_clock.h"
+#include "bench/core/median.h"
 #include "kernels/core/parallel.h"
 #include "properties/self/marks.h"
 
@@ -72,14 +75,16 @@ TEST(ProcessWatch, SeesAThreadThatSpinsBetweenCalls) {
 TEST(ProcessWatch, SeesAClockThatHidesAPartOfACall) {
   for (const double shown : {1.0, 0.9, 0.5}) {
     ProcessWatch watch;
+    std::vector<double> seconds;  // more than kCall where a busy machine interrupts the call
     for (int i = 0; i < 5; ++i) {
-      watch.call([&] {
+      seconds.push_back(watch.call([&] {
         const double start = kernel_seconds();
         work_for(kCall);
         return shown * (kernel_seconds() - start);
-      });
+      }));
     }
-    EXPECT_EQ(watch.fault(shown * kCall).find("by the kernel's") != std::string::npos, shown < 0.8) << shown;
+    const std::string fault = watch.fault(median_interval(seconds).median);
+    EXPECT_EQ(fault.find("by the kernel's") != std::string::npos, shown < 0.8) << shown << ": " << fault;
   }
 }
 
