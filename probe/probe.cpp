@@ -164,6 +164,20 @@ Reach with_plain_factors(Reach reach, const Accumulator& found, const Sum& decla
   return reach;
 }
 
+bool is_known(const Accumulator& found) {
+  return found.bits && found.mode && found.knows_fused;
+}
+
+SumBounds bounds_of(const SumTree& tree, const Accumulator& found, const Sum& declared) {
+  if (!is_known(found)) return {.why_not = "what the sum adds with is not known"};
+  if (is_split(declared.factors) || (found.factors && found.factors->lacks_low_product))
+    return {.why_not = "factors in two parts make several products of each term"};
+  if (widest_node(tree) > 2 && !found.fraction) return {.why_not = "how a group is cut is not known"};
+  const Adder adder = found.adder();
+  return {.of_tree = bound_of_tree(tree, adder),
+          .of_any_order = bound_of_tree(sequential({leaf_count(tree)}), adder)};
+}
+
 // Returns the tree in other places of a call, if it differs.
 std::optional<SumTree> find_tree(Probed& found, const Reach& reach, uint64_t seed) {
   const Recovered first = recover_tree(reach.terms, common_leaves_by_masks(reach), seed);
@@ -209,12 +223,12 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
     const std::optional<SumTree> elsewhere = find_tree(found, reach, options.seed);
     if (found.tree && !found.is_scaled) {
       found.accumulator = find_accumulator(reach, *found.tree);
-      const bool is_known = found.accumulator.bits && found.accumulator.mode && found.accumulator.knows_fused;
-      if (!is_known) found.proof.why_not = "what the sum adds with is not known";
-      if (is_known)
+      if (!is_known(found.accumulator)) found.proof.why_not = "what the sum adds with is not known";
+      if (is_known(found.accumulator))
         found.proof = replay(with_plain_factors(reach, found.accumulator, declared), *found.tree,
                              found.accumulator.adder(), dtype, options.draws, options.seed);
     }
+    if (found.tree) found.bounds = bounds_of(*found.tree, found.accumulator, declared);
     if (!sum.contract.empty()) {
       if (found.accumulator.bits && *found.accumulator.bits < sum.contract_bits)
         found.contradictions.push_back(fmt::format("the sum is kept in {} bits; the contract promises {}",

@@ -45,7 +45,10 @@ TEST_F(Probing, ReproducesEachReachedSumOfTheCpuPaths) {
         EXPECT_TRUE(is_consistent(probed)) << where << testing::PrintToString(probed.contradictions);
         EXPECT_THAT(probed.differing, testing::IsEmpty()) << where;
         EXPECT_EQ(probed.proof.reproduced, probed.proof.draws) << where;
-        if (probed.proof.draws > 0) ++reproduced;
+        if (probed.proof.draws == 0) continue;
+        ++reproduced;
+        EXPECT_GT(probed.proof.largest_error, 0) << where;
+        EXPECT_LE(probed.proof.largest_error, probed.bounds.of_tree) << where;
       }
     }
   }
