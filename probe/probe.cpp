@@ -178,6 +178,20 @@ SumBounds bounds_of(const SumTree& tree, const Accumulator& found, const Sum& de
           .of_any_order = bound_of_tree(sequential({leaf_count(tree)}), adder)};
 }
 
+std::vector<std::string> contradictions_of_contract(const Probed& found) {
+  std::vector<std::string> all;
+  const std::optional<int>& bits = found.accumulator.bits;
+  if (bits && *bits < found.sum->contract_bits)
+    all.push_back(
+        fmt::format("the sum is kept in {} bits; the contract promises {}", *bits, found.sum->contract_bits));
+  if (!found.tree || !found.sum->contract_depth) return all;
+  const int64_t depth = depth_of(*found.tree), most = found.sum->contract_depth(found.terms);
+  if (depth > most)
+    all.push_back(
+        fmt::format("a term goes through {} additions; the contract promises {} at most", depth, most));
+  return all;
+}
+
 // Returns the tree in other places of a call, if it differs.
 std::optional<SumTree> find_tree(Probed& found, const Reach& reach, uint64_t seed) {
   const Recovered first = recover_tree(reach.terms, common_leaves_by_masks(reach), seed);
@@ -208,6 +222,8 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
   found.terms = std::clamp<int64_t>(options.terms.value_or(sum.usual_terms), 2, sum.most_terms);
   try {
     const Recipe recipe = calls.recipe(case_of(subject, dtype, sum.dims(found.terms, 1)));
+    if (sum.why_not_with) found.why_not = sum.why_not_with(recipe);
+    if (!found.why_not.empty()) return found;
     const Sum declared = recipe.sum(sum.site);
     if (!sum.is_exact && declared.is_scaled) found.terms = std::min(found.terms, kScaledTerms);
     found.dims = sum.dims(found.terms, sum.most_sums(found.terms));
@@ -230,9 +246,7 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
     }
     if (found.tree) found.bounds = bounds_of(*found.tree, found.accumulator, declared);
     if (!sum.contract.empty()) {
-      if (found.accumulator.bits && *found.accumulator.bits < sum.contract_bits)
-        found.contradictions.push_back(fmt::format("the sum is kept in {} bits; the contract promises {}",
-                                                   *found.accumulator.bits, sum.contract_bits));
+      found.contradictions = contradictions_of_contract(found);
     } else {
       if (found.tree)
         found.contradictions = contradictions(declared, *found.tree, found.accumulator, reach.factor_bits);
