@@ -105,8 +105,8 @@ double encode_update(const Factors& f, size_t tensor, const Extents& i) {
   return tensor == kToOut && i[0] < f.sums() ? f.b[f.at(i[0], i[1])] : 0;
 }
 
-// The mean of a norm's row: its first value is 0, and the terms follow. Paths add up deviations from
-// the first value. The norm turns that value into -mean / std, and std is known from the terms.
+// The mean of a norm's row: its first value is 0, and the terms follow. Paths add up deviations
+// from the first value. The norm makes -mean / std of it, and std is known from the terms.
 namespace mean {
 constexpr Site kOfX{9, "mean of x"}, kOfHidden{10, "mean of hidden"};
 

@@ -111,6 +111,7 @@ class Probe(ProgramTest):
 
     def test_nothing_selected(self):
         self.fails(5, "no path matches", "probe", "mhc_post/none")
+        self.fails(5, "trimul/cpu was not probed: does not serve f16", "probe", "trimul/cpu", "--dtype", "f16")
 
 
 if __name__ == "__main__":

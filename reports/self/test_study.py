@@ -277,6 +277,7 @@ class Study(ProgramTest):
         self.fails(2, "--sweep mask.density changes nothing: its tensor has no elements", "study", "trimul", "--paths",
                    "cpu", "--sweep", "mask.density=0.5,1")
         self.fails(5, "no path of cheri_block matches", "study", "cheri_block", "--paths", "gpu")
+        self.fails(5, "no path of trimul matches in f16", "study", "trimul", "--dtype", "f16")
 
     def test_the_page_needs_no_network_and_escapes_names(self):
         self.study("--recipe", "<script>=cpu")
