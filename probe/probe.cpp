@@ -164,6 +164,34 @@ Reach with_plain_factors(Reach reach, const Accumulator& found, const Sum& decla
   return reach;
 }
 
+bool is_known(const Accumulator& found) {
+  return found.bits && found.mode && found.knows_fused;
+}
+
+SumBounds bounds_of(const SumTree& tree, const Accumulator& found, const Sum& declared) {
+  if (!is_known(found)) return {.why_not = "what the sum adds with is not known"};
+  if (is_split(declared.factors) || (found.factors && found.factors->lacks_low_product))
+    return {.why_not = "factors in two parts make several products of each term"};
+  if (widest_node(tree) > 2 && !found.fraction) return {.why_not = "how a group is cut is not known"};
+  const Adder adder = found.adder();
+  return {.of_tree = bound_of_tree(tree, adder),
+          .of_any_order = bound_of_tree(sequential({leaf_count(tree)}), adder)};
+}
+
+std::vector<std::string> contradictions_of_contract(const Probed& found) {
+  std::vector<std::string> all;
+  const std::optional<int>& bits = found.accumulator.bits;
+  if (bits && *bits < found.sum->contract_bits)
+    all.push_back(
+        fmt::format("the sum is kept in {} bits; the contract promises {}", *bits, found.sum->contract_bits));
+  if (!found.tree || !found.sum->contract_depth) return all;
+  const int64_t depth = depth_of(*found.tree), most = found.sum->contract_depth(found.terms);
+  if (depth > most)
+    all.push_back(
+        fmt::format("a term goes through {} additions; the contract promises {} at most", depth, most));
+  return all;
+}
+
 // Returns the tree in other places of a call, if it differs.
 std::optional<SumTree> find_tree(Probed& found, const Reach& reach, uint64_t seed) {
   const Recovered first = recover_tree(reach.terms, common_leaves_by_masks(reach), seed);
@@ -194,6 +222,8 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
   found.terms = std::clamp<int64_t>(options.terms.value_or(sum.usual_terms), 2, sum.most_terms);
   try {
     const Recipe recipe = calls.recipe(case_of(subject, dtype, sum.dims(found.terms, 1)));
+    if (sum.why_not_with) found.why_not = sum.why_not_with(recipe);
+    if (!found.why_not.empty()) return found;
     const Sum declared = recipe.sum(sum.site);
     if (!sum.is_exact && declared.is_scaled) found.terms = std::min(found.terms, kScaledTerms);
     found.dims = sum.dims(found.terms, sum.most_sums(found.terms));
@@ -209,16 +239,14 @@ Probed probe(const Subject& subject, const PathCalls& calls, const ProbedSum& su
     const std::optional<SumTree> elsewhere = find_tree(found, reach, options.seed);
     if (found.tree && !found.is_scaled) {
       found.accumulator = find_accumulator(reach, *found.tree);
-      const bool is_known = found.accumulator.bits && found.accumulator.mode && found.accumulator.knows_fused;
-      if (!is_known) found.proof.why_not = "what the sum adds with is not known";
-      if (is_known)
+      if (!is_known(found.accumulator)) found.proof.why_not = "what the sum adds with is not known";
+      if (is_known(found.accumulator))
         found.proof = replay(with_plain_factors(reach, found.accumulator, declared), *found.tree,
                              found.accumulator.adder(), dtype, options.draws, options.seed);
     }
+    if (found.tree) found.bounds = bounds_of(*found.tree, found.accumulator, declared);
     if (!sum.contract.empty()) {
-      if (found.accumulator.bits && *found.accumulator.bits < sum.contract_bits)
-        found.contradictions.push_back(fmt::format("the sum is kept in {} bits; the contract promises {}",
-                                                   *found.accumulator.bits, sum.contract_bits));
+      found.contradictions = contradictions_of_contract(found);
     } else {
       if (found.tree)
         found.contradictions = contradictions(declared, *found.tree, found.accumulator, reach.factor_bits);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "probe/accumulator.h"
+#include "probe/bound.h"
 #include "probe/calls.h"
 #include "probe/identity.h"
 #include "probe/replay.h"
@@ -20,6 +21,13 @@ struct ProbeOptions {
   std::optional<int64_t> terms{};  // in place of the usual number; clamped to the most of each sum
   int64_t draws = 1000;            // of the proof
   uint64_t seed = 0;
+};
+
+// Bounds of the error of a sum of these terms, over the sum of their sizes (probe/bound.h).
+struct SumBounds {
+  double of_tree = 0;
+  double of_any_order = 0;  // of as many terms, with the same adder
+  std::string why_not{};    // none follows
 };
 
 struct Probed {
@@ -35,6 +43,7 @@ struct Probed {
   Accumulator accumulator{};
   bool is_scaled = false;  // only the tree can be seen
   Replay proof{};
+  SumBounds bounds{};  // if there is a tree
   std::vector<std::string> contradictions{};
   std::optional<Identity> identity{};  // of a sum that is a polynomial
   double seconds = 0;                  // [s]

@@ -70,6 +70,21 @@ std::vector<double> simulated(const Factors& factors, const SumTree& tree, const
   return values;
 }
 
+double largest_error(const Factors& factors, const std::vector<double>& values) {
+  long double largest = 0;
+  for (int64_t s = 0; s < factors.sums(); ++s) {
+    long double sum = 0, sizes = 0;
+    for (int64_t k = 0; k < factors.terms; ++k) {
+      const long double term =
+          static_cast<long double>(factors.a[factors.at(s, k)]) * factors.b[factors.at(s, k)];
+      sum += term;
+      sizes += std::abs(term);
+    }
+    if (sizes > 0) largest = std::max(largest, std::abs(values[static_cast<size_t>(s)] - sum) / sizes);
+  }
+  return static_cast<double>(largest);
+}
+
 Replay replay(const Reach& reach, const SumTree& tree, const Adder& adder, DType storage, int64_t draws,
               uint64_t seed) {
   Replay result;
@@ -100,6 +115,7 @@ Replay replay(const Reach& reach, const SumTree& tree, const Adder& adder, DType
   }
   const std::vector<double> got = reach.sums(factors);
   result.draws = draws;
+  result.largest_error = largest_error(factors, simulated(factors, tree, adder));
   for (size_t s = 0; s < want.size(); ++s) {
     if (got[s] == want[s]) {
       ++result.reproduced;

@@ -45,7 +45,10 @@ TEST_F(Probing, ReproducesEachReachedSumOfTheCpuPaths) {
         EXPECT_TRUE(is_consistent(probed)) << where << testing::PrintToString(probed.contradictions);
         EXPECT_THAT(probed.differing, testing::IsEmpty()) << where;
         EXPECT_EQ(probed.proof.reproduced, probed.proof.draws) << where;
-        if (probed.proof.draws > 0) ++reproduced;
+        if (probed.proof.draws == 0) continue;
+        ++reproduced;
+        EXPECT_GT(probed.proof.largest_error, 0) << where;
+        EXPECT_LE(probed.proof.largest_error, probed.bounds.of_tree) << where;
       }
     }
   }
@@ -101,6 +104,45 @@ TEST_F(Probing, SeesAMeanThatIsKeptInF32) {
               testing::ElementsAre("the sum is kept in 24 bits; the contract promises 53"));
   path.run = norm_with_mean_in<double>;
   EXPECT_TRUE(is_consistent(probe_sum(subject, {11, "mean"})));
+}
+
+constexpr Site kMeanOfX{9, "mean of x"}, kMeanOfHidden{10, "mean of hidden"};
+
+// Parts of 32 deviations from the first value.
+TEST_F(Probing, SeesTheMeansOfBothNormsOfTrimul) {
+  const Subject subject = registry().subject("trimul", "cpu");
+  std::vector<SumTree> parts{sequential({31}), sequential({32, 31}), sequential({32, 63}),
+                             sequential({32, 95})};
+  for (const Site& site : {kMeanOfX, kMeanOfHidden}) {
+    const Probed probed = probe_sum(subject, site);
+    EXPECT_EQ(probed.tree, sequential_of(parts)) << probed.why_not;
+    EXPECT_EQ(probed.accumulator.bits, 24);
+    EXPECT_TRUE(is_consistent(probed));
+    EXPECT_EQ(probe_sum(subject, site, DType::kF32, 31).proof.reproduced, 1000) << "a single part";
+  }
+}
+
+// Simulated norms add up in one chain, in f64.
+TEST_F(Probing, SeesANormThatAddsInAChain) {
+  const Op& op = registry().op("trimul");
+  Path path = op.path("cpu");
+  const Subject subject{&op, &path, &registry().oracle("trimul")};
+  const auto probe_mean = [&](Format format, const Site& site) {
+    path.run = [format](const Call& call) { test::TensorCoreTrimul(call, {.factors = format}).run(); };
+    return probe_sum(subject, site, DType::kF32, 48);
+  };
+  for (const Site& site : {kMeanOfX, kMeanOfHidden}) {
+    for (const Format format : {Format::kBF16, Format::kTF32}) {
+      path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kBF16); };
+      const Probed probed = probe_mean(format, site);
+      EXPECT_EQ(probed.tree, sequential({48})) << probed.why_not;
+      EXPECT_THAT(probed.contradictions,
+                  testing::ElementsAre("a term goes through 47 additions; the contract promises 37 at most"));
+    }
+    path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kF16); };
+    EXPECT_THAT(probe_mean(Format::kF16, site).why_not,
+                testing::HasSubstr("vanishes among scaled values in f16"));
+  }
 }
 
 TEST_F(Probing, SeesAPathThatAddsInBf16) {

@@ -49,6 +49,10 @@ struct ProbedSum {
   // Of a sum that no recipe names: what the op's contract promises, and how many bits it keeps.
   std::string_view contract = {};
   int contract_bits = 0;
+  // The additions that a term goes through at most.
+  std::function<int64_t(int64_t terms)> contract_depth = {};
+  // Why it cannot be reached in paths of a recipe; empty if it can be.
+  std::function<std::string_view(const Recipe&)> why_not_with = {};
   int64_t usual_terms = 0, most_terms = 0;
   FirstFactor first = FirstFactor::kFree;
   // Whether decode() gives the sum, rounded to the storage dtype. Else a norm or the like lies

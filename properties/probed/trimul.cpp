@@ -105,6 +105,90 @@ double encode_update(const Factors& f, size_t tensor, const Extents& i) {
   return tensor == kToOut && i[0] < f.sums() ? f.b[f.at(i[0], i[1])] : 0;
 }
 
+// The mean of a norm's row: its first value is 0, and the terms follow. Paths add up deviations
+// from the first value. The norm makes -mean / std of it, and std is known from the terms.
+namespace mean {
+constexpr Site kOfX{9, "mean of x"}, kOfHidden{10, "mean of hidden"};
+
+// sqrt(n) times the root of variance + eps, over a sum of n values: what -y[0] is times to be it.
+double scale_of(const Factors& f) {
+  const auto size = static_cast<double>(f.terms + 1);
+  double total = 0, squares = 0;
+  for (double term : f.b) {
+    total += term;
+    squares += term * term;
+  }
+  return std::sqrt(squares / size - total / size * (total / size) + kEpsilon) * size;
+}
+
+// The weight of the first channel, a power of two. It brings that channel near 1.
+double weight(const Factors& f) {
+  double small = 0;
+  for (int64_t k = 0; k < f.terms; ++k) small += small_size(f, 0, k);
+  return f.asks_for_zero || small == 0 ? 0x1p40 : std::exp2(std::round(std::log2(scale_of(f) / small)));
+}
+
+// The other channels of xn are 1. Hidden channel 0 is the first one times 1/4, channel 1 is 1/4.
+double encode_x(const Factors& f, size_t tensor, const Extents& i) {
+  if (tensor == kX) return i[3] == 0 ? 0 : f.b[f.at(0, i[3] - 1)];
+  if (tensor == kNormWeight) return i[0] == 0 ? weight(f) : 0;
+  if (tensor == kNormBias) return is_one(i[0] > 0);
+  if (tensor == kToOutNormWeight) return 1;
+  if (tensor == kLeftProj)
+    return is_one((i[0] == kSum && i[1] == 0) || (i[0] == kReference && i[1] == 1 && !f.asks_for_zero));
+  if (tensor == kRightProj) return is_one((i[0] == kSum || i[0] == kReference) && i[1] == 1);
+  return tensor == kToOut ? is_one(i[0] == i[1]) : 0;
+}
+
+double decode_x(const Factors& f, const Values& out, int64_t) {
+  const auto at = [&](int64_t channel) { return out.at(kOut, {0, 0, 0, channel}); };
+  const double of_sum = at(kSum) - at(kZero);
+  if (f.asks_for_zero || of_sum == 0) return of_sum;
+  return -of_sum / (at(kReference) - at(kZero)) / weight(f) * scale_of(f);
+}
+
+// xn is 1, and so are the sums of right.
+double encode_hidden(const Factors& f, size_t tensor, const Extents& i) {
+  if (tensor == kNormBias || tensor == kToOutNormWeight) return 1;
+  if (tensor == kRightProj) return is_one(i[1] == 0);
+  if (tensor == kLeftProj) return i[0] > 0 && i[1] == 0 ? 4 * f.b[f.at(0, i[0] - 1)] : 0;
+  return tensor == kToOut ? is_one(i[0] == 0 && i[1] == 0) : 0;
+}
+
+double decode_hidden(const Factors& f, const Values& out, int64_t) {
+  return -2 * out.at(kOut, {0, 0, 0, 0}) * scale_of(f);
+}
+}  // namespace mean
+
+std::vector<ProbedSum> means(ProbedSum sum) {
+  sum.site = mean::kOfX;
+  sum.what = "the sum over a row of x";
+  sum.why_not_with = [](const Recipe& recipe) -> std::string_view {
+    const bool is_scaled = recipe.rounding(site::kXn).is_scaled;
+    return is_scaled ? "a mean that is far below std vanishes among scaled values in f16" : "";
+  };
+  sum.contract = "sum in f32 at least, a term goes through 36 + n/32 additions at most";
+  sum.contract_bits = 24;
+  sum.contract_depth = [](int64_t terms) { return 36 + (terms + 1) / 32; };
+  sum.usual_terms = 127;
+  sum.most_terms = 1023;
+  sum.huge = 70;
+  sum.dims = [](int64_t terms, int64_t) {
+    return Dims{{kB, 1}, {kN, 1}, {kC, terms + 1}, {kH, kHidden}, {kM, 0}};
+  };
+  sum.encode = mean::encode_x;
+  sum.decode = mean::decode_x;
+  ProbedSum of_hidden = sum;
+  of_hidden.site = mean::kOfHidden;
+  of_hidden.what = "the sum over a row of hidden";
+  of_hidden.dims = [](int64_t terms, int64_t) {
+    return Dims{{kB, 1}, {kN, 1}, {kC, kHidden}, {kH, terms + 1}, {kM, 0}};
+  };
+  of_hidden.encode = mean::encode_hidden;
+  of_hidden.decode = mean::decode_hidden;
+  return {sum, of_hidden};
+}
+
 }  // namespace
 
 std::vector<ProbedSum> probed_sums() {
@@ -144,7 +228,8 @@ std::vector<ProbedSum> probed_sums() {
   updates.decode = [](const Factors&, const Values& out, int64_t sum) {
     return out.at(kOut, {0, 0, 0, sum});
   };
-  return {projects, contracts, updates};
+  const std::vector<ProbedSum> of_norms = means(projects);
+  return {of_norms[0], projects, contracts, of_norms[1], updates};
 }
 
 }  // namespace assay::trimul

@@ -49,6 +49,9 @@ class CommandLine {
       ignore_overruled_variables();
       app_.parse(std::vector<std::string>(words_.rbegin(), words_.rend()));
       if (app_.get_subcommands().empty()) throw usage_error("a command is required; see --help");
+      for (const CLI::Option* option : app_.get_subcommands().front()->get_options()) {
+        if (option->count() > 0) options_.given.push_back(option->get_name());
+      }
       if (!raw_.shard.empty()) raw_.shard = text_of(parse_shard(origin("--shard"), raw_.shard));
       take_typed();
       if (!raw_.device.empty()) options_.device = device_name(origin("--device"), raw_.device);

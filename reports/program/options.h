@@ -85,6 +85,9 @@ struct Options {
   StudyOptions study;
   // The options that select, draw and judge cases, as they were typed. A resumed run has the same.
   std::map<std::string, std::string> typed;
+  // The options and positionals of the command that have a value: "--slower", "FILTER". It may come
+  // from the environment.
+  std::vector<std::string> given;
   std::vector<std::string> command_line;
 };
 

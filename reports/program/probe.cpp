@@ -118,6 +118,11 @@ int run_probe(const Registry& registry, const Options& options) {
       is_absent = true;
       continue;
     }
+    if (options.dtype && std::ranges::count(selected.subject.path->dtypes, *options.dtype) == 0) {
+      fmt::print(stderr, "assay: {}/{} was not probed: does not serve {}\n", selected.subject.op->name,
+                 selected.subject.path->name, name_of(*options.dtype));
+      continue;
+    }
     PathOutcome outcome = probe_path(selected, sums, options);
     has_failed = has_failed || outcome.has_failed;
     if (!outcome.path.sums.empty()) {

@@ -220,7 +220,8 @@ int run_study(const Registry& registry, const std::vector<Sweep>& sweeps, const 
       [&](DType dtype) { return !options.dtype || dtype == *options.dtype; },
       [&](const Path& path) { return find_device(path) != nullptr; }, plan.dims);
   if (plan.contenders.empty()) {
-    fmt::print(stderr, "assay: no path of {} matches\n", op.name);
+    fmt::print(stderr, "assay: no path of {} matches{}\n", op.name,
+               options.dtype ? fmt::format(" in {}", name_of(*options.dtype)) : "");
     return kExitNothingSelected;
   }
   study::Study begun = study::begin(plan);

@@ -80,6 +80,16 @@ void require_alike(const StudyRecord& a, const StudyRecord& b, const std::string
   }
 }
 
+// Nothing that a user asks for is left out silently.
+void refuse_options_of_runs(const Options& options) {
+  for (const std::string_view name :
+       {"FILTER", "--slower", "--more-wrong", "--noise", "--markdown", "--all", "--allow-traded"}) {
+    if (std::ranges::count(options.given, name) > 0)
+      throw usage_error("{} is for records of runs: {} of two studies takes none", name,
+                        options.command == Command::kGate ? "gate" : "compare");
+  }
+}
+
 StudyRecord read_one(const fs::path& file) {
   const std::string text = read_file(file);
   if (file.extension() != ".jsonl") return parse_study(text, file.string());
@@ -189,6 +199,7 @@ int report_study(const StudyRecord& record, const Options& options) {
 }
 
 int compare_studies(const StudyRecord& before, const StudyRecord& after, const Options& options) {
+  refuse_options_of_runs(options);
   require_alike(before, after, "the studies cannot be compared");
   const std::vector<study::Paired> all = study::compare(before.study, after.study);
   if (options.json) {

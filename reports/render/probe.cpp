@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "probe/describe.h"
@@ -59,6 +60,25 @@ std::string describe_proof(const Replay& proof) {
   return proof.first.empty() ? text : text + "; " + proof.first;
 }
 
+// To two digits, upwards.
+std::string format_bound(double bound) {
+  const double place = std::pow(10.0, std::floor(std::log10(bound)) - 1);
+  return fmt::format("{:.2g}", std::ceil(bound / place) * place);
+}
+
+std::string describe_bounds(const Probed& probed) {
+  const int64_t depth = depth_of(*probed.tree);
+  const SumBounds& bounds = probed.bounds;
+  if (!bounds.why_not.empty()) return fmt::format("none: {}; the depth is {}", bounds.why_not, depth);
+  std::string text = fmt::format("the error is at most {} of the sum of |terms|, by the depth of {}; ",
+                                 format_bound(bounds.of_tree), depth);
+  text += depth == probed.terms - 1 ? "no order has more"
+                                    : fmt::format("{} in any order", format_bound(bounds.of_any_order));
+  return probed.proof.draws == 0
+             ? text
+             : text + fmt::format("; {} in the draws", format_number(probed.proof.largest_error));
+}
+
 std::string describe_identity(const Identity& identity) {
   if (!identity.why_not.empty()) return "not tried: " + identity.why_not;
   if (identity.difference) return "not the formula's polynomial: " + *identity.difference;
@@ -83,6 +103,7 @@ std::vector<std::pair<std::string, std::string>> lines_of(const Probed& probed) 
     if (probed.accumulator.factors) add("factors", describe_factors(*probed.accumulator.factors));
     for (const std::string& what : probed.accumulator.unclear) add("unclear", what);
     if (!probed.is_scaled) add("proof", describe_proof(probed.proof));
+    add("bound", describe_bounds(probed));
   }
   for (const std::string& what : probed.differing) add("differs", what);
   if (probed.tree) add("declared", probed.declared);
@@ -153,9 +174,13 @@ Json sum_json(const Probed& probed) {
     json["tree"] = tree_json(*probed.tree);
     json["accumulator"] = accumulator_json(probed.accumulator);
   }
+  if (probed.tree && probed.bounds.why_not.empty())
+    json["bound"] = {{"of_tree", probed.bounds.of_tree}, {"of_any_order", probed.bounds.of_any_order}};
+  if (probed.tree && !probed.bounds.why_not.empty()) json["bound"] = {{"why_not", probed.bounds.why_not}};
   if (probed.tree && !probed.is_scaled) {
     json["proof"] = {{"draws", probed.proof.draws}, {"reproduced", probed.proof.reproduced}};
     if (!probed.proof.why_not.empty()) json["proof"]["why_not"] = probed.proof.why_not;
+    if (probed.proof.draws > 0) json["proof"]["largest_error"] = probed.proof.largest_error;
     if (!probed.proof.first.empty()) json["proof"]["first_difference"] = probed.proof.first;
   }
   json["differing"] = probed.differing;

@@ -28,13 +28,21 @@ class Probe(ProgramTest):
             proof = {"draws": 1000, "reproduced": 1000}
             if key[2] != "f32":
                 proof = {"draws": 0, "reproduced": 0, "why_not": "rounded to 16 bits, sums in most orders are equal"}
+            bound, largest = found[key]["bound"], found[key]["proof"].pop("largest_error", 0)
             self.assertEqual(found[key]["proof"], proof)
+            self.assertLessEqual(largest, bound["of_tree"])
+            self.assertEqual(bound["of_tree"], bound["of_any_order"])  # a chain is the deepest tree
         self.assertLessEqual(found["mhc_post", "out", "f32"]["identity"]["miss_probability"], 3e-11)
         for key in [("cheri_conv_norm", "conv"), ("cheri_block", "conv"), ("cheri_conv_norm_grad", "dx")]:
-            self.assertEqual(found[key + ("f32",)]["proof"], {"draws": 1000, "reproduced": 1000})
+            self.assertEqual(found[key + ("f32",)]["proof"]["reproduced"], 1000)
             self.assertIn("which f16 has no room for", found[key + ("f16",)]["why_not"])
         mean = found["cheri_conv_norm", "mean", "f32"]
         self.assertEqual((mean["accumulator"]["bits"], mean["declared"]), (53, "sum in f64"))
+        # 16 lanes of 16 terms. Products are rounded, too.
+        self.assertEqual(mean["tree"]["depth"], 19)
+        self.assertAlmostEqual(mean["bound"]["of_tree"] / 2**-53, 20)
+        self.assertAlmostEqual(mean["bound"]["of_any_order"] / 2**-53, 255)
+        self.assertIn("not known", found["cheri_conv_norm_grad", "dw", "f32"]["bound"]["why_not"])
         self.assertIn("no output of the gradient", found["cheri_conv_norm_grad", "conv", "f32"]["why_not"])
 
     def test_length_and_dtype(self):
@@ -103,6 +111,7 @@ class Probe(ProgramTest):
 
     def test_nothing_selected(self):
         self.fails(5, "no path matches", "probe", "mhc_post/none")
+        self.fails(5, "trimul/cpu was not probed: does not serve f16", "probe", "trimul/cpu", "--dtype", "f16")
 
 
 if __name__ == "__main__":

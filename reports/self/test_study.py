@@ -230,6 +230,17 @@ class Study(ProgramTest):
         self.study("--paths", "cpu", "--target", "normwise=1e-2", "--out", "other")
         self.fails(2, "their targets are normwise=0.001 and normwise=0.01", "compare", "s", "other")
 
+    def test_options_that_two_studies_have_no_use_for_are_refused(self):
+        self.study("--paths", "cpu", "--dtype", "f32")
+        for args in (("none/none",), ("--slower", "5%"), ("--more-wrong", "1%"), ("--noise", "absent.json"), ("--markdown",),
+                     ("--all",)):
+            name = args[0] if args[0].startswith("--") else "FILTER"
+            for command in ("compare", "gate"):
+                self.fails(2, f"{name} is for records of runs: {command} of two studies takes none", command, "s", "s", *args)
+        self.fails(2, "--allow-traded is for records", "gate", "s", "s", "--allow-traded")
+        self.fails(2, "--slower is for records", "gate", "s", "s", env={"ASSAY_SLOWER": "7%"})
+        self.assertEqual(assay("gate", "s", "s", "--certain", "--json", cwd=self.dir).returncode, 0)
+
     def test_an_interruption_keeps_what_is_there(self):
         long = [*SMALL[:-3], "--repeat", "100000", "--no-time"]
         process = subprocess.Popen([ASSAY, *long, "--out", "s"], cwd=self.dir, text=True,
@@ -266,6 +277,7 @@ class Study(ProgramTest):
         self.fails(2, "--sweep mask.density changes nothing: its tensor has no elements", "study", "trimul", "--paths",
                    "cpu", "--sweep", "mask.density=0.5,1")
         self.fails(5, "no path of cheri_block matches", "study", "cheri_block", "--paths", "gpu")
+        self.fails(5, "no path of trimul matches in f16", "study", "trimul", "--dtype", "f16")
 
     def test_the_page_needs_no_network_and_escapes_names(self):
         self.study("--recipe", "<script>=cpu")
