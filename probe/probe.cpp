@@ -184,7 +184,8 @@ std::vector<std::string> contradictions_of_contract(const Probed& found) {
   if (bits && *bits < found.sum->contract_bits)
     all.push_back(
         fmt::format("the sum is kept in {} bits; the contract promises {}", *bits, found.sum->contract_bits));
-  if (!found.tree || !found.sum->contract_depth) return all;
+  const bool is_wider = !bits || *bits > found.sum->contract_bits;  // then it may add more often
+  if (!found.tree || !found.sum->contract_depth || is_wider) return all;
   const int64_t depth = depth_of(*found.tree), most = found.sum->contract_depth(found.terms);
   if (depth > most)
     all.push_back(

@@ -18,7 +18,8 @@ namespace assay::test {
 struct TensorCore {
   Format factors = Format::kBF16;
   int64_t group = 16;
-  int fraction = 25;  // [bits]
+  int fraction = 25;   // [bits]
+  int mean_bits = 53;  // of norms, which add up in one chain
 };
 
 class TensorCoreTrimul {
@@ -99,9 +100,10 @@ class TensorCoreTrimul {
     return rounded(value, {.bits = 11, .mode = RoundingMode::kNearestAway});
   }
   static double low(double value) { return high(value - high(value)); }
-  static Row normalised(const Row& values, const Row& weight, const Row& bias) {
-    double mean = 0, variance = 0;
-    for (double value : values) mean += value / double(values.size());
+  Row normalised(const Row& values, const Row& weight, const Row& bias) const {
+    double sum = 0, variance = 0;
+    for (double value : values) sum = rounded(sum + value, {.bits = core_.mean_bits});
+    const double mean = sum / double(values.size());
     for (double value : values) variance += (value - mean) * (value - mean) / double(values.size());
     Row result;
     for (size_t k = 0; k < values.size(); ++k) {

@@ -49,7 +49,7 @@ struct ProbedSum {
   // Of a sum that no recipe names: what the op's contract promises, and how many bits it keeps.
   std::string_view contract = {};
   int contract_bits = 0;
-  // The additions that a term goes through at most.
+  // The additions that a term goes through at most, in a sum that keeps no more bits.
   std::function<int64_t(int64_t terms)> contract_depth = {};
   // Why it cannot be reached in paths of a recipe; empty if it can be.
   std::function<std::string_view(const Recipe&)> why_not_with = {};

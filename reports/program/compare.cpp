@@ -84,12 +84,13 @@ void tell_github(const Changes& changes, const std::string& markdown, int code) 
 }  // namespace
 
 int run_compare(const Options& options) {
-  if (const auto study = read_study(options.subject)) {
-    const auto other = read_study(options.after);
-    if (!other)
-      throw usage_error("{} holds a study, but {} none", excerpt(options.subject), excerpt(options.after));
-    return compare_studies(*study, *other, options);
+  const auto study = read_study(options.subject), other = read_study(options.after);
+  if (study.has_value() != other.has_value()) {
+    const auto& [of_study, of_runs] =
+        study ? std::pair(options.subject, options.after) : std::pair(options.after, options.subject);
+    throw usage_error("{} holds a study, but {} none", excerpt(of_study), excerpt(of_runs));
   }
+  if (study) return compare_studies(*study, *other, options);
   std::vector<Record> before = read_runs(options.subject), after = read_runs(options.after);
   if (const auto missing = unmatched(options.filters, before); !missing.empty()) {
     fmt::print(stderr, "assay: nothing in {} matches {}\n", excerpt(options.subject),

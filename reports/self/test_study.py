@@ -237,6 +237,9 @@ class Study(ProgramTest):
             name = args[0] if args[0].startswith("--") else "FILTER"
             for command in ("compare", "gate"):
                 self.fails(2, f"{name} is for records of runs: {command} of two studies takes none", command, "s", "s", *args)
+        (self.dir / "run").mkdir()
+        self.fails(2, "s holds a study, but run none", "compare", "s", "run")
+        self.fails(2, "s holds a study, but run none", "compare", "run", "s")
         self.fails(2, "--allow-traded is for records", "gate", "s", "s", "--allow-traded")
         self.fails(2, "--slower is for records", "gate", "s", "s", env={"ASSAY_SLOWER": "7%"})
         self.assertEqual(assay("gate", "s", "s", "--certain", "--json", cwd=self.dir).returncode, 0)
