@@ -43,6 +43,7 @@ TEST(Rounded, AgreesWithTheStorageFormats) {
       ASSERT_EQ(rounded(format_of(DType::kF64), x), x);
     }
   }
+  for (double x : {5e-324, -1.7e308}) EXPECT_EQ(rounded(format_of(DType::kF64), x), x);
 }
 
 TEST(Rounded, BallsBecomeCertainWhereBothEndsMeet) {
