@@ -80,7 +80,9 @@ std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& whi
   size_t draw = 0;
   for (TimedAnswer& answer : answers) {
     change_draw(*inputs, draws, std::exchange(draw, answer.draw), answer.draw);
-    Verdict verdict = judge_outputs(subject, *inputs, recipe, std::move(answer.outputs), {.brief = draws});
+    const bool has_totals = &answer == &answers.front() || answer.draw == kOtherData;
+    const Brief brief{.seed = draws + draw, .leaves_out_totals = !has_totals};
+    Verdict verdict = judge_outputs(subject, *inputs, recipe, std::move(answer.outputs), {.brief = brief});
     if (!is_failure(verdict.kind)) continue;
     const std::string on = answer.draw == kOtherData
                                ? fmt::format("data={} from another seed", other_data(draws).to_string())

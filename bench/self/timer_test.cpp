@@ -4,6 +4,7 @@
 // honest paths.
 #include "bench/core/timer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -154,6 +155,38 @@ TEST(Timer, KeepsAnswersToFourDrawsForTheOracle) {
   EXPECT_EQ(std::set(draws.begin(), draws.end()).size(), 5u) << "each of another draw";
   timer.take(Cache::kWarm);
   EXPECT_TRUE(timer.take_answers().empty()) << "equal inputs give equal bits";
+}
+
+// dw is a sum over all examples.
+TEST(Timer, AsksTheOracleForTotalsOfTheFirstAnswerAndOfOtherData) {
+  NOT_UNDER_THREAD_SANITIZER("one thread judges");
+  const Case which = parse_case("cheri_conv_norm_grad/cpu/f32/n=2/l=64/c=8/dilation=1");
+  const Op& op = registry().op(which.op);
+  const Subject subject{&op, &op.path("cpu"), &registry().oracle(which.op)};
+  const auto cpu = open_cpu();
+  constexpr uint64_t kSeed = 3;
+  // What is wrong if an output of one answer is.
+  const auto fault_with = [&](size_t spoilt, size_t output) {
+    Problem problem(op, *subject.path, which, *cpu);
+    problem.draw_inputs(which.seed);
+    std::vector<TimedAnswer> answers;
+    size_t draw = 0;
+    for (const size_t next : {size_t{1}, size_t{2}, size_t{5}, kOtherData}) {
+      change_draw(problem, kSeed, std::exchange(draw, next), next);
+      problem.run();
+      answers.push_back({.draw = next, .outputs = problem.outputs()});
+      if (next == spoilt) std::ranges::fill(answers.back().outputs[output], std::byte{0x40});
+    }
+    const auto wrong = find_wrong_answer(subject, which, subject.path->recipe(which.dims, which.dtype), kSeed,
+                                         std::move(answers));
+    return wrong ? wrong->reason : "";
+  };
+  const size_t kDx = 0, kDw = 1;
+  for (const size_t draw : {size_t{1}, size_t{2}, size_t{5}, kOtherData})
+    EXPECT_THAT(fault_with(draw, kDx), testing::HasSubstr("of dx are wrong")) << draw;
+  EXPECT_THAT(fault_with(1, kDw), testing::HasSubstr("of dw are wrong"));
+  EXPECT_THAT(fault_with(kOtherData, kDw), testing::HasSubstr("of dw are wrong"));
+  EXPECT_EQ(fault_with(2, kDw), "");
 }
 
 // What judging and timing a path says against it; empty if nothing. An impossible time comes last.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/core/parallel.h"
 #include "properties/core/certificate.h"
@@ -193,10 +194,12 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   const Extents shape = shape_of(info, which.dims);
   const DType dtype = info.dtype.value_or(which.dtype);
   const Question question = problem.question(outputs.recipe);
-  const Answered answered = compare(*subject.oracle, question, output,
-                                    compared_elements(shape, outputs.brief.value_or(which.seed),
-                                                      subject.oracle->shares_rows, outputs.brief.has_value()),
-                                    dtype, outputs.got[output], outputs.brief.has_value());
+  const bool whole_rows = subject.oracle->shares_rows;
+  std::vector<int64_t> elements =
+      outputs.brief ? brief_sample(shape, outputs.brief->seed, subject.oracle->block_axes[output], whole_rows)
+                    : compared_elements(shape, which.seed, whole_rows);
+  const Answered answered = compare(*subject.oracle, question, output, std::move(elements), dtype,
+                                    outputs.got[output], outputs.brief.has_value());
   double largest_bound = 0;
   for (const Expected& expected : answered.expected) largest_bound = std::max(largest_bound, expected.bound);
   OutputNumerics numerics{
@@ -238,13 +241,30 @@ Verdict skipped(std::string reason) {
   return {.kind = VerdictKind::kSkipped, .reason = std::move(reason), .outputs = {}};
 }
 
+std::vector<int64_t> all_elements(int64_t count) {
+  std::vector<int64_t> elements(static_cast<size_t>(count));
+  std::iota(elements.begin(), elements.end(), int64_t{0});
+  return elements;
+}
+
+// Each once.
+std::vector<int64_t> ascending(std::vector<int64_t> elements) {
+  std::ranges::sort(elements);
+  const auto repeated = std::ranges::unique(elements);
+  elements.erase(repeated.begin(), repeated.end());
+  return elements;
+}
+
 }  // namespace
 
 Verdict compare_outputs(const Subject& subject, const Problem& problem, const Outputs& outputs, bool shares) {
   Verdict result;
   double largest_bound = 0;
-  for (size_t i = 0; i < subject.op->outputs.size(); ++i)
+  for (size_t i = 0; i < subject.op->outputs.size(); ++i) {
+    const bool has_no_totals = outputs.brief && outputs.brief->leaves_out_totals;
+    if (has_no_totals && subject.oracle->block_axes[i] == 0) continue;
     largest_bound = std::max(largest_bound, compare_output(subject, problem, outputs, i, shares, result));
+  }
   if (result.kind != VerdictKind::kPass) return result;
   const bool is_empty =
       std::ranges::all_of(result.outputs, [](const auto& output) { return output.elements == 0; });
@@ -257,14 +277,9 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
   return result;
 }
 
-std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows, bool is_brief) {
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows) {
   const int64_t count = element_count(shape);
-  std::vector<int64_t> elements;
-  if (count <= (is_brief ? kBriefSample : kCompareAll)) {
-    elements.resize(static_cast<size_t>(count));
-    for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<int64_t>(i);
-    return elements;
-  }
+  if (count <= kCompareAll) return all_elements(count);
   // Index lines along each axis. The other indices take every combination of these places.
   const int rank = shape.rank();
   const Extents strides = dense_strides(shape);
@@ -275,8 +290,8 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool
     std::erase_if(at, [&](int64_t i) { return i < 0 || i >= shape[axis]; });
     return at;
   };
-  if (is_brief) elements = {0, count - 1};
-  for (int axis = 0; axis < rank && !is_brief; ++axis) {
+  std::vector<int64_t> elements;
+  for (int axis = 0; axis < rank; ++axis) {
     std::vector<int64_t> starts{0};
     for (int other = 0; other < rank; ++other) {
       if (other == axis) continue;
@@ -292,16 +307,35 @@ std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool
     }
   }
   const CounterRandom random(seed, kSampleStream);
-  const int64_t random_sample = is_brief ? kBriefSample : kRandomSample;
-  const int64_t run = whole_rows ? std::min(shape[rank - 1], random_sample) : 1;
-  for (int64_t i = 0; i < random_sample / run; ++i) {
+  const int64_t run = whole_rows ? std::min(shape[rank - 1], kRandomSample) : 1;
+  for (int64_t i = 0; i < kRandomSample / run; ++i) {
     const auto at = random.bits(static_cast<uint64_t>(i)) % static_cast<uint64_t>(count / run);
     for (int64_t e = 0; e < run; ++e) elements.push_back(static_cast<int64_t>(at) * run + e);
   }
-  std::ranges::sort(elements);
-  const auto repeated = std::ranges::unique(elements);
-  elements.erase(repeated.begin(), repeated.end());
-  return elements;
+  return ascending(std::move(elements));
+}
+
+std::vector<int64_t> brief_sample(const Extents& shape, uint64_t seed, int block_axes, bool whole_rows) {
+  const int64_t count = element_count(shape);
+  if (count <= kBriefSample) return all_elements(count);
+  int64_t block = 1;
+  for (int axis = block_axes; axis < shape.rank(); ++axis) block *= shape[axis];
+  const int64_t of_block = std::min(block, kBriefSample / kBriefBlocks);
+  const int64_t run = whole_rows ? std::min(shape[shape.rank() - 1], of_block) : 1;
+  const CounterRandom random(seed, kSampleStream);
+  uint64_t drawn = 0;
+  const auto below = [&](int64_t end) {
+    return static_cast<int64_t>(random.bits(drawn++) % static_cast<uint64_t>(end));
+  };
+  std::vector<int64_t> elements;
+  for (int64_t i = 0; i < kBriefSample / of_block; ++i) {
+    const int64_t first = below(count / block) * block;
+    for (int64_t r = 0; r < of_block / run; ++r) {
+      const int64_t at = first + below(block / run) * run;
+      for (int64_t e = 0; e < run; ++e) elements.push_back(at + e);
+    }
+  }
+  return ascending(std::move(elements));
 }
 
 }  // namespace assay

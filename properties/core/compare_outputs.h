@@ -15,19 +15,29 @@ namespace assay {
 // Outputs of more than kCompareAll elements are compared on a sample. It has index lines along each
 // axis, of at most about 4096 evenly spaced elements. Their other indices lie at the edges of the
 // tensor's box, one step inside and one tile inside. It also has kRandomSample random elements, or
-// random rows of as many (Oracle::shares_rows). A brief sample, of outputs of more than
-// kBriefSample elements, has as many random ones, the first and the last. The sample depends on the
-// shape and the seed only: that of the case, or of a brief sample its own, which no path knows.
+// random rows of as many (Oracle::shares_rows). The sample depends on the shape and the seed of the
+// case only.
+//
+// A brief comparison has no certificate. Its sample, of outputs of more than kBriefSample elements, has as many: random ones, or rows,
+// of random blocks (Oracle::block_axes). These are as many as it takes, at least kBriefBlocks: an
+// oracle may compute a whole block for one of its elements. A path that is wrong in a share f of
+// the blocks passes with a probability of at most (1 - f)^kBriefBlocks.
 inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
 inline constexpr int64_t kBriefSample = int64_t{1} << 11;
+inline constexpr int64_t kBriefBlocks = 4;
 inline constexpr int64_t kTileEdge = 64;
+
+struct Brief {
+  uint64_t seed;                   // of the sample: not that of the case, and no path knows it
+  bool leaves_out_totals = false;  // outputs that are one block: an oracle computes all for them
+};
 
 struct Outputs {
   const TensorBytes& got;
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
   const Recipe& recipe;
-  std::optional<uint64_t> brief = {};  // the seed of a brief sample; then there is no certificate
+  std::optional<Brief> brief = {};
 };
 
 // Compares outputs with what the oracle expects for the inputs that the problem holds. `shares` is
@@ -35,7 +45,7 @@ struct Outputs {
 Verdict compare_outputs(const Subject& subject, const Problem& problem, const Outputs& outputs, bool shares);
 
 // The row-major positions that are compared, ascending.
-std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false,
-                                       bool is_brief = false);
+std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);
+std::vector<int64_t> brief_sample(const Extents& shape, uint64_t seed, int block_axes, bool whole_rows);
 
 }  // namespace assay

@@ -107,7 +107,7 @@ Verdict judge_outputs(const Subject& subject, const Problem& problem, Recipe rec
   runs.got = std::move(outputs);
   runs.recipe = std::move(recipe);
   const bool is_zero = std::ranges::all_of(runs.got, [](const std::vector<std::byte>& bytes) {
-    return std::ranges::count(bytes, std::byte{0}) == std::ssize(bytes);
+    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
   });
   Verdict verdict = judge_runs(subject, problem, std::move(runs), options);
   if (verdict.kind == VerdictKind::kPass && is_zero) {

@@ -48,7 +48,7 @@ struct JudgeOptions {
   // Also computes OutputNumerics::shares, over the compared elements that are finite. They stay
   // empty if there are none or if the oracle has no stages. Each stage takes as long as the oracle.
   bool shares = false;
-  std::optional<uint64_t> brief = {};  // Outputs::brief
+  std::optional<Brief> brief = {};
 };
 
 Verdict judge(const Subject& subject, const Case& which, Device& device, const JudgeOptions& options = {});

@@ -337,11 +337,6 @@ TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
   EXPECT_EQ(sample, compared_elements(large, 1));
   EXPECT_NE(sample, compared_elements(large, 2));
   // With whole rows, nearly every sampled row has all its elements.
-  const auto brief = compared_elements(large, 1, false, true);
-  EXPECT_LE(brief.size(), static_cast<size_t>(kBriefSample) + 2);
-  EXPECT_GT(brief.size(), static_cast<size_t>(kBriefSample) / 2);
-  EXPECT_EQ(brief.front(), 0);
-  EXPECT_EQ(brief.back(), element_count(large) - 1);
   const auto rows = compared_elements(large, 1, true);
   EXPECT_LT(static_cast<int64_t>(rows.size()), 2 * kRandomSample);
   const int64_t length = large[large.rank() - 1];
@@ -356,6 +351,35 @@ TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
         << i;
   }
   EXPECT_TRUE(std::ranges::all_of(sample, [&](int64_t i) { return i >= 0 && i < element_count(large); }));
+}
+
+TEST(BriefSample, IsAllUpToTheLimitAndOfFewBlocksBeyond) {
+  EXPECT_EQ(brief_sample({3, 4}, 1, 1, false).size(), 12u);
+  const Extents large{64, 4096, 100};
+  for (const bool whole_rows : {false, true}) {
+    for (int axes = 0; axes <= 3; ++axes) {
+      const auto sample = brief_sample(large, 1, axes, whole_rows);
+      EXPECT_TRUE(std::ranges::is_sorted(sample));
+      EXPECT_EQ(std::ranges::adjacent_find(sample), sample.end());
+      EXPECT_LE(std::ssize(sample), kBriefSample);
+      EXPECT_GT(std::ssize(sample), kBriefSample / 2);
+      EXPECT_TRUE(sample.front() >= 0 && sample.back() < element_count(large));
+      EXPECT_EQ(sample, brief_sample(large, 1, axes, whole_rows));
+      EXPECT_NE(sample, brief_sample(large, 2, axes, whole_rows));
+      std::map<int64_t, int64_t> rows, examples;
+      for (int64_t element : sample) ++rows[element / 100], ++examples[element / 100 / 4096];
+      // A block is the tensor, an example, a row, an element.
+      if (axes == 1) {
+        EXPECT_LE(std::ssize(examples), kBriefBlocks);
+        EXPECT_GT(std::ssize(examples), 1);
+      } else if (!whole_rows) {
+        EXPECT_GT(std::ssize(examples), 3 * kBriefBlocks) << axes;
+      }
+      if (axes < 3 && whole_rows) {
+        for (const auto& [row, count] : rows) EXPECT_EQ(count, 100) << row;
+      }
+    }
+  }
 }
 
 }  // namespace
