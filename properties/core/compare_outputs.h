@@ -18,10 +18,11 @@ namespace assay {
 // random rows of as many (Oracle::shares_rows). The sample depends on the shape and the seed of the
 // case only.
 //
-// A brief comparison has no certificate. Its sample, of outputs of more than kBriefSample elements, has as many: random ones, or rows,
-// of random blocks (Oracle::block_axes). These are as many as it takes, at least kBriefBlocks: an
-// oracle may compute a whole block for one of its elements. A path that is wrong in a share f of
-// the blocks passes with a probability of at most (1 - f)^kBriefBlocks.
+// A brief comparison has no certificate. Its sample, of outputs of more than kBriefSample elements,
+// has as many: random ones, or rows, of random blocks (Oracle::block_axes). These are as many as it
+// takes, at least kBriefBlocks: an oracle may compute a whole block for one of its elements. A path
+// that is wrong in a share f of the blocks passes with a probability of at most
+// (1 - f)^kBriefBlocks.
 inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
 inline constexpr int64_t kBriefSample = int64_t{1} << 11;
