@@ -64,6 +64,17 @@ TEST(CudaAbsent, IsSaidInOneSentence) {
   }
 }
 
+TEST_F(Cuda, RenewedStreamsAreOthersAndWork) {
+  const uint64_t own = device_->stream_id(device_->stream()),
+                 other = device_->stream_id(device_->other_stream());
+  device_->renew_streams();
+  const uint64_t now = device_->stream_id(device_->stream());
+  EXPECT_NE(now, own);
+  EXPECT_NE(now, other);
+  EXPECT_NE(device_->stream_id(device_->other_stream()), other);
+  EXPECT_GT(copy_seconds(1), 0);
+}
+
 TEST_F(Cuda, CopiesThereAndBack) {
   std::vector<unsigned char> sent(1'000'003);
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<unsigned char>(i * 131 + 7);

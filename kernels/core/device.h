@@ -77,6 +77,9 @@ class Device {
 
   virtual void* stream() const = 0;  // for Call::stream
   virtual void* other_stream() = 0;  // a second stream; the same one if the device has only one
+  // Waits for all work, and replaces both streams, with whatever was set for them. Nobody may use
+  // the handles of before, nor a graph or a context that has seen them.
+  virtual void renew_streams() {}
   // The number of the stream that a handle stands for. No other stream of this process has it or
   // ever had it. A handle may stand for another stream in another thread (cudaStreamPerThread), and
   // again after its stream has been destroyed. While a stream is being captured, its handle gets

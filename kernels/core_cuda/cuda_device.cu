@@ -116,6 +116,14 @@ class CudaDevice final : public Device {
 
   void* stream() const override { return stream_.get(); }
   void* other_stream() override { return other_stream_.get(); }
+  void renew_streams() override {
+    const CurrentDevice current(info_.index);
+    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    for (CudaStream* stream : {&stream_, &other_stream_}) {
+      forget_stream(stream->get());
+      *stream = make_cuda_stream();
+    }
+  }
   // CUDA does not tell the id of a stream that is being captured. It is the id that the handle had
   // when it was last asked for. If it was never asked for, the result is an id that no stream has:
   // CUDA counts them from 1.

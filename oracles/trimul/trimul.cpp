@@ -83,6 +83,7 @@ class Formula {
         gates_{matrix(kLeftGate, kProject), matrix(kRightGate, kProject)},
         out_gate_(matrix(kOutGate, kGateOut)),
         to_out_(matrix(kToOut, kProjectOut)),
+        xn_(q.dims[kB] * q.dims[kN] * q.dims[kN], [this](int64_t edge) { return normalised(edge); }),
         left_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(0, edge); }),
         right_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(1, edge); }) {
     if (fault == kGatesSwapped) std::swap(projections_, gates_);
@@ -111,7 +112,7 @@ class Formula {
     }
     a_.at(kNormOut).layer_norm(hidden.row(), to_norm_.weight.row(), to_norm_.bias.row(), kEpsilon,
                                to_hidden_.format != Format::kStored, z);
-    const Balls xn = normalised(edge);
+    const Balls& xn = xn_[(first_node + i) * q_.dims[kN] + j];
     const Arithmetic& gating = a_.at(kGateOut);
     for (size_t h = 0; h < hidden_; ++h) {
       const Ball gate = gating.sigmoid(gating.dot(out_gate_.row(h), xn.row(), projecting_));
@@ -133,9 +134,9 @@ class Formula {
     return to.is_scaled && overflows ? Ball::open() : value;
   }
 
-  // xn[b,i,k,:] as factors
-  Balls normalised(const Extents& edge) const {
-    const Balls x(Reader(q_.inputs[kX]).all(edge));
+  // xn[b,i,k,:] of edge number `at` as factors
+  Balls normalised(int64_t at) const {
+    const Balls x(Reader(q_.inputs[kX]).all(index_of(at, {q_.dims[kB], q_.dims[kN], q_.dims[kN]})));
     Balls xn(x.size());
     a_.at(kNormIn).layer_norm(x.row(), norm_.weight.row(), norm_.bias.row(), kEpsilon, false, xn);
     const double lost = std::ldexp(norm_.largest, -38);
@@ -148,15 +149,14 @@ class Formula {
   Balls side(size_t which, int64_t first_node) const {
     const int64_t b = first_node / q_.dims[kN], i = first_node % q_.dims[kN];
     const bool has_mask = q_.dims[kM] != 0 && fault_ != kMaskIgnored;
-    const bool is_transposed = which == 1 && fault_ == kRightTransposed;
     const Matrix &projection = projections_[which], &gate = gates_[which];
     const Arithmetic &project = a_.at(kProject), &gating = a_.at(kGate);
     const double lost = std::ldexp(largest_side_[which], -38);
     Balls values(hidden_ * nodes_);
     for (size_t k = 0; k < nodes_; ++k) {
-      const auto second = static_cast<int64_t>(k);
-      const Extents edge = is_transposed ? Extents{b, second, i} : Extents{b, i, second};
-      const Balls xn = normalised(edge);
+      Extents edge{b, i, static_cast<int64_t>(k)};
+      if (which == 1 && fault_ == kRightTransposed) std::swap(edge[1], edge[2]);
+      const Balls& xn = xn_[(b * q_.dims[kN] + edge[1]) * q_.dims[kN] + edge[2]];
       const Ball mask = has_mask ? Reader(q_.inputs[kMask])({b, edge[1], edge[2], 0}) : Ball{1};
       for (size_t h = 0; h < hidden_; ++h) {
         const size_t gate_of = fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h;
@@ -180,8 +180,8 @@ class Formula {
   size_t nodes_, hidden_;
   Norm norm_, to_norm_;
   Matrix projections_[2], gates_[2], out_gate_, to_out_;
-  double largest_side_[2];    // A of left and right
-  Lazy<Balls> left_, right_;  // of the first nodes of all examples
+  double largest_side_[2];         // A of left and right
+  Lazy<Balls> xn_, left_, right_;  // of all edges; of the first nodes of all examples
 };
 
 Evaluate formula(const Question& question, int, const Arithmetic& arithmetic, int fault) {

@@ -139,6 +139,8 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
     }
     if (request.fields.contains("time")) return take_samples(kept, request, channel);
     kept.timer.reset();
+    kept.problem.reset();
+    if (!kept.calls) device.renew_streams();
     return run_case(subject, device, request, channel, kept.problem);
   } catch (const PathThrew& threw) {
     return answer_of(in_step(threw.verdict, channel.step()));
