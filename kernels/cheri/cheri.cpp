@@ -169,6 +169,14 @@ Op conv_norm_grad_op() {
     op.paths.back().unsupported = [](const Dims& dims, DType storage) {
       return conv_norm_grad_cluster_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
     };
+    op.paths.push_back(f32_path(
+        "cuda.ring", DeviceKind::kCuda,
+        [](const Call& call) { conv_norm_grad_ring(conv_norm_grad_tensors(call), run_of(call)); },
+        "blocks hold tiles of x and dy until the statistics are there; reads both once"));
+    op.paths.back().edges = ring_edges();
+    op.paths.back().unsupported = [](const Dims& dims, DType storage) {
+      return conv_norm_grad_ring_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
+    };
   }
   for (Path& path : op.paths) path.recipe = grad_recipe;
   return op;

@@ -31,8 +31,8 @@
 //          addition. Mean and variance come from sums of deviations from one of the example's own
 //          values. The means of conv and of dy are kept in f64 or in two f32.
 //          Sums over examples (dw) add at most kSumGroup products in f32 and add up groups in f64.
-//          The order of all these sums depends on the shape alone. So neither mean/std nor L*C nor
-//          N adds error.
+//          The order of all these sums depends on the shape and the device alone. So neither
+//          mean/std nor L*C nor N adds error.
 // functions 1/sqrt is right to 4u of itself; gelu to 8u of itself and 4u |z|, u = 2^-24
 // aliasing no output may overlap another tensor
 // empty    N, L or C = 0: y, dx and out are empty; dw is 0. hidden = 0: out = x
@@ -138,15 +138,18 @@ void block_cpu(const BlockTensors& tensors, const Run& run);
 void conv_norm_two_pass(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_two_pass(const ConvNormGradTensors& tensors, const Run& run);
 
-// All blocks of the GPU hold some examples in shared memory and read x once. Throws Error
+// All blocks of the GPU hold some examples in shared memory and read x (and dy) once. Throws Error
 // (unsupported) if the example is larger than what they hold, or on a device without compute
 // capability 9.0.
 void conv_norm_ring(const ConvNormTensors& tensors, const Run& run);
+void conv_norm_grad_ring(const ConvNormGradTensors& tensors, const Run& run);
 // One thread-block cluster holds an example in shared memory. Throws Error (unsupported) for a
 // larger example.
 void conv_norm_grad_cluster(const ConvNormGradTensors& tensors, const Run& run);
 // Why the example is too large, of tensors (N,L,C), if it is.
 std::optional<std::string> conv_norm_ring_unsupported(const Extents& shape, int64_t dilation, DType storage);
+std::optional<std::string> conv_norm_grad_ring_unsupported(const Extents& shape, int64_t dilation,
+                                                           DType storage);
 std::optional<std::string> conv_norm_grad_cluster_unsupported(const Extents& shape, int64_t dilation,
                                                               DType storage);
 

@@ -45,7 +45,8 @@ __device__ inline void publish(Published* to, double value, uint32_t flag) {
                : "memory");
 }
 
-// Waits until all values are there.
+// Waits until all values are there, those of all lanes of the calling warp. So its lanes stay
+// together: apart, each of their next shuffles would take as long as a hundred instructions.
 template <int kCount>
 __device__ void wait_for_published(const Published* from, uint32_t flag, double (&values)[kCount]) {
   maybe_delay();
@@ -61,7 +62,7 @@ __device__ void wait_for_published(const Published* from, uint32_t flag, double 
                    : "memory");
       are_there = are_there && seen[i].low_flag == flag && seen[i].high_flag == flag;
     }
-  } while (!are_there);
+  } while (!__all_sync(0xFFFFFFFFu, are_there));
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
     values[i] = __hiloint2double(static_cast<int>(seen[i].high), static_cast<int>(seen[i].low));

@@ -172,13 +172,12 @@ struct Rows {
 
   // Moves down the rows and loads, stores or skips each.
   struct Cursor {
+    using Values = Bits<std::remove_const_t<T>, kLanes>;
     T* at;
     int64_t step, channel;
     int pieces;
 
-    __device__ void load(Bits<std::remove_const_t<T>, kLanes>& bits) const {
-      load_pieces<kPiece>(bits, at, channel, pieces);
-    }
+    __device__ void load(Values& bits) const { load_pieces<kPiece>(bits, at, channel, pieces); }
     __device__ void store(const Bits<T, kLanes>& bits) const {
       store_pieces<kPiece>(at, channel, bits, pieces);
     }
@@ -190,8 +189,8 @@ struct Rows {
 // Takes the place of rows that a march does not need.
 struct NoRows {
   struct Cursor {
-    template <class Bits>
-    __device__ void load(Bits&) const {}
+    struct Values {};
+    __device__ void load(Values&) const {}
     __device__ void next() {}
   };
   __device__ Cursor from(int) const { return {}; }
@@ -226,10 +225,10 @@ __device__ inline float convolve(float left, float middle, float right, bool has
   return sum;
 }
 
-template <class T, int kLanes>
-__device__ void convolve(float (&conv)[kLanes], const Weights<kLanes>& w, const Bits<T, kLanes>& left,
-                         const Bits<T, kLanes>& middle, const Bits<T, kLanes>& right, bool has_left,
-                         bool has_right) {
+// Values are a vector's, one for each lane.
+template <int kLanes, class Values>
+__device__ void convolve(float (&conv)[kLanes], const Weights<kLanes>& w, const Values& left,
+                         const Values& middle, const Values& right, bool has_left, bool has_right) {
 #pragma unroll
   for (int e = 0; e < kLanes; ++e) {
     conv[e] =
@@ -255,10 +254,11 @@ __device__ float reference_of(const Cut& cut, const Strided<const T>& x, const S
 // Calls visit(inside, row, left, middle, right, beside) for each row of the strip. `left`, `middle`
 // and `right` are vectors of x, `beside` is the vector of `other`. kAhead rows are in flight at a
 // time. If `inside` is a true_type, the row has neighbours on both sides.
-template <int kAhead, class T, int kLanes, class Source, class Other, class Visit>
+template <int kAhead, class Source, class Other, class Visit>
 __device__ void march(const Strip& strip, const Source& x, const Other& other, Visit&& visit) {
   if (strip.count == 0) return;
-  Bits<T, kLanes> window[kAhead + 2]{}, beside[kAhead];
+  typename Source::Cursor::Values window[kAhead + 2]{};
+  typename Other::Cursor::Values beside[kAhead];
   auto x_next = x.from(-1);
   auto other_next = other.from(0);
   if (strip.before > 0) x_next.load(window[0]);
@@ -304,24 +304,41 @@ struct Norm {
   __device__ float operator()(float conv) const { return fmaf(fmaf(conv, scale, -shift), rstd, -rest); }
 };
 
+// Divides sums over an example by the number of its elements. A multiplication and a correction
+// take a fraction of the time of a division, and whoever waits for the statistics waits for them.
+// The result is exact where it can be.
+struct Average {
+  double count, inverse;
+
+  // `size` is a Cut or a Tiling.
+  template <class Size>
+  __device__ explicit Average(const Size& size)
+      : count(static_cast<double>(size.rows) * static_cast<double>(size.channels)), inverse(1 / count) {}
+
+  __device__ double operator()(double sum) const {
+    const double close = sum * inverse;
+    return fma(fma(-close, count, sum), inverse, close);
+  }
+};
+
 struct Moments {
   double offset;  // mean - reference
   double mean, variance, rstd;
 
-  __device__ Moments(double reference, double deviations, double squares, double count)
-      : offset(deviations / count), mean(reference + offset) {
-    const double raw = squares / count - offset * offset;
+  __device__ Moments(double reference, double deviations, double squares, const Average& average)
+      : offset(average(deviations)), mean(reference + offset) {
+    const double raw = average(squares) - offset * offset;
     variance = raw < 0 ? 0 : raw;
-    rstd = 1 / sqrt(variance + kEpsilon);
+    rstd = rsqrt(variance + kEpsilon);
   }
 
   // None of another tensor's values, which are to be scaled likewise, is above `others`.
   __device__ Norm norm(double others = 0) const {
     const bool huge = fabs(mean) > 0x1p100 || variance > 0x1p200 || others > 0x1p100;
-    const double scale = huge ? 0x1p-64 : 1;
+    const double scale = huge ? 0x1p-64 : 1, unscaled = rstd * (huge ? 0x1p64 : 1);
     const float shift = static_cast<float>(mean * scale);
-    return {static_cast<float>(scale), shift, static_cast<float>((mean * scale - shift) * (rstd / scale)),
-            static_cast<float>(rstd / scale)};
+    return {static_cast<float>(scale), shift, static_cast<float>((mean * scale - shift) * unscaled),
+            static_cast<float>(unscaled)};
   }
 };
 

@@ -163,8 +163,7 @@ __global__ void __launch_bounds__(kWarp) norms_kernel(const Arguments<T> a, Norm
     wait_for_kernel_before();
     sum_over_memory(a.sums + example * a.parts.count * 2, a.parts.count, sums);
     if (threadIdx.x == 0) {
-      const double count = static_cast<double>(a.cut.rows) * static_cast<double>(a.cut.channels);
-      norms[example] = Moments(reference, sums[kDeviations], sums[kSquares], count).norm();
+      norms[example] = Moments(reference, sums[kDeviations], sums[kSquares], Average(a.cut)).norm();
     }
   }
 }
@@ -189,8 +188,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 4 : 3) normalise_ke
       const double reference = reference_of(a.cut, a.x, a.w, example);
       sum_over_memory(a.sums + example * a.parts.count * 2, a.parts.count, sums);
       if (threadIdx.x == 0) {
-        const double count = static_cast<double>(a.cut.rows) * static_cast<double>(a.cut.channels);
-        shared = Moments(reference, sums[kDeviations], sums[kSquares], count).norm();
+        shared = Moments(reference, sums[kDeviations], sums[kSquares], Average(a.cut)).norm();
       }
     }
     __syncthreads();
@@ -206,7 +204,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 4 : 3) normalise_ke
       y_next.store(round_to<T>(values));
       y_next.next();
     };
-    march<4, T, kLanes>(strip, x, NoRows{}, normalise);
+    march<4>(strip, x, NoRows{}, normalise);
     __syncthreads();
   }
 }

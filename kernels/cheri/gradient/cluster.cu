@@ -85,14 +85,13 @@ __global__ void __launch_bounds__(kClusterThreads, 2) cluster_grad_kernel(const 
     }
     for_each_from_sources([&](const Place& place, const auto& x, const auto& dy) {
       const Weights<kGradLanes> w(a.w, place.lane);
-      add_to_sums<kAhead, kMasked, T>(sums, place.strip, place.lane, w, reference, x, dy);
+      add_to_sums<kAhead, kMasked>(sums, place.strip, place.lane, w, reference, x, dy);
     });
     sum_over_block(sums, shared);
     if (example < clusters) cluster_wait();  // once: all blocks have started
     sum_over_cluster(sums, all[turn], a.size);
     if (threadIdx.x == 0) {
-      grad_of_example =
-          norm_grad(reference, sums, static_cast<double>(a.cut.rows) * static_cast<double>(a.cut.channels));
+      grad_of_example = norm_grad(reference, sums, Average(a.cut));
     }
     __syncthreads();
     const NormGrad grad = grad_of_example;

@@ -95,10 +95,11 @@ struct Slots {
 
   // Moves down the rows.
   struct Cursor {
+    using Values = Bits<T, kLanes>;
     Slot* at;
     int step;
 
-    __device__ void load(Bits<T, kLanes>& bits) const { *reinterpret_cast<Slot*>(bits.words) = *at; }
+    __device__ void load(Values& bits) const { *reinterpret_cast<Slot*>(bits.words) = *at; }
     __device__ void next() { at += step; }
 
     // Starts to copy a row from memory.

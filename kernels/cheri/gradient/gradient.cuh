@@ -27,21 +27,24 @@ struct NormGrad {
   }
 };
 
-__device__ inline NormGrad norm_grad(double reference, const double (&sums)[kGradSums], double count) {
-  const Moments moments(reference, sums[kDeviations], sums[kSquares], count);
+__device__ inline NormGrad norm_grad(double reference, const double (&sums)[kGradSums],
+                                     const Average& average) {
+  const Moments moments(reference, sums[kDeviations], sums[kSquares], average);
   const Norm norm = moments.norm(sums[kMagnitudes]);
-  const double mean = norm.scale * sums[kGradients] / count;
+  const double mean = average(norm.scale * sums[kGradients]);
   const double product =
-      norm.scale * moments.rstd * (sums[kProducts] - moments.offset * sums[kGradients]) / count;
+      average(norm.scale * moments.rstd * (sums[kProducts] - moments.offset * sums[kGradients]));
   const float rounded = static_cast<float>(mean);
   return {norm, rounded, static_cast<float>(mean - rounded), static_cast<float>(product)};
 }
 
-// Adds a strip's values to the sums of its thread.
-template <int kAhead, bool kMasked, class T, class SourceX, class SourceDy>
+// Adds a strip's values to the sums of its thread. The magnitudes only tell whether values are
+// huge, so a strip adds them up in f32.
+template <int kAhead, bool kMasked, class SourceX, class SourceDy>
 __device__ void add_to_sums(double (&sums)[kGradSums], const Strip& strip, const Lane& lane,
                             const Weights<kGradLanes>& w, double reference, const SourceX& x,
                             const SourceDy& dy) {
+  float magnitudes = 0;
   const auto add = [&](auto inside, int row, const auto& left, const auto& middle, const auto& right,
                        const auto& gradients) {
     float conv[kGradLanes];
@@ -55,10 +58,11 @@ __device__ void add_to_sums(double (&sums)[kGradSums], const Strip& strip, const
       sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
       sums[kGradients] += gradient;
       sums[kProducts] = fma(gradient, deviation, sums[kProducts]);
-      sums[kMagnitudes] += fabs(gradient);
+      magnitudes += fabsf(gradients[e]);
     }
   };
-  march<kAhead, T, kGradLanes>(strip, x, dy, add);
+  march<kAhead>(strip, x, dy, add);
+  sums[kMagnitudes] += magnitudes;
 }
 
 // Stores dx of a strip and adds the strip's terms of dw, at most kSumGroup for each sum, to `dw`.
@@ -67,7 +71,8 @@ template <int kAhead, class T, class SourceX, class SourceDy, class Target>
 __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const Weights<kGradLanes>& w,
                            const NormGrad& grad, const SourceX& x, const SourceDy& dy, const Target& dx) {
   if (strip.count == 0) return;
-  Bits<T, kGradLanes> window[kAhead + 2]{}, gradients[kAhead];
+  typename SourceX::Cursor::Values window[kAhead + 2]{};
+  typename SourceDy::Cursor::Values gradients[kAhead];
   float before[kGradLanes]{}, current[kGradLanes]{};  // dconv of the two rows before
   auto x_next = x.from(-2);
   auto dy_next = dy.from(-1);
@@ -129,13 +134,15 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
   using Few = std::integral_constant<int, 2>;
   using Many = std::integral_constant<int, kAhead>;
   const int inner_end = strip.after > 0 ? strip.count : strip.count - 1;
-  int row = -1;
-  batch(row, Few{}, std::false_type{});
-  row += Few{};
-  if (strip.before > 0) {
-    for (; row + kAhead <= inner_end; row += kAhead) batch(row, Many{}, std::true_type{});
+  for (int row = -1; row <= strip.count;) {
+    if (row > 0 && strip.before > 0 && row + kAhead <= inner_end) {
+      batch(row, Many{}, std::true_type{});
+      row += kAhead;
+    } else {
+      batch(row, Few{}, std::false_type{});
+      row += Few{};
+    }
   }
-  for (; row <= strip.count; row += Few{}) batch(row, Few{}, std::false_type{});
 }
 
 // The sums over a block's strips for each tap and channel of its tile, in double, over the lines in

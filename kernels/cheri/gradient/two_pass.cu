@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads, 3) grad_sums_kernel(const Arguments<
       const Strip strip = strip_of(a.cut, lane, group);
       const Rows<kPiece, const T, kGradLanes> x(a.x, job.example, lane, strip, a.cut.dilation);
       const Rows<kPiece, const T, kGradLanes> dy(a.dy, job.example, lane, strip, a.cut.dilation);
-      add_to_sums<4, (kPiece < kGradLanes * int{sizeof(T)}), T>(sums, strip, lane, w, reference, x, dy);
+      add_to_sums<4, (kPiece < kGradLanes * int{sizeof(T)})>(sums, strip, lane, w, reference, x, dy);
     }
     sum_over_block(sums, shared);
     if (threadIdx.x == 0) {
@@ -93,8 +93,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) grad_kernel(const Argume
       const double reference = reference_of(a.cut, a.x, a.w, job.example);
       sum_over_memory(a.sums + job.example * a.sum_parts.count * kGradSums, a.sum_parts.count, sums);
       if (threadIdx.x == 0) {
-        shared =
-            norm_grad(reference, sums, static_cast<double>(a.cut.rows) * static_cast<double>(a.cut.channels));
+        shared = norm_grad(reference, sums, Average(a.cut));
       }
     }
     __syncthreads();

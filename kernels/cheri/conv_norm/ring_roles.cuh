@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// What conv_norm in one pass over x and its gradient in one pass over x and dy share. Each block
+// holds some tiles in a ring of stages in shared memory. It adds up a tile as soon as it is there,
+// and computes its results up to `lag` tiles later. By then the blocks that hold the other tiles of
+// the example have published their sums, too. So each tensor is read from memory once, and all
+// multiprocessors work on examples of any size.
+//
+// Warps have roles, and barriers hand the stages on:
+//   loads       empty -> full     brings the next tile
+//   adds        full -> summed    adds up what the statistics need
+//   publishes   summed            hands the sums of a tile to all blocks
+//   finishes    summed -> normed  waits for the sums of all tiles of the example
+//   ends        normed -> empty   computes the results of the tile
+// In conv_norm the same warps add and end, in turn. In its gradient they are different warps.
+//
+// Blocks wait for each other, so all of them run at the same time. None waits for ever. Say tile t
+// is the first of all that wait for statistics, and tile u of its example is not published. Then
+// the block of u waits with a tile v >= t, and has published v and its next `lag` tiles. So
+// u >= v + (lag + 1) * blocks. But an example has at most (lag + 1) * blocks tiles.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/cheri/conv_norm/ring.cuh"
+#include "kernels/core_cuda/async_copy.cuh"
+#include "kernels/core_cuda/bulk_copy.cuh"
+#include "kernels/core_cuda/cooperative.cuh"
+#include "kernels/core_cuda/limits.h"
+#include "kernels/core_cuda/published.cuh"
+
+namespace assay::cheri {
+
+inline constexpr int kFinishers = 1;  // [warps]
+// Multiprocessors of the smallest GPU with compute capability 9.0 (H20).
+inline constexpr int64_t kFewestUnits = 78;
+
+// Warps of a block: one that publishes, those that finish, those that load, and then those that
+// convolve. Rows are copied whole if kPiece is a vector of channels, else one element after the
+// other.
+template <int kConvolvers, class T, int kPiece>
+struct RingWarps {
+  static constexpr bool kCopiesRows = kPiece == kTileLanes * int{sizeof(T)};
+  static constexpr int kLoaders = kCopiesRows ? 2 : 4;
+  // Threads that bring a tile. Warps that copy rows take turns.
+  static constexpr int kBringers = (kCopiesRows ? 1 : kLoaders) * kWarp;
+  static constexpr int kConvolver = 1 + kFinishers + kLoaders;  // the first
+  static constexpr int kThreads = (kConvolver + kConvolvers) * kWarp;
+};
+
+// What the roles of all blocks have in common.
+struct RingJob {
+  Tiling tiling;
+  int64_t tiles;  // of all examples
+  LaunchCount* count;
+  Published* sums;  // (tiles, sums of a tile)
+};
+
+// A tensor in the stages.
+template <class T>
+struct StagedTensor {
+  Strided<const T> from;
+  int reach;         // of the taps, in rows
+  int rows_of_copy;  // that lie together
+
+  StagedTensor(const ConstTensorView& view, const Tiling& tiling, int reach)
+      : from(view), reach(reach), rows_of_copy(1) {
+    const bool is_dense = view.strides[1] == view.shape[2] && view.shape[2] == tiling.row_elements();
+    if (is_dense) rows_of_copy = tiling.groups == 1 ? tiling.stage_rows(reach) : tiling.chains;
+  }
+  __host__ __device__ int elements(const Tiling& tiling) const {
+    return tiling.stage_rows(reach) * tiling.row_elements();
+  }
+};
+
+__device__ inline uint32_t address_of(const void* shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+// Moves over the tiles of a block. `parity` is that of the barriers of its stage.
+template <int kStages>
+struct Turn {
+  int64_t tile = blockIdx.x;
+  int stage = 0;
+  uint32_t parity = 0;
+
+  __device__ void next() {
+    tile += gridDim.x;
+    if (++stage < kStages) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
+// The state of a block's stages, in shared memory. As many warps add as end. Statistics are what
+// the sums over an example give.
+template <int kStages, int kAdders, int kSums, class Statistics>
+struct Ring {
+  using Turn = cheri::Turn<kStages>;
+
+  double sums[kStages][kAdders][kSums];
+  Tile tiles[kStages];
+  double references[kStages];
+  Statistics statistics[kStages];
+  uint64_t empty[kStages], full[kStages], summed[kStages], normed[kStages];
+
+  // One thread calls it; __syncthreads() follows. All lanes of a warp arrive, each after its own
+  // reads of the stage.
+  __device__ void make_barriers(int bringers) {
+    for (int stage = 0; stage < kStages; ++stage) {
+      make_barrier(address_of(&empty[stage]), (kAdders + 1) * kWarp);
+      make_barrier(address_of(&full[stage]), bringers);
+      make_barrier(address_of(&summed[stage]), kAdders * kWarp);
+      make_barrier(address_of(&normed[stage]), kWarp);
+    }
+    fence_async_proxy();
+  }
+
+  // Role. Calls bring(tile, stage, barrier) for each tile. It starts this warp's copies, and
+  // returns how many bytes of them arrive at the barrier by themselves.
+  template <class Warps, class T, class Bring>
+  __device__ void load(const RingJob& job, int warp, const Strided<const T>& x, const Strided<const T>& w,
+                       Bring&& bring) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    int turn = 0;
+    for (Turn at; at.tile < job.tiles; at.next()) {
+      if (Warps::kCopiesRows && turn++ % Warps::kLoaders != warp) continue;
+      const uint32_t barrier = address_of(&full[at.stage]);
+      const Tile tile(job.tiling, at.tile);
+      const bool describes = (Warps::kCopiesRows || warp == 0) && lane == kWarp - 1;
+      // Under way while the warp waits.
+      const float reference = describes ? reference_of(job.tiling, x, w, tile.example) : 0.0f;
+      wait_for_phase(address_of(&empty[at.stage]), at.parity ^ 1);
+      const uint32_t bytes = bring(tile, at.stage, barrier);
+      if (describes) {
+        tiles[at.stage] = tile;
+        references[at.stage] = reference;
+      }
+      if constexpr (Warps::kCopiesRows) {
+        arrive_with_copies(barrier, bytes);
+      } else {
+        wait_for_copies();
+        arrive(barrier);
+      }
+    }
+  }
+
+  __device__ static uint32_t flag(const RingJob& job) {
+    return flag_of_launch(job.count, gridDim.x * (1 + kFinishers));
+  }
+
+  // Each warp that adds up hands over its sums of a tile. They are those of its lane 0.
+  __device__ void hand_over(int stage, int warp, const double (&own)[kSums]) {
+    if (threadIdx.x % kWarp == 0) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) sums[stage][warp][i] = own[i];
+    }
+    arrive(address_of(&summed[stage]));
+  }
+
+  // Role of one warp.
+  __device__ void publish_sums(const RingJob& job) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const uint32_t launch = flag(job);
+    for (Turn at; at.tile < job.tiles; at.next()) {
+      wait_for_phase(address_of(&summed[at.stage]), at.parity);
+      if (lane < kSums) {
+        double sum = 0;
+#pragma unroll
+        for (int warp = 0; warp < kAdders; ++warp) sum += sums[at.stage][warp][lane];
+        publish(job.sums + at.tile * kSums + lane, sum, launch);
+      }
+      arrive(address_of(&empty[at.stage]));
+    }
+  }
+
+  // Role of kFinishers warps. finish(reference, sums) makes statistics from the sums of an example.
+  template <class Finish>
+  __device__ void finish_sums(const RingJob& job, int warp, Finish&& finish) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const uint32_t launch = flag(job);
+    int turn = 0;
+    for (Turn at; at.tile < job.tiles; at.next()) {
+      if (turn++ % kFinishers != warp) continue;
+      wait_for_phase(address_of(&summed[at.stage]), at.parity);
+      const Published* const published = job.sums + tiles[at.stage].example * job.tiling.tiles * kSums;
+      double all[kSums]{};
+      for (int tile = lane; tile - lane < job.tiling.tiles; tile += kWarp) {
+        const bool is_there = tile < job.tiling.tiles;
+        double part[kSums];
+        wait_for_published(published + (is_there ? tile : 0) * kSums, launch, part);
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) all[i] += is_there ? part[i] : 0;
+      }
+      sum_over_warp(all);
+      if (lane == 0) {
+        statistics[at.stage] = finish(references[at.stage], all);
+      }
+      arrive(address_of(&normed[at.stage]));
+    }
+  }
+};
+
+// A warp's part of the copies of a tile to a stage. Returns the bytes that arrive at `barrier`.
+template <class Warps, class T>
+__device__ uint32_t copy_rows(const Tiling& tiling, const Tile& tile, const StagedTensor<T>& tensor, T* stage,
+                              int warp, uint32_t barrier) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int row_elements = tiling.row_elements(), rows = tiling.stage_rows(tensor.reach);
+  const int valid = min(row_elements, tiling.channels - tile.channel);
+  const T* const first =
+      tensor.from.data + tile.example * tensor.from.example + tile.channel * tensor.from.channel;
+  uint32_t bytes = 0;
+  if constexpr (Warps::kCopiesRows) {
+    for (int index = lane; index * tensor.rows_of_copy < rows; index += kWarp) {
+      const TileCopy copy(tiling, tile, tensor.reach, tensor.rows_of_copy, index);
+      if (copy.count <= 0) continue;
+      const auto length = static_cast<uint32_t>(copy.count) * static_cast<uint32_t>(valid * int{sizeof(T)});
+      copy_bulk<CacheUse::kAgain>(address_of(stage + copy.to * row_elements),
+                                  first + copy.from * tensor.from.row, length, barrier);
+      bytes += length;
+    }
+  } else {
+    for (int row = warp; row < rows; row += Warps::kLoaders) {
+      const TileCopy one(tiling, tile, tensor.reach, 1, row);
+      if (one.count <= 0) continue;
+      const T* const from = first + one.from * tensor.from.row;
+#pragma unroll 4
+      for (int e = lane; e < valid; e += kWarp)
+        copy_async<int{sizeof(T)}>(stage + row * row_elements + e, from + e * tensor.from.channel);
+    }
+  }
+  return bytes;
+}
+
+// A convolving thread's place in all tiles of its block.
+struct Convolver {
+  int line, column, piece, chain;
+  Lane lane;
+
+  // `thread` counts those that work on the same tile.
+  __device__ Convolver(const Tiling& tiling, int thread)
+      : line(thread / tiling.columns),
+        column(thread - line * tiling.columns),
+        piece(line / tiling.chains),
+        chain(line - piece * tiling.chains) {
+    const int side = static_cast<int>(blockIdx.x) % tiling.sides;
+    const int channel = side * tiling.row_elements() + column * kTileLanes;
+    lane = {line, channel, max(0, min(tiling.channels - channel, kTileLanes))};
+  }
+
+  __device__ Strip strip(const Tiling& tiling, const Tile& tile) const {
+    return lane.valid == 0 ? Strip{} : tile.strip(tiling, chain, piece);
+  }
+};
+
+// The rows of a strip in a stage, and its neighbours.
+template <class T>
+struct StageRows {
+  using Vector = Piece<kTileLanes* int{sizeof(T)}>;
+  const Vector* row0;
+  int step;  // [vectors] to the next row of a chain
+
+  // The taps reach `reach` rows.
+  __device__ StageRows(const Tiling& tiling, const Convolver& own, const T* stage, int reach)
+      : row0(reinterpret_cast<const Vector*>(stage) +
+             ((own.piece * tiling.length + tiling.halo * reach) * tiling.chains + own.chain) *
+                 tiling.columns +
+             own.column),
+        step(tiling.chains * tiling.columns) {}
+
+  // Moves down the rows.
+  struct Cursor {
+    struct Values {
+      float lanes[kTileLanes];
+      __device__ float operator[](int i) const { return lanes[i]; }
+    };
+    const Vector* at;
+    int step;
+
+    __device__ void load(Values& values) const {
+      Bits<T, kTileLanes> bits;
+      *reinterpret_cast<Vector*>(bits.words) = *at;
+#pragma unroll
+      for (int e = 0; e < kTileLanes; ++e) values.lanes[e] = bits[e];
+    }
+    __device__ void next() {
+      at += step;
+    }
+  };
+  __device__ Cursor from(int row) const {
+    return {row0 + row * step, step};
+  }
+};
+
+// Host: why the blocks of some GPUs cannot hold an example, if they cannot.
+inline std::optional<std::string> ring_unsupported(const Tiling& tiling, int64_t blocks_of_unit, int lag) {
+  const int64_t most = kFewestUnits * blocks_of_unit / tiling.sides * tiling.sides * (lag + 1);
+  if (tiling.tiles <= most) return std::nullopt;
+  return fmt::format("an example of {} rows and {} channels takes {} tiles; {} are held at a time",
+                     tiling.rows, tiling.channels, tiling.tiles, most);
+}
+
+// Host: throws Error (unsupported) unless the device has what the loads need.
+inline void require_row_copies(const Device& device) {
+  const int capability = device.info().compute_capability;
+  if (capability < 90)
+    throw unsupported_error("copies of rows need compute capability 90, this device has {}", capability);
+}
+
+// Host: the blocks of a launch, a multiple of the tiling's sides. `resident` run at the same time.
+inline int64_t blocks_of_ring(const Tiling& tiling, int lag, int64_t resident) {
+  const auto whole = [&](int64_t blocks) { return blocks / tiling.sides * tiling.sides; };
+  const int64_t fewest = whole((tiling.tiles + lag) / (lag + 1) + tiling.sides - 1);
+  if (resident < fewest) {
+    throw unsupported_error("an example of {} tiles needs {} blocks that run at a time; this device has {}",
+                            tiling.tiles, fewest, resident);
+  }
+  return std::min({whole(resident), tiling.examples * tiling.tiles,
+                   std::max(fewest, whole(std::min(kMostBlocks.value(), resident)))});
+}
+
+// Host: memory that each launch leaves as the next one needs it. It outlives the launch.
+class RingMemory {
+ public:
+  // `sums` are those of a tile.
+  RingMemory(const std::string& name, const Tiling& tiling, int sums, const Run& run)
+      : tiling_(tiling),
+        bytes_(int64_t{sizeof(LaunchCount)} +
+               tiling.examples * tiling.tiles * sums * int64_t{sizeof(Published)}),
+        held_(run.context.derived().get(name, bytes_, {{.version = 1, .data = nullptr}}, run.stream,
+                                        [&](void* data) {
+                                          cuda_check(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes_),
+                                                                     static_cast<cudaStream_t>(run.stream)),
+                                                     "cudaMemsetAsync");
+                                        })) {}
+
+  RingJob job() const {
+    auto* const count = static_cast<LaunchCount*>(held_.data());
+    return {.tiling = tiling_,
+            .tiles = tiling_.examples * tiling_.tiles,
+            .count = count,
+            .sums = reinterpret_cast<Published*>(count + 1)};
+  }
+
+ private:
+  Tiling tiling_;
+  int64_t bytes_;
+  DerivedTensors::Held held_;
+};
+
+}  // namespace assay::cheri
