@@ -91,7 +91,7 @@ def first_call(seed, peer):
         return f"first call {text[0]}; second {text[1]}: {verdict}"
 
     theirs = judged([tuple(value.cpu() for value in source(dy, x, w, dilation)) for _ in range(2)])
-    for path in ("cuda.two_pass", "cuda.cluster"):
+    for path in ("cuda.two_pass", "cuda.ring"):
         ours_in = (ours(line.format(path, state), {"dy": dy, "x": x, "w": w}) for state in ("first_call", "second_call"))
         yield theirs, f"`{path}`: " + judged([(got["dx"], got["dw"]) for got in ours_in])
 

@@ -89,13 +89,6 @@ std::vector<ProductEdge> two_pass_edges() {
   return {{{kN}, 2048}, {{kL, kC}, int64_t{1} << 20}};
 }
 
-// Each size of a cluster, and more examples than clusters that a GPU runs at a time.
-std::vector<ProductEdge> cluster_edges() {
-  std::vector<ProductEdge> edges{{{kN}, 132}, {{kN}, 1056}};
-  for (int64_t blocks : {1, 2, 4, 8}) edges.push_back({{kL, kC}, blocks * (int64_t{48} << 10), true});
-  return edges;
-}
-
 // A second strip and a second tile of an example; a second tile of each block, and of each stage of
 // its ring; more tiles than blocks hold at a time.
 std::vector<ProductEdge> ring_edges() {
@@ -161,14 +154,6 @@ Op conv_norm_grad_op() {
         [](const Call& call) { conv_norm_grad_two_pass(conv_norm_grad_tensors(call), run_of(call)); },
         "sums over each example, then both gradients; any size", conv_norm_grad_two_pass_tunable()));
     op.paths.back().edges = two_pass_edges();
-    op.paths.push_back(cuda_path(
-        "cuda.cluster",
-        [](const Call& call) { conv_norm_grad_cluster(conv_norm_grad_tensors(call), run_of(call)); },
-        "a thread-block cluster works on an example", conv_norm_grad_cluster_tunable()));
-    op.paths.back().edges = cluster_edges();
-    op.paths.back().unsupported = [](const Dims& dims, DType storage) {
-      return conv_norm_grad_cluster_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
-    };
     op.paths.push_back(f32_path(
         "cuda.ring", DeviceKind::kCuda,
         [](const Call& call) { conv_norm_grad_ring(conv_norm_grad_tensors(call), run_of(call)); },

@@ -143,15 +143,10 @@ void conv_norm_grad_two_pass(const ConvNormGradTensors& tensors, const Run& run)
 // capability 9.0.
 void conv_norm_ring(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_ring(const ConvNormGradTensors& tensors, const Run& run);
-// One thread-block cluster holds an example in shared memory. Throws Error (unsupported) for a
-// larger example.
-void conv_norm_grad_cluster(const ConvNormGradTensors& tensors, const Run& run);
 // Why the example is too large, of tensors (N,L,C), if it is.
 std::optional<std::string> conv_norm_ring_unsupported(const Extents& shape, int64_t dilation, DType storage);
 std::optional<std::string> conv_norm_grad_ring_unsupported(const Extents& shape, int64_t dilation,
                                                            DType storage);
-std::optional<std::string> conv_norm_grad_cluster_unsupported(const Extents& shape, int64_t dilation,
-                                                              DType storage);
 
 // conv_norm, then products by cuBLASLt. Products and the tensors between steps are in the storage
 // dtype.

@@ -15,7 +15,6 @@ const Tunable& conv_norm_two_pass_tunable();
 
 const Tunable& conv_norm_grad_cpu_tunable();
 const Tunable& conv_norm_grad_two_pass_tunable();
-const Tunable& conv_norm_grad_cluster_tunable();
 // dy, x, w, dx, dw, and then the launch's working memory.
 std::vector<Buffer> conv_norm_grad_buffers(const ConvNormGradTensors& t, std::vector<Buffer> scratch);
 

@@ -33,12 +33,4 @@ __device__ inline void wait_for_copies() {
   maybe_delay();
 }
 
-// Prefetches memory into the L2 cache, from compute capability 9.0 on; elsewhere it does nothing.
-// Address and size are multiples of 16 bytes.
-__device__ inline void prefetch_to_l2(const void* global, uint32_t bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
-#endif
-}
-
 }  // namespace assay

@@ -17,11 +17,6 @@
 
 namespace assay {
 
-// More than 8 need an attribute: with_cluster_config().
-inline constexpr int kMostClusterBlocks = 16;
-// [bytes] of a block, static shared memory included.
-inline constexpr int64_t kMostBlockShared = int64_t{227} << 10;
-
 // The rank of the calling block in its cluster.
 __device__ inline int cluster_rank() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -51,16 +46,6 @@ __device__ inline void cluster_wait() {
 #endif
 }
 
-// Stores to the variable of block `rank` that corresponds to `own` in the calling block.
-__device__ inline void store_to_block(double* own, int rank, double value) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(own));
-  uint32_t remote;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
-  asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(remote), "d"(value) : "memory");
-#endif
-}
-
 // Arrives at the barrier (mbarrier.cuh) of block `rank` that corresponds to `own` in the calling
 // block.
 __device__ inline void arrive_at_block(uint32_t own, int rank) {
@@ -83,10 +68,10 @@ struct ClusterLaunch {
   cudaStream_t stream;
 };
 
-// Host: calls use(config) with the launch configuration of `clusters` clusters, after giving the
-// kernel its permissions. Throws Error (unsupported) on a device without clusters.
-template <class Kernel, class Use>
-void with_cluster_config(const ClusterLaunch& launch, Kernel kernel, int64_t clusters, Use&& use) {
+// Host: throws Error (unsupported) on a device without clusters.
+template <class... Parameters, class... Arguments>
+void launch_clusters(const ClusterLaunch& launch, void (*kernel)(Parameters...), int64_t clusters,
+                     Arguments&&... arguments) {
   if (launch.compute_capability < 90) {
     throw unsupported_error("thread-block clusters need compute capability 90, this device has {}",
                             launch.compute_capability);
@@ -95,7 +80,6 @@ void with_cluster_config(const ClusterLaunch& launch, Kernel kernel, int64_t clu
     throw unsupported_error("{} clusters of {} blocks in one launch", clusters, launch.size);
   }
   allow_all_shared_memory(kernel);
-  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), launch.name);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim.x = static_cast<unsigned>(launch.size);
@@ -108,25 +92,7 @@ void with_cluster_config(const ClusterLaunch& launch, Kernel kernel, int64_t clu
   config.stream = launch.stream;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  use(config);
-}
-
-template <class... Parameters, class... Arguments>
-void launch_clusters(const ClusterLaunch& launch, void (*kernel)(Parameters...), int64_t clusters,
-                     Arguments&&... arguments) {
-  with_cluster_config(launch, kernel, clusters, [&](const cudaLaunchConfig_t& config) {
-    cuda_check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), launch.name);
-  });
-}
-
-// Host: how many clusters the device runs at the same time.
-template <class... Parameters>
-int resident_clusters(const ClusterLaunch& launch, void (*kernel)(Parameters...)) {
-  int clusters = 0;
-  with_cluster_config(launch, kernel, 1, [&](const cudaLaunchConfig_t& config) {
-    cuda_check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config), launch.name);
-  });
-  return clusters;
+  cuda_check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), launch.name);
 }
 
 }  // namespace assay
