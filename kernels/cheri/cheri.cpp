@@ -97,6 +97,11 @@ std::vector<ProductEdge> ring_edges() {
       {{kL, kC}, kTile / 8}, {{kL, kC}, kTile}, {{kN}, 132}, {{kN, kL, kC}, 132 * kTile}, {{kN}, 5 * 264}};
 }
 
+// Rows of whole vectors, which are copied whole, and chains that go on in other tiles.
+std::vector<OwnSize> ring_sizes() {
+  return {{kL, 32}, {kC, 8}};
+}
+
 Op conv_norm_op() {
   Op op{
       .name = "cheri_conv_norm",
@@ -119,6 +124,7 @@ Op conv_norm_op() {
         [](const Call& call) { conv_norm_ring(conv_norm_tensors(call), run_of(call)); },
         "blocks hold tiles of x until the statistics are there; reads x once"));
     op.paths.back().edges = ring_edges();
+    op.paths.back().own_sizes = ring_sizes();
     op.paths.back().unsupported = [](const Dims& dims, DType storage) {
       return conv_norm_ring_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
     };
@@ -159,6 +165,7 @@ Op conv_norm_grad_op() {
         [](const Call& call) { conv_norm_grad_ring(conv_norm_grad_tensors(call), run_of(call)); },
         "blocks hold tiles of x and dy until the statistics are there; reads both once"));
     op.paths.back().edges = ring_edges();
+    op.paths.back().own_sizes = ring_sizes();
     op.paths.back().unsupported = [](const Dims& dims, DType storage) {
       return conv_norm_grad_ring_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
     };
