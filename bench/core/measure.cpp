@@ -4,9 +4,12 @@
 #include <algorithm>
 
 #include "properties/core/judge.h"
+#include "properties/core/random.h"
 
 namespace assay {
 namespace {
+
+constexpr uint64_t kTotalsStream = 5200;
 
 // The ceilings of products are those of one large product. A smaller one may run at a higher clock.
 constexpr double kFasterProducts = 1.25;
@@ -77,10 +80,13 @@ std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& whi
     inputs->draw_inputs(which.seed);
   }
   std::ranges::sort(answers, {}, &TimedAnswer::draw);  // other data last
+  const auto own =
+      std::ranges::count_if(answers, [](const auto& answer) { return answer.draw != kOtherData; });
+  const size_t asked = CounterRandom(draws, kTotalsStream).bits(0) % static_cast<size_t>(std::max(own, 1L));
   size_t draw = 0;
   for (TimedAnswer& answer : answers) {
     change_draw(*inputs, draws, std::exchange(draw, answer.draw), answer.draw);
-    const bool has_totals = &answer == &answers.front() || answer.draw == kOtherData;
+    const bool has_totals = &answer == &answers[asked] || answer.draw == kOtherData;
     const Brief brief{.seed = draws + draw, .leaves_out_totals = !has_totals};
     Verdict verdict = judge_outputs(subject, *inputs, recipe, std::move(answer.outputs), {.brief = brief});
     if (!is_failure(verdict.kind)) continue;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What formulas are written with: readers of stored tensors, sums of products, values that threads
-// share, and outputs whose elements share no work, or that of a row.
+// What formulas are written with: stored tensors, sums of products, shared values, outputs.
 #pragma once
 
 #include <functional>

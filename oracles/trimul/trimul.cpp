@@ -7,7 +7,6 @@
 #include "kernels/trimul/trimul.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "oracles/core/formula.h"
 
@@ -57,9 +56,8 @@ struct Matrix {
 struct Norm {
   Norm(const ConstTensorView& weight, const ConstTensorView& bias)
       : weight(Reader(weight).all()), bias(Reader(bias).all()) {
-    const Size of_bias(Reader(bias).all());
-    const double scaled =
-        std::sqrt(static_cast<double>(weight.shape[0])) * Size(Reader(weight).all()).largest;
+    const Size of_weight(Reader(weight).all()), of_bias(Reader(bias).all());
+    const double scaled = std::sqrt(static_cast<double>(weight.shape[0])) * of_weight.largest;
     largest = scaled + of_bias.largest;
     norm = scaled + of_bias.norm;
   }
@@ -83,7 +81,8 @@ class Formula {
         gates_{matrix(kLeftGate, kProject), matrix(kRightGate, kProject)},
         out_gate_(matrix(kOutGate, kGateOut)),
         to_out_(matrix(kToOut, kProjectOut)),
-        xn_(q.dims[kB] * q.dims[kN] * q.dims[kN], [this](int64_t edge) { return normalised(edge); }),
+        xn_(keeps_xn_ ? q.dims[kB] * q.dims[kN] * q.dims[kN] : 0,
+            [this](int64_t at) { return normalised(at); }),
         left_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(0, edge); }),
         right_(q.dims[kB] * q.dims[kN], [this](int64_t edge) { return side(1, edge); }) {
     if (fault == kGatesSwapped) std::swap(projections_, gates_);
@@ -112,7 +111,7 @@ class Formula {
     }
     a_.at(kNormOut).layer_norm(hidden.row(), to_norm_.weight.row(), to_norm_.bias.row(), kEpsilon,
                                to_hidden_.format != Format::kStored, z);
-    const Balls& xn = xn_[(first_node + i) * q_.dims[kN] + j];
+    const Balls xn = factors_of((first_node + i) * q_.dims[kN] + j);
     const Arithmetic& gating = a_.at(kGateOut);
     for (size_t h = 0; h < hidden_; ++h) {
       const Ball gate = gating.sigmoid(gating.dot(out_gate_.row(h), xn.row(), projecting_));
@@ -135,6 +134,7 @@ class Formula {
   }
 
   // xn[b,i,k,:] of edge number `at` as factors
+  Balls factors_of(int64_t at) const { return keeps_xn_ ? xn_[at] : normalised(at); }
   Balls normalised(int64_t at) const {
     const Balls x(Reader(q_.inputs[kX]).all(index_of(at, {q_.dims[kB], q_.dims[kN], q_.dims[kN]})));
     Balls xn(x.size());
@@ -156,7 +156,7 @@ class Formula {
     for (size_t k = 0; k < nodes_; ++k) {
       Extents edge{b, i, static_cast<int64_t>(k)};
       if (which == 1 && fault_ == kRightTransposed) std::swap(edge[1], edge[2]);
-      const Balls& xn = xn_[(b * q_.dims[kN] + edge[1]) * q_.dims[kN] + edge[2]];
+      const Balls xn = factors_of((b * q_.dims[kN] + edge[1]) * q_.dims[kN] + edge[2]);
       const Ball mask = has_mask ? Reader(q_.inputs[kMask])({b, edge[1], edge[2], 0}) : Ball{1};
       for (size_t h = 0; h < hidden_; ++h) {
         const size_t gate_of = fault_ == kGateOfAnother && h == 0 ? hidden_ - 1 : h;
@@ -180,7 +180,8 @@ class Formula {
   size_t nodes_, hidden_;
   Norm norm_, to_norm_;
   Matrix projections_[2], gates_[2], out_gate_, to_out_;
-  double largest_side_[2];         // A of left and right
+  double largest_side_[2];  // A of left and right
+  const bool keeps_xn_ = q_.inputs[kX].size() <= 1 << 24;
   Lazy<Balls> xn_, left_, right_;  // of all edges; of the first nodes of all examples
 };
 

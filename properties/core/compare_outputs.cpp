@@ -331,8 +331,8 @@ std::vector<int64_t> brief_sample(const Extents& shape, uint64_t seed, int block
   for (int64_t i = 0; i < kBriefSample / of_block; ++i) {
     const int64_t first = below(count / block) * block;
     for (int64_t r = 0; r < of_block / run; ++r) {
-      const int64_t at = first + below(block / run) * run;
-      for (int64_t e = 0; e < run; ++e) elements.push_back(at + e);
+      const int64_t at = below((block + run - 1) / run) * run;
+      for (int64_t e = at; e < std::min(at + run, block); ++e) elements.push_back(first + e);
     }
   }
   return ascending(std::move(elements));

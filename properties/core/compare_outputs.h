@@ -21,8 +21,8 @@ namespace assay {
 // A brief comparison has no certificate. Its sample, of outputs of more than kBriefSample elements,
 // has as many: random ones, or rows, of random blocks (Oracle::block_axes). These are as many as it
 // takes, at least kBriefBlocks: an oracle may compute a whole block for one of its elements. A path
-// that is wrong in a share f of the blocks passes with a probability of at most
-// (1 - f)^kBriefBlocks.
+// that is wrong all over a share f of the blocks passes with a probability of at most
+// (1 - f)^kBriefBlocks; one that is wrong in a share g of each block, with (1 - g)^kBriefSample.
 inline constexpr int64_t kCompareAll = int64_t{4} << 20;
 inline constexpr int64_t kRandomSample = int64_t{1} << 20;
 inline constexpr int64_t kBriefSample = int64_t{1} << 11;

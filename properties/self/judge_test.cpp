@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "properties/core/compare_outputs.h"
@@ -351,6 +352,20 @@ TEST(ComparedElements, AreAllUpToTheLimitAndASampleBeyond) {
         << i;
   }
   EXPECT_TRUE(std::ranges::all_of(sample, [&](int64_t i) { return i >= 0 && i < element_count(large); }));
+}
+
+TEST(BriefSample, ReachesTheEndsOfLongRows) {
+  for (const Extents& shape : {Extents{1, 9, 9, 576}, Extents{2, 33, 33, 700}}) {
+    std::set<int64_t> places;  // in a block
+    const int64_t block = shape[2] * shape[3];
+    for (uint64_t seed = 0; seed < 2000; ++seed) {
+      for (int64_t element : brief_sample(shape, seed, 2, true)) {
+        ASSERT_LT(element, element_count(shape));
+        places.insert(element % block);
+      }
+    }
+    EXPECT_EQ(std::ssize(places), block);
+  }
 }
 
 TEST(BriefSample, IsAllUpToTheLimitAndOfFewBlocksBeyond) {
