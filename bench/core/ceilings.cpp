@@ -182,6 +182,18 @@ Ceilings measure_ceilings(Device& device) {
   return best;
 }
 
+Ceilings faster_of(const Ceilings& a, const Ceilings& b) {
+  Ceilings faster = a.copy_bytes_per_s > b.copy_bytes_per_s ? a : b;
+  faster.read_bytes_per_s = std::max(a.read_bytes_per_s, b.read_bytes_per_s);
+  for (const Ceilings& one : {a, b}) {
+    for (const auto& [format, rate] : one.product_flops_per_s) {
+      double& known = faster.product_flops_per_s[format];
+      known = std::max(known, rate);
+    }
+  }
+  return faster;
+}
+
 double floor_seconds(const Ceilings& ceilings, const Cost& cost, const Recipe& recipe) {
   const auto rate_of = [&](Format factor) {
     const auto rate = ceilings.product_flops_per_s.find(factor);

@@ -27,6 +27,9 @@ struct Ceilings {
 // Throws Error (device) if the device or the host has no memory for the copy.
 Ceilings measure_ceilings(Device& device);
 
+// The faster of both rates, for each of them.
+Ceilings faster_of(const Ceilings& a, const Ceilings& b);
+
 // [s] The time that a path of this precision can hardly beat: the longer of copying the bytes and
 // doing the flops. Stored factors of 16 bits have the rate of products in their format.
 double floor_seconds(const Ceilings& ceilings, const Cost& cost, const Recipe& recipe);

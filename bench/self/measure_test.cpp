@@ -158,6 +158,24 @@ TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
   EXPECT_EQ(seconds(2000, Format::kF16), 1) << "not measured";
 }
 
+TEST(Ceilings, FasterOnesTakeEachRateFromWhereItIsHigher) {
+  const Ceilings a{.copy_bytes_per_s = 2,
+                   .copy_method = "a",
+                   .read_bytes_per_s = 3,
+                   .product_flops_per_s = {{Format::kStored, 5}, {Format::kF16, 7}}};
+  const Ceilings b{.copy_bytes_per_s = 1,
+                   .copy_method = "b",
+                   .read_bytes_per_s = 4,
+                   .product_flops_per_s = {{Format::kStored, 6}, {Format::kBF16, 8}}};
+  for (const Ceilings& faster : {faster_of(a, b), faster_of(b, a)}) {
+    EXPECT_EQ(faster.copy_bytes_per_s, 2);
+    EXPECT_EQ(faster.copy_method, "a");
+    EXPECT_EQ(faster.read_bytes_per_s, 4);
+    EXPECT_EQ(faster.product_flops_per_s,
+              (std::map<Format, double>{{Format::kStored, 6}, {Format::kF16, 7}, {Format::kBF16, 8}}));
+  }
+}
+
 // The rate is that of a fast processor, and not higher than any processor reaches.
 TEST(Ceilings, MultipliesInRegisters) {
   NOT_UNDER_THREAD_SANITIZER("what it slows down fifty times has no rate; StreamingCopy has the threads");

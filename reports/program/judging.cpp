@@ -276,9 +276,13 @@ Perf PathJudge::perf_of(const CaseRecord& record, Samples samples, Cache cache,
                         const std::optional<Ceilings>& ceilings) const {
   Perf perf = assay::perf_of(std::move(samples), *subject_.op, recipe_.value(), record.which, device_.info(),
                              cache, ceilings, draws_);
-  if (perf.implausible) {  // unless the machine is faster than when its ceilings were measured
-    const std::optional<Ceilings> now = measured_device(device_).ceilings;
-    if (now) perf.implausible = why_implausible(perf, recipe_.value(), device_.info(), *now);
+  // The memory of a virtual machine is faster for seconds when its neighbours fall silent. No time
+  // is impossible that the machine would allow at its fastest.
+  constexpr int kTries = 5;
+  for (int i = 0; perf.implausible && i < kTries; ++i) {
+    if (i > 0) measured_device(device_);
+    const std::optional<Ceilings> fastest = fastest_ceilings(device_.info());
+    if (fastest) perf.implausible = why_implausible(perf, recipe_.value(), device_.info(), *fastest);
   }
   if (telemetry_) add_telemetry(perf, *telemetry_, ceilings);
   return perf;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ MachineRecord machine_record();  // without devices
 // The device with its state, and with its ceilings or the reason why there is no memory to measure
 // them.
 DeviceRecord measured_device(Device& device);
+// The fastest of the rates that this process has measured on such a device, if it has.
+std::optional<Ceilings> fastest_ceilings(const DeviceInfo& info);
 
 // What this machine and these devices are like now, and what disturbs timings on them. Takes 0.2 s.
 Conditions timing_conditions(const std::vector<std::unique_ptr<Device>>& devices);
