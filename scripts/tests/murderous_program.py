@@ -31,7 +31,10 @@ class MurderousTest(InstalledTest):
         return subprocess.run([self.program, *args], text=True, capture_output=True, timeout=300, cwd=self.work, **kwargs)
 
     def start(self, *args):
-        return subprocess.Popen([self.program, *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.work)
+        program = subprocess.Popen([self.program, *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.work)
+        self.addCleanup(program.communicate)
+        self.addCleanup(program.kill)  # first of both: a test that fails leaves the others no process
+        return program
 
     def processes(self):
         """The processes of the program, by id: that of the process that started each."""
