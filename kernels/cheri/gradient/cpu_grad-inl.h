@@ -153,6 +153,7 @@ HWY_INLINE void grad_rows(const Source<T>& source, const float* dconv, const Tar
     for (int v = 0; v < kVectors; ++v) tap[k][v] = hn::LoadU(f32, taps + k * source.pitch + v * kLanes);
   }
   for (; at < end; at += stride) {
+    HWY_UNROLL(4)  // so that sums and taps stay in registers
     for (int v = 0; v < kVectors; ++v) {
       const int64_t here = at + v * kLanes;
       const V32 x = load(source.x + here);
