@@ -39,6 +39,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensor.h"
@@ -171,6 +172,49 @@ HWY_INLINE void write(hn::Vec<Tag> v, Tag tag, hn::TFromD<Tag>* to, bool stream)
 template <class T>
 HWY_INLINE void store(V32 v, T* to, bool stream) {
   write(Storage<T>::round(v), typename Storage<T>::Tag(), reinterpret_cast<Lane<T>*>(to), stream);
+}
+
+// Two vectors of elements that lie side by side. bf16 elements go in pairs, which takes fewer
+// instructions than keeping their order: the first vector holds every other element, the second one
+// those between. The order does not matter if each element gets its place back.
+constexpr int kTwo = 2 * kLanes;
+template <class T>
+constexpr bool kAlternates = std::is_same_v<T, bf16>;
+
+// [bytes] Streaming stores of vectors or of two of them begin at multiples of this.
+template <class T>
+constexpr size_t kStreamAlignment = (kAlternates<T> ? kTwo : kLanes) * sizeof(T);
+
+template <class T>
+HWY_INLINE void load_two(const T* from, V32& first, V32& second) {
+  if constexpr (kAlternates<T>) {
+    const VU32 pairs = hn::LoadU(U32(), reinterpret_cast<const uint32_t*>(from));
+    first = Pairs<T>::first(pairs);
+    second = Pairs<T>::second(pairs);
+  } else {
+    first = load(from);
+    second = load(from + kLanes);
+  }
+}
+template <class T>
+HWY_INLINE void store_two(V32 first, V32 second, T* to, bool stream) {
+  if constexpr (kAlternates<T>) {
+    write(Pairs<T>::round(first, second), U32(), reinterpret_cast<uint32_t*>(to), stream);
+  } else {
+    store(first, to, stream);
+    store(second, to + kLanes, stream);
+  }
+}
+
+// Puts such vectors of T into the order of their elements, as f32.
+template <class T>
+HWY_INLINE void put_in_order(V32 first, V32 second, float* to) {
+  if constexpr (kAlternates<T>) {
+    hn::StoreInterleaved2(first, second, F32(), to);
+  } else {
+    hn::StoreU(first, F32(), to);
+    hn::StoreU(second, F32(), to + kLanes);
+  }
 }
 
 // 2^n for n from -126 to 127.

@@ -32,8 +32,16 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // Puts the normalised values of a row into a tile.
+template <class T>
 struct WriteRow {
-  HWY_INLINE void whole(int64_t at, V32 conv) { hn::Store(normalise(conv), F32(), tile.at(row, at - begin)); }
+  HWY_INLINE void put(int64_t at, V32 y) { hn::Store(y, F32(), tile.at(row, at - begin)); }
+  HWY_INLINE void whole(int64_t at, V32 conv) { put(at, normalise(conv)); }
+  HWY_INLINE void two(int64_t at, V32 first, V32 second) {
+    float y[kTwo];
+    put_in_order<T>(normalise(first), normalise(second), y);
+    put(at, hn::LoadU(F32(), y));
+    put(at + kLanes, hn::LoadU(F32(), y + kLanes));
+  }
   HWY_INLINE void part(int64_t at, V32 conv, int64_t) { whole(at, conv); }
 
   Normalise normalise;
@@ -52,7 +60,7 @@ void fill_tile(const BlockJob& job, int64_t begin, int64_t end, const Tile& tile
     const Source<T> source(job.geometry, x[n], job.taps);
     // Whole vectors, as far as the example reaches. They may write columns that nobody reads.
     const int64_t row_end = std::min(at + (channels + kLanes - 1) / kLanes * kLanes, job.geometry.size);
-    WriteRow write{Normalise(job.norms[n]), tile, row - begin, at};
+    WriteRow<T> write{Normalise(job.norms[n]), tile, row - begin, at};
     for_convolution(source, at, row_end, write);
   }
 }

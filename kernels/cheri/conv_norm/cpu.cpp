@@ -23,12 +23,39 @@ namespace assay::cheri {
 namespace HWY_NAMESPACE {
 namespace {
 
+// Writes Taps, in both orders.
+void write_taps(const ConstTensorView& w, const Geometry& geometry, float* taps) {
+  const int64_t pitch = Taps::pitch(geometry);
+  visit_storage(w.dtype, [&]<class T>(std::type_identity<T>) {
+    for (int64_t k = 0; k < 3; ++k) {
+      const T* from = w.as<T>() + k * w.strides[0];
+      float* to = taps + k * pitch;
+      for (int64_t c = 0; c < geometry.channels; ++c) {
+        to[c] = static_cast<float>(to_double(from[c * w.strides[1]]));
+      }
+      for (int64_t i = geometry.channels; i < pitch; ++i) to[i] = to[i - geometry.channels];
+      for (int64_t i = 0; geometry.by_two() && i < geometry.period; i += kTwo) {
+        T two[kTwo];
+        V32 first, second;
+        store(hn::LoadU(F32(), to + i), two, false);
+        store(hn::LoadU(F32(), to + i + kLanes), two + kLanes, false);
+        load_two(two, first, second);
+        hn::StoreU(first, F32(), to + 3 * pitch + i);
+        hn::StoreU(second, F32(), to + 3 * pitch + i + kLanes);
+      }
+    }
+  });
+}
+
 template <class T>
 struct WriteNormalised {
   WriteNormalised(const Norm& norm, T* example, bool past_caches)
       : normalise(norm), y(example), stream(past_caches) {}
 
   HWY_INLINE void whole(int64_t at, V32 conv) { store(normalise(conv), y + at, stream); }
+  HWY_INLINE void two(int64_t at, V32 first, V32 second) {
+    store_two(normalise(first), normalise(second), y + at, stream);
+  }
   void part(int64_t at, V32 conv, int64_t count) {
     T last[kLanes] = {};
     store(normalise(conv), last, false);
@@ -42,7 +69,7 @@ struct WriteNormalised {
 
 template <class T>
 bool is_aligned(const T* at) {
-  return reinterpret_cast<uintptr_t>(at) % (kLanes * sizeof(T)) == 0;
+  return reinterpret_cast<uintptr_t>(at) % kStreamAlignment<T> == 0;
 }
 
 // Computes the elements [begin, end) of y of example n.
@@ -50,6 +77,7 @@ template <class T>
 void apply(const ConvNormJob& job, const Source<T>& source, int64_t n, const Norm& norm, int64_t begin,
            int64_t end) {
   const Examples<T> y(job.y);
+  if (norm.is_nan()) return y.fill_with_nan(n, begin, end);
   if (y.is_dense) {
     WriteNormalised<T> write(norm, y[n], job.stream && is_aligned(y[n] + begin));
     for_convolution(source, begin, end, write);
@@ -109,6 +137,7 @@ HWY_AFTER_NAMESPACE();
 namespace assay::cheri {
 namespace {
 
+HWY_EXPORT(write_taps);
 HWY_EXPORT(moments_of_chunks);
 HWY_EXPORT(apply_chunks);
 HWY_EXPORT(whole_examples);
@@ -119,6 +148,10 @@ int64_t grain_of(int64_t elements) {
 }
 
 }  // namespace
+
+void repeat_taps(const ConstTensorView& w, const Geometry& geometry, float* taps) {
+  HWY_DYNAMIC_DISPATCH(write_taps)(w, geometry, taps);
+}
 
 void norms_of_examples(const ConvNormJob& job, Moments* moments, Norm* norms) {
   const Geometry& geometry = job.geometry;

@@ -31,16 +31,21 @@ struct Source {
   int64_t shift;
   int64_t run, chunk;
   const float* taps;
+  const float* taps_of_two;  // in the order of load_two(), or null
   int64_t pitch;
   int64_t period;
 
-  Source(const Geometry& geometry, const T* example, const float* repeated_taps)
+  // Vectors go by two where they can, or with `by_two` = false nowhere.
+  Source(const Geometry& geometry, const T* example, const float* all_taps)
+      : Source(geometry, example, all_taps, geometry.by_two()) {}
+  Source(const Geometry& geometry, const T* example, const float* all_taps, bool by_two)
       : x(example),
         size(geometry.size),
         shift(geometry.shift),
         run(geometry.run),
         chunk(geometry.chunk),
-        taps(repeated_taps),
+        taps(all_taps),
+        taps_of_two(by_two ? all_taps + 3 * Taps::pitch(geometry) : nullptr),
         pitch(Taps::pitch(geometry)),
         period(geometry.period) {}
 };
@@ -55,6 +60,29 @@ HWY_INLINE V32 convolve(const Source<T>& source, int64_t at, const float* taps) 
     sum = hn::MulAdd(load(source.x + at + source.shift), hn::LoadU(f32, taps + 2 * source.pitch), sum);
   }
   return sum;
+}
+
+// The same for two vectors side by side.
+template <bool kLeft, bool kRight, class T>
+HWY_INLINE void convolve_two(const Source<T>& source, int64_t at, const float* taps, V32& first,
+                             V32& second) {
+  const F32 f32;
+  V32 x[2];
+  const auto tap = [&](int k, int v)
+                       HWY_ATTR { return hn::LoadU(f32, taps + k * source.pitch + v * kLanes); };
+  load_two(source.x + at, x[0], x[1]);
+  first = hn::Mul(x[0], tap(1, 0));
+  second = hn::Mul(x[1], tap(1, 1));
+  if constexpr (kLeft) {
+    load_two(source.x + at - source.shift, x[0], x[1]);
+    first = hn::MulAdd(x[0], tap(0, 0), first);
+    second = hn::MulAdd(x[1], tap(0, 1), second);
+  }
+  if constexpr (kRight) {
+    load_two(source.x + at + source.shift, x[0], x[1]);
+    first = hn::MulAdd(x[0], tap(2, 0), first);
+    second = hn::MulAdd(x[1], tap(2, 1), second);
+  }
 }
 
 // Which of the elements `at`, ..., at + count - 1 have a neighbour `shift` before and after them.
@@ -103,26 +131,41 @@ HWY_INLINE const T* ahead_of(const T* now) {
 }
 
 template <bool kLeft, bool kRight, class T, class Use>
-HWY_INLINE int64_t for_vectors(const Source<T>& source, int64_t at, int64_t end, const float* taps,
-                               Use& use) {
-  Use local = use;  // a copy whose vectors stay in registers
-  const T* latest = source.x + (kRight ? source.shift : 0);
-  for (; at < end; at += kLanes, taps += kLanes) {
-    prefetch<kLanes>(ahead_of(latest + at));
-    local.whole(at, convolve<kLeft, kRight>(source, at, taps));
+HWY_INLINE int64_t for_vectors(const Source<T>& source, int64_t begin, int64_t end, Use& use) {
+  const Source<T> from = source;
+  Use local = use;  // copies that stay in registers
+  const T* latest = from.x + (kRight ? from.shift : 0);
+  const bool by_two = from.taps_of_two != nullptr && begin % kLanes == 0;
+  for (int64_t at = begin; at < end;) {
+    const int64_t place = at % from.period;
+    const int64_t stop = std::min(end, at + from.period - place);
+    if (by_two && place % kTwo == 0 && stop - at >= kTwo) {
+      const float* taps = from.taps_of_two + place;
+      for (; stop - at >= kTwo; at += kTwo, taps += kTwo) {
+        prefetch<kTwo>(ahead_of(latest + at));
+        V32 first, second;
+        convolve_two<kLeft, kRight>(from, at, taps, first, second);
+        local.two(at, first, second);
+      }
+    } else {
+      const int64_t last = by_two ? at + kLanes : stop;  // a vector may reach into the next period
+      for (const float* taps = from.taps + place; at < last; at += kLanes, taps += kLanes) {
+        prefetch<kLanes>(ahead_of(latest + at));
+        local.whole(at, convolve<kLeft, kRight>(from, at, taps));
+      }
+    }
   }
   use = local;
-  return at;
+  return end;
 }
 
-// Calls use.whole(at, values) for each vector of the convolution within [begin, end), and
+// Visits the vectors of the convolution within [begin, end). Calls use.two(at, first, second) for
+// those that go by two, from a multiple of kTwo on, use.whole(at, values) for others, and
 // use.part(at, values, count) for a vector with fewer elements.
 template <class T, class Use>
 void for_convolution(const Source<T>& source, int64_t begin, int64_t end, Use& use) {
   const auto whole = [](int64_t elements) { return elements / kLanes * kLanes; };
   for (int64_t at = begin; at < end;) {
-    const int64_t in_period = at % source.period;
-    const float* taps = source.taps + in_period;
     const int64_t before_right_edge = source.size - source.shift - at;
     const bool has_left = at >= source.shift;
     const bool has_right = before_right_edge >= kLanes;
@@ -130,7 +173,7 @@ void for_convolution(const Source<T>& source, int64_t begin, int64_t end, Use& u
                          (!has_right && before_right_edge > 0);
     if (is_part) {
       const int64_t count = std::min<int64_t>(kLanes, end - at);
-      const V32 values = convolve_part(source, at, count, taps);
+      const V32 values = convolve_part(source, at, count, source.taps + at % source.period);
       if (count == kLanes) {
         use.whole(at, values);
       } else {
@@ -139,18 +182,17 @@ void for_convolution(const Source<T>& source, int64_t begin, int64_t end, Use& u
       at += count;
       continue;
     }
-    // Up to the end, to the next edge, and to the next period, into which a vector may reach.
-    int64_t length = std::min(whole(end - at), whole(source.period - in_period + kLanes - 1));
-    if (!has_left) length = std::min(length, whole(source.shift - at));
-    if (has_right) length = std::min(length, whole(before_right_edge));
+    int64_t stop = at + whole(end - at);
+    if (!has_left) stop = std::min(stop, at + whole(source.shift - at));
+    if (has_right) stop = std::min(stop, at + whole(before_right_edge));
     if (has_left && has_right) {
-      at = for_vectors<true, true>(source, at, at + length, taps, use);
+      at = for_vectors<true, true>(source, at, stop, use);
     } else if (has_left) {
-      at = for_vectors<true, false>(source, at, at + length, taps, use);
+      at = for_vectors<true, false>(source, at, stop, use);
     } else if (has_right) {
-      at = for_vectors<false, true>(source, at, at + length, taps, use);
+      at = for_vectors<false, true>(source, at, stop, use);
     } else {
-      at = for_vectors<false, false>(source, at, at + length, taps, use);
+      at = for_vectors<false, false>(source, at, stop, use);
     }
   }
 }
@@ -203,6 +245,10 @@ struct Deviations {
     return hn::IfThenElse(hn::FirstN(F32(), static_cast<size_t>(count)), values, same);
   }
   HWY_INLINE void whole(int64_t, V32 values) { add(deviation(values)); }
+  HWY_INLINE void two(int64_t, V32 first, V32 second) {
+    add(deviation(first));
+    add(deviation(second));
+  }
   HWY_INLINE void part(int64_t at, V32 values, int64_t count) { whole(at, instead(values, count)); }
 
   V64 about;

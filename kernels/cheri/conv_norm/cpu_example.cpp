@@ -101,18 +101,4 @@ ConstTensorView pack_examples(const ConstTensorView& view, void* memory) {
   return packed;
 }
 
-void repeat_taps(const ConstTensorView& w, const Geometry& geometry, float* taps) {
-  const int64_t pitch = Taps::pitch(geometry);
-  visit_storage(w.dtype, [&]<class T>(std::type_identity<T>) {
-    for (int64_t k = 0; k < 3; ++k) {
-      const T* from = w.as<T>() + k * w.strides[0];
-      float* to = taps + k * pitch;
-      for (int64_t c = 0; c < geometry.channels; ++c) {
-        to[c] = static_cast<float>(to_double(from[c * w.strides[1]]));
-      }
-      for (int64_t i = geometry.channels; i < pitch; ++i) to[i] = to[i - geometry.channels];
-    }
-  });
-}
-
 }  // namespace assay::cheri

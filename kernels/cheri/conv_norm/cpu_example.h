@@ -8,7 +8,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <type_traits>
 
@@ -21,6 +23,7 @@ namespace assay::cheri {
 
 // Lanes of the widest vector.
 inline constexpr int64_t kMostLanes = 16;
+inline constexpr int64_t kMostTwo = 2 * kMostLanes;  // of two vectors
 
 // [elements] Deviations within a run are summed about one of its elements. Such a sum loses at most
 // a factor kRun of precision, which f64 has to spare.
@@ -45,15 +48,24 @@ struct Geometry {
         chunks((size + chunk - 1) / chunk),
         period(period_of(channels, size)) {}
 
-  // The period is a multiple of C, so that the taps repeat. It is also a multiple of all lanes,
-  // unless it would then be longer than an example or too long.
+  // The period is a multiple of C, so that the taps repeat. It is also a multiple of the lanes of
+  // two vectors, or at least of one, unless it would then be longer than an example or too long.
   static int64_t period_of(int64_t channels, int64_t size) {
     constexpr int64_t kLeast = 256, kLong = 2048;
     if (channels > kLong || size == 0) return channels;
-    const int64_t whole = std::lcm(channels, kMostLanes);
-    if (whole > std::min(kLong, size)) return channels;
-    return whole * std::min((kLeast + whole - 1) / whole, size / whole);
+    for (int64_t lanes : {kMostTwo, kMostLanes}) {
+      const int64_t whole = std::lcm(channels, lanes);
+      if (whole <= std::min(kLong, size)) {
+        return whole * std::min((kLeast + whole - 1) / whole, size / whole);
+      }
+    }
+    return channels;
   }
+
+  // Whether vectors can go by two: no period ends within them.
+  bool by_two() const { return period > 0 && period % kMostTwo == 0; }
+  // Whether all of them can: neither an example nor an edge of it ends within two vectors.
+  bool all_by_two() const { return by_two() && size % kMostTwo == 0 && shift % kMostTwo == 0; }
 
   Dims dims(int64_t dilation) const {
     return {{kN, examples}, {kL, positions}, {kC, channels}, {kDilation, dilation}};
@@ -119,6 +131,8 @@ struct Split {
 struct Norm {
   Norm() = default;
   explicit Norm(const Moments& moments);
+  // Whether it makes its whole example NaN.
+  bool is_nan() const { return std::isnan(mean.low) || std::isnan(rstd); }
 
   float scale = 1;
   Split mean;      // times scale
@@ -129,6 +143,7 @@ struct Norm {
 struct GradNorm {
   GradNorm() = default;
   explicit GradNorm(const GradMoments& moments);
+  bool is_nan() const { return norm.is_nan() || std::isnan(mean_dy.low); }
 
   Norm norm;
   float scale = 1;
@@ -173,6 +188,13 @@ struct Examples {
     const T* from = (*this)[n];
     for_each(begin, end, [&](int64_t here, int64_t i) { to[i] = from[here]; });
   }
+  // One NaN for all elements. Which of several NaNs a sum would pass on depends on the instructions
+  // that a compiler chooses.
+  void fill_with_nan(int64_t n, int64_t begin, int64_t end) const {
+    T* to = (*this)[n];
+    const T nan = from_double<T>(std::numeric_limits<double>::quiet_NaN());
+    for_each(begin, end, [&](int64_t here, int64_t) { to[here] = nan; });
+  }
   void unpack(int64_t n, int64_t begin, int64_t end, const T* from) const {
     T* to = (*this)[n];
     for_each(begin, end, [&](int64_t here, int64_t i) { to[here] = from[i]; });
@@ -186,11 +208,11 @@ int64_t packed_bytes(const ConstTensorView& view);
 ConstTensorView pack_examples(const ConstTensorView& view, void* memory);
 
 // Taps as f32, side by side and repeated. Tap k of element i of an example is at k * pitch + i %
-// period. The taps of the elements after it follow, as many as a vector has.
+// period. The taps of the elements after it follow, as many as a vector has. Behind all of them
+// stand the same taps in the order in which two vectors hold their elements.
 struct Taps {
   static int64_t pitch(const Geometry& geometry) { return geometry.period + kMostLanes; }
-  static int64_t bytes(const Geometry& geometry) { return 3 * pitch(geometry) * int64_t{sizeof(float)}; }
+  static int64_t bytes(const Geometry& geometry) { return 6 * pitch(geometry) * int64_t{sizeof(float)}; }
 };
-void repeat_taps(const ConstTensorView& w, const Geometry& geometry, float* taps);
 
 }  // namespace assay::cheri

@@ -15,6 +15,9 @@ namespace assay::cheri {
 // them, and stores past the caches or into them.
 std::vector<Config> ways_through_examples();
 
+// Widens the taps and writes them as Taps.
+void repeat_taps(const ConstTensorView& w, const Geometry& geometry, float* taps);
+
 struct ConvNormJob {
   Geometry geometry;
   ConstTensorView x;  // examples dense

@@ -4,8 +4,10 @@
 // from dconv. An element of x meets three elements of dconv, which serve its dx and its terms of
 // dw. Large outputs are written past the caches.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/cheri/cheri.h"
@@ -31,20 +33,24 @@ namespace {
 // there.
 template <class T, class DconvOf>
 void grad_part_of_rows(const GradJob& job, const Source<T>& source, int64_t n, int64_t part,
-                       DconvOf&& dconv_of) {
+                       const GradNorm& norm, DconvOf&& dconv_of) {
   const GradParts& parts = job.parts;
   const Target<T> target(job, n);
   double* sums = job.sums + (n / parts.examples * parts.per_example + part) * parts.size;
   if (n % parts.examples == 0) std::fill_n(sums, parts.size, 0.0);
   const int64_t reach = source.shift < source.size ? source.shift : 0;
   const int64_t begin = part * parts.rows_of_part;
-  for (int64_t end = std::min(begin + parts.rows_of_part, parts.rows); end > begin;) {
+  const int64_t last = std::min(begin + parts.rows_of_part, parts.rows);
+  for (int64_t end = last; end > begin;) {
     const int64_t row = begin + (end - begin - 1) / kSumGroup * kSumGroup;
     const float* dconv = dconv_of(std::max<int64_t>(row * source.period - reach, 0),
                                   std::min(end * source.period + reach, source.size));
     grad_group(source, dconv, target, row, end, sums);
     end = row;
   }
+  if (!norm.is_nan()) return;
+  hwy::FlushStream();
+  target.dx.fill_with_nan(n, begin * source.period, std::min(last * source.period, source.size));
 }
 
 // dconv of a window of an example. The window moves from the end to the beginning.
@@ -92,7 +98,7 @@ void whole_blocks(const GradJob& job, int64_t begin, int64_t end, float* memory)
     const Examples<const T> x(job.x), dy(job.dy);
     const int64_t last = std::min(end * job.parts.examples, job.geometry.examples);
     for (int64_t n = begin * job.parts.examples; n < last; ++n) {
-      const Source<T> source(job.geometry, x[n], job.taps);
+      const Source<T> source(job.geometry, x[n], job.taps, job.geometry.all_by_two());
       GradMoments moments;
       for (int64_t chunk = 0; chunk < job.geometry.chunks; ++chunk) {
         moments.add(chunk_grad_moments(source, dy[n], chunk));
@@ -100,7 +106,7 @@ void whole_blocks(const GradJob& job, int64_t begin, int64_t end, float* memory)
       const GradNorm norm(moments);
       Window<T> window(job, source, dy[n], norm, memory);
       for (int64_t part = job.parts.per_example; part-- > 0;) {
-        grad_part_of_rows(job, source, n, part, window);
+        grad_part_of_rows(job, source, n, part, norm, window);
       }
     }
   });
@@ -110,7 +116,7 @@ void whole_blocks(const GradJob& job, int64_t begin, int64_t end, float* memory)
 // Computes the statistics of the chunks [begin, end) of example n.
 void grad_moments_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_t end, GradMoments* moments) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps);
+    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps, job.geometry.all_by_two());
     const T* dy = Examples<const T>(job.dy)[n];
     for (int64_t i = begin; i < end; ++i) moments[i] = chunk_grad_moments(source, dy, i);
   });
@@ -119,17 +125,18 @@ void grad_moments_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_
 void dconv_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_t end, const GradNorm& norm,
                      float* dconv) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps);
+    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps, job.geometry.all_by_two());
     const int64_t last = std::min(end * source.chunk, source.size);
     compute_dconv(source, Examples<const T>(job.dy)[n], norm, begin * source.chunk, last, dconv);
   });
 }
 
-void grad_of_parts(const GradJob& job, int64_t n, int64_t begin, int64_t end, const float* dconv) {
+void grad_of_parts(const GradJob& job, int64_t n, int64_t begin, int64_t end, const GradNorm& norm,
+                   const float* dconv) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps);
+    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps, job.geometry.all_by_two());
     for (int64_t part = begin; part < end; ++part) {
-      grad_part_of_rows(job, source, n, part, [&](int64_t, int64_t) { return dconv; });
+      grad_part_of_rows(job, source, n, part, norm, [&](int64_t, int64_t) { return dconv; });
     }
   });
   hwy::FlushStream();
@@ -198,7 +205,7 @@ void run_split(const GradJob& job, const Run& run) {
       HWY_DYNAMIC_DISPATCH(dconv_of_chunks)(job, n, begin, end, norm, dconv.as<float>());
     });
     parallel_for(job.parts.per_example, 1, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(grad_of_parts)(job, n, begin, end, dconv.as<float>());
+      HWY_DYNAMIC_DISPATCH(grad_of_parts)(job, n, begin, end, norm, dconv.as<float>());
     });
   }
 }
@@ -216,6 +223,7 @@ void sum_parts(const GradJob& job, const TensorView& dw) {
                    for (int64_t i = first; i < last; ++i) sums[i] += sums[part * size + i];
                  }
                });
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();  // any other becomes this one
   visit_storage(dw.dtype, [&]<class T>(std::type_identity<T>) {
     T* to = dw.as<T>();
     for (int64_t k = 0; k < 3; ++k) {
@@ -225,7 +233,7 @@ void sum_parts(const GradJob& job, const TensorView& dw) {
           sum = sums[k * period + c];
           for (int64_t i = c + channels; i < period; i += channels) sum += sums[k * period + i];
         }
-        to[k * dw.strides[0] + c * dw.strides[1]] = from_double<T>(sum);
+        to[k * dw.strides[0] + c * dw.strides[1]] = from_double<T>(std::isnan(sum) ? kNan : sum);
       }
     }
   });

@@ -46,6 +46,13 @@ struct GradSums {
     prefetch<kLanes>(ahead_of(dy + at));
     add(values, load(dy + at));
   }
+  HWY_INLINE void two(int64_t at, V32 first, V32 second) {
+    prefetch<kTwo>(ahead_of(dy + at));
+    V32 gradient[2];
+    load_two(dy + at, gradient[0], gradient[1]);
+    add(first, gradient[0]);
+    add(second, gradient[1]);
+  }
   void part(int64_t at, V32 values, int64_t count) {
     T last[kLanes] = {};
     add(conv.instead(values, count), load(fill_up(dy + at, count, last)));
@@ -73,7 +80,8 @@ GradMoments chunk_grad_moments(const Source<T>& source, const T* dy, int64_t num
   return moments;
 }
 
-// Computes dconv, in whole vectors that may reach beyond the last element.
+// Computes dconv, in whole vectors that may reach beyond the last element. Where vectors go by two,
+// dconv keeps the order of their elements, so that all that reads it must go by two.
 template <class T>
 struct WriteDconv {
   WriteDconv(const GradNorm& grad, const T* dy_example, float* dconv_example)
@@ -92,6 +100,12 @@ struct WriteDconv {
     hn::StoreU(hn::Mul(across, rstd), F32(), dconv + at);
   }
   HWY_INLINE void whole(int64_t at, V32 conv) { write(at, conv, load(dy + at)); }
+  HWY_INLINE void two(int64_t at, V32 first, V32 second) {
+    V32 gradient[2];
+    load_two(dy + at, gradient[0], gradient[1]);
+    write(at, first, gradient[0]);
+    write(at + kLanes, second, gradient[1]);
+  }
   void part(int64_t at, V32 conv, int64_t count) {
     T last[kLanes] = {};
     write(at, conv, load(fill_up(dy + at, count, last)));
@@ -114,7 +128,7 @@ struct Target {
   Target(const GradJob& job, int64_t example) : dx(job.dx), n(example), dense(dx.is_dense ? dx[n] : nullptr) {
     const bool are_vectors = job.geometry.period % kLanes == 0;
     stream = job.stream && dense != nullptr && are_vectors &&
-             reinterpret_cast<uintptr_t>(dense) % (kLanes * sizeof(T)) == 0;
+             reinterpret_cast<uintptr_t>(dense) % kStreamAlignment<T> == 0;
   }
   void write_part(int64_t at, V32 v, int64_t count) const {
     T last[kLanes] = {};
@@ -128,10 +142,19 @@ struct Target {
       write_part(at, v, kLanes);
     }
   }
+  HWY_INLINE void write_two(int64_t at, V32 first, V32 second) const {
+    if (HWY_LIKELY(dense != nullptr)) {
+      store_two(first, second, dense + at, stream);
+    } else {
+      T two[kTwo];
+      store_two(first, second, two, false);
+      dx.unpack(n, at, at + kTwo, two);
+    }
+  }
 };
 
-// Sums of dconv * x for kVectors * kLanes places of a row. There are three: x is a tap before, at
-// or after the element of dconv.
+// Sums of dconv * x for kVectors * kLanes places of a row. Two vectors are in the order of
+// load_two(). There are three sums: x is a tap before, at or after the element of dconv.
 template <int kVectors>
 struct TapSums {
   V32 sum[3][kVectors];
@@ -147,29 +170,40 @@ template <bool kLeft, bool kRight, int kVectors, class T>
 HWY_INLINE void grad_rows(const Source<T>& source, const float* dconv, const Target<T>& target, int64_t at,
                           int64_t end, int64_t stride, const float* taps, TapSums<kVectors>& all) {
   const F32 f32;
-  TapSums<kVectors> sums = all;
-  V32 tap[3][kVectors];
+  const Source<T> from = source;
+  const Target<T> to = target;
+  TapSums<kVectors> sums = all;  // copies that stay in registers
+  V32 tap[3][kVectors], x[kVectors], dx[kVectors];
   for (int k = 0; k < 3; ++k) {
-    for (int v = 0; v < kVectors; ++v) tap[k][v] = hn::LoadU(f32, taps + k * source.pitch + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) tap[k][v] = hn::LoadU(f32, taps + k * from.pitch + v * kLanes);
   }
   for (; at < end; at += stride) {
+    if constexpr (kVectors == 2) {
+      load_two(from.x + at, x[0], x[1]);
+    } else {
+      x[0] = load(from.x + at);
+    }
+    HWY_UNROLL(2)
     for (int v = 0; v < kVectors; ++v) {
-      const int64_t here = at + v * kLanes;
-      const V32 x = load(source.x + here);
-      const V32 centre = hn::LoadU(f32, dconv + here);
-      V32 dx = hn::Mul(centre, tap[1][v]);
-      sums.sum[1][v] = hn::MulAdd(centre, x, sums.sum[1][v]);
+      const float* here = dconv + at + v * kLanes;
+      const V32 centre = hn::LoadU(f32, here);
+      dx[v] = hn::Mul(centre, tap[1][v]);
+      sums.sum[1][v] = hn::MulAdd(centre, x[v], sums.sum[1][v]);
       if constexpr (kRight) {
-        const V32 right = hn::LoadU(f32, dconv + here + source.shift);
-        dx = hn::MulAdd(right, tap[0][v], dx);
-        sums.sum[0][v] = hn::MulAdd(right, x, sums.sum[0][v]);
+        const V32 right = hn::LoadU(f32, here + from.shift);
+        dx[v] = hn::MulAdd(right, tap[0][v], dx[v]);
+        sums.sum[0][v] = hn::MulAdd(right, x[v], sums.sum[0][v]);
       }
       if constexpr (kLeft) {
-        const V32 left = hn::LoadU(f32, dconv + here - source.shift);
-        dx = hn::MulAdd(left, tap[2][v], dx);
-        sums.sum[2][v] = hn::MulAdd(left, x, sums.sum[2][v]);
+        const V32 left = hn::LoadU(f32, here - from.shift);
+        dx[v] = hn::MulAdd(left, tap[2][v], dx[v]);
+        sums.sum[2][v] = hn::MulAdd(left, x[v], sums.sum[2][v]);
       }
-      target.write(here, dx);
+    }
+    if constexpr (kVectors == 2) {
+      to.write_two(at, dx[0], dx[1]);
+    } else {
+      to.write(at, dx[0]);
     }
   }
   all = sums;
@@ -220,25 +254,26 @@ void grad_columns(const Source<T>& source, const float* dconv, const Target<T>& 
                   int64_t end, int64_t column, double* sums) {
   constexpr int64_t kWidth = kVectors * kLanes;
   const int64_t row = source.period;
-  const float* taps = source.taps + column;
+  const float* taps = (kVectors == 2 ? source.taps_of_two : source.taps) + column;
   TapSums<kVectors> all;
   for (int64_t r = begin; r < end;) {
     const int64_t at = r * row + column;
     const bool has_left = at >= source.shift;
     const int64_t before_right_edge = source.size - source.shift - at;
     const bool has_right = before_right_edge >= kWidth;
-    const bool is_part = at + kWidth > source.size || column + kWidth > row ||
-                         (!has_left && at + kWidth > source.shift) || (!has_right && before_right_edge > 0);
-    if (is_part) {
-      for (int v = 0; v < kVectors; ++v) {
-        const int64_t here = at + v * kLanes;
-        const int64_t count = std::min({int64_t{kLanes}, source.size - here, row - column - v * kLanes});
-        if (count <= 0) break;
-        grad_part(source, dconv, target, here, count, taps + v * kLanes, &all.sum[0][v], &all.sum[1][v],
-                  &all.sum[2][v]);
+    if constexpr (kVectors == 1) {
+      const bool is_part = at + kWidth > source.size || column + kWidth > row ||
+                           (!has_left && at + kWidth > source.shift) || (!has_right && before_right_edge > 0);
+      if (is_part) {
+        const int64_t count = std::min({int64_t{kLanes}, source.size - at, row - column});
+        if (count > 0) {
+          grad_part(source, dconv, target, at, count, taps, &all.sum[0][0], &all.sum[1][0], &all.sum[2][0]);
+        }
+        ++r;
+        continue;
       }
-      ++r;
-      continue;
+    } else if (at >= source.size) {
+      break;
     }
     // Rows until a vector leaves the example or an edge of it.
     const auto until = [&](int64_t elements) { return (elements - kWidth) / row + 1; };
@@ -258,17 +293,14 @@ void grad_columns(const Source<T>& source, const float* dconv, const Target<T>& 
     r += rows;
   }
   for (int k = 0; k < 3; ++k) {
-    for (int v = 0; v < kVectors; ++v) {
-      const int64_t place = column + v * kLanes;
-      double* to = sums + k * row + place;
-      if (place + kLanes <= row) {
-        add_to(all.sum[k][v], to);
-      } else if (place < row) {
-        double last[kLanes] = {};
-        add_to(all.sum[k][v], last);
-        for (int64_t i = 0; i < row - place; ++i) to[i] += last[i];
-      }
+    float lanes[kWidth];
+    if constexpr (kVectors == 2) {
+      put_in_order<T>(all.sum[k][0], all.sum[k][1], lanes);
+    } else {
+      hn::StoreU(all.sum[k][0], F32(), lanes);
     }
+    double* to = sums + k * row + column;
+    for (int64_t i = 0; i < std::min(kWidth, row - column); ++i) to[i] += static_cast<double>(lanes[i]);
   }
 }
 
@@ -276,14 +308,14 @@ void grad_columns(const Source<T>& source, const float* dconv, const Target<T>& 
 template <class T>
 void grad_group(const Source<T>& source, const float* dconv, const Target<T>& target, int64_t begin,
                 int64_t end, double* sums) {
-  // The registers hold three sums and three taps for so many vectors.
-  constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 1;
-  int64_t column = 0;
-  for (; column + kVectors * kLanes <= source.period; column += kVectors * kLanes) {
-    grad_columns<kVectors>(source, dconv, target, begin, end, column, sums);
-  }
-  for (; column < source.period; column += kLanes) {
-    grad_columns<1>(source, dconv, target, begin, end, column, sums);
+  if (source.taps_of_two != nullptr) {
+    for (int64_t column = 0; column < source.period; column += kTwo) {
+      grad_columns<2>(source, dconv, target, begin, end, column, sums);
+    }
+  } else {
+    for (int64_t column = 0; column < source.period; column += kLanes) {
+      grad_columns<1>(source, dconv, target, begin, end, column, sums);
+    }
   }
 }
 
