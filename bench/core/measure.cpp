@@ -87,7 +87,7 @@ std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& whi
   for (TimedAnswer& answer : answers) {
     change_draw(*inputs, draws, std::exchange(draw, answer.draw), answer.draw);
     const bool has_totals = &answer == &answers[asked] || answer.draw == kOtherData;
-    const Brief brief{.seed = draws + draw, .leaves_out_totals = !has_totals};
+    const Brief brief{.seed = sample_seed(draws, draw), .leaves_out_totals = !has_totals};
     Verdict verdict = judge_outputs(subject, *inputs, recipe, std::move(answer.outputs), {.brief = brief});
     if (!is_failure(verdict.kind)) continue;
     const std::string on = answer.draw == kOtherData

@@ -146,7 +146,7 @@ TEST(Timer, KeepsAnswersToFourDrawsForTheOracle) {
   const Subject subject = registry().subject("dynamic_conv", "cpu");
   Problem problem(*subject.op, *subject.path, small_case("dynamic_conv", "cpu", kSmall), *cpu);
   ASSERT_EQ(judge(subject, problem).kind, VerdictKind::kPass);
-  Timer timer(problem, kSeed);
+  Timer timer(subject, problem, kSeed);
   timer.take(Cache::kCold);
   std::multiset<size_t> draws;
   for (const TimedAnswer& answer : timer.take_answers()) draws.insert(answer.draw);
@@ -208,7 +208,7 @@ std::string fault_of(const Subject& subject, const Case& which, uint64_t seed,
   const Recipe recipe = subject.path->recipe(which.dims, which.dtype);
   std::string implausible;
   try {
-    Timer timer(problem, seed);
+    Timer timer(subject, problem, seed);
     for (const Cache cache : {Cache::kCold, Cache::kWarm}) {
       Samples samples = timer.take(cache);
       if (!samples.fault.empty()) return samples.fault;

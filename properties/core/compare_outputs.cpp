@@ -80,7 +80,7 @@ Answered compare(const Oracle& oracle, const Question& question, size_t output, 
   for_ranges(answered.elements.size(), [&](size_t range, size_t first, size_t count) {
     for (size_t i = first; i < first + count; ++i) {
       const int64_t element = answered.elements[i];
-      answered.got[i] = read_element(got, dtype, element);
+      answered.got[i] = read_element(got, dtype, is_brief ? static_cast<int64_t>(i) : element);
       parts[range].add(answered.expected[i], answered.got[i], element, dtype);
     }
   });
@@ -194,10 +194,9 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   const Extents shape = shape_of(info, which.dims);
   const DType dtype = info.dtype.value_or(which.dtype);
   const Question question = problem.question(outputs.recipe);
-  const bool whole_rows = subject.oracle->shares_rows;
-  std::vector<int64_t> elements =
-      outputs.brief ? brief_sample(shape, outputs.brief->seed, subject.oracle->block_axes[output], whole_rows)
-                    : compared_elements(shape, which.seed, whole_rows);
+  std::vector<int64_t> elements = outputs.brief
+                                      ? brief_sample(subject, which, output, outputs.brief->seed)
+                                      : compared_elements(shape, which.seed, subject.oracle->shares_rows);
   const Answered answered = compare(*subject.oracle, question, output, std::move(elements), dtype,
                                     outputs.got[output], outputs.brief.has_value());
   double largest_bound = 0;
@@ -336,6 +335,11 @@ std::vector<int64_t> brief_sample(const Extents& shape, uint64_t seed, int block
     }
   }
   return ascending(std::move(elements));
+}
+
+std::vector<int64_t> brief_sample(const Subject& subject, const Case& which, size_t output, uint64_t seed) {
+  return brief_sample(shape_of(subject.op->outputs[output], which.dims), seed,
+                      subject.oracle->block_axes[output], subject.oracle->shares_rows);
 }
 
 }  // namespace assay

@@ -35,7 +35,7 @@ struct Brief {
 };
 
 struct Outputs {
-  const TensorBytes& got;
+  const TensorBytes& got;  // all elements, or those of brief_sample() alone
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
   const Recipe& recipe;
   std::optional<Brief> brief = {};
@@ -48,5 +48,6 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
 // The row-major positions that are compared, ascending.
 std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);
 std::vector<int64_t> brief_sample(const Extents& shape, uint64_t seed, int block_axes, bool whole_rows);
+std::vector<int64_t> brief_sample(const Subject& subject, const Case& which, size_t output, uint64_t seed);
 
 }  // namespace assay

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -233,6 +234,10 @@ void GuardedTensor::fill_ranges(const std::function<void(int64_t, std::span<doub
 }
 
 std::vector<std::byte> GuardedTensor::gather() const {
+  if (host_view().is_dense()) {
+    const auto* const data = static_cast<const std::byte*>(host_view().data);
+    return {data, data + elements_ * static_cast<int64_t>(size_of(dtype_))};
+  }
   std::vector<std::byte> dense(static_cast<size_t>(elements_) * size_of(dtype_));
   const int64_t size = shape_[shape_.rank() - 1];
   const int64_t stride = strides_[shape_.rank() - 1];
@@ -245,6 +250,36 @@ std::vector<std::byte> GuardedTensor::gather() const {
       }
     });
   });
+  return dense;
+}
+
+bool GuardedTensor::holds(std::span<const std::byte> dense) const {
+  const auto bytes = static_cast<int64_t>(size_of(dtype_));
+  if (std::ssize(dense) != elements_ * bytes) return false;
+  const int last = shape_.rank() - 1;
+  const auto* const data = static_cast<const std::byte*>(host_view().data);
+  std::atomic<bool> is_equal = true;
+  for_each_row(true, [&](int64_t first, int64_t offset) {
+    const bool is_run = strides_[last] == 1;
+    const int64_t count = is_run ? shape_[last] : 1;
+    for (int64_t i = 0; i < shape_[last]; i += count) {
+      const std::byte* const held = data + (offset + i * strides_[last]) * bytes;
+      if (std::memcmp(held, &dense[static_cast<size_t>((first + i) * bytes)],
+                      static_cast<size_t>(count * bytes)) != 0)
+        is_equal = false;
+    }
+  });
+  return is_equal;
+}
+
+std::vector<std::byte> GuardedTensor::gather(std::span<const int64_t> elements) const {
+  std::vector<std::byte> dense;
+  const std::byte* data = static_cast<const std::byte*>(host_view().data);
+  const auto bytes = static_cast<int64_t>(size_of(dtype_));
+  for (const int64_t element : elements) {
+    const std::byte* from = data + offset_of(index_of(element, shape_), strides_) * bytes;
+    dense.insert(dense.end(), from, from + bytes);
+  }
   return dense;
 }
 

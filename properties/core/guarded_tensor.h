@@ -66,6 +66,10 @@ class GuardedTensor {
   void fill_ranges(const std::function<void(int64_t first, std::span<double> values)>& set_values);
   // The elements in row-major order, as raw bytes of the dtype.
   std::vector<std::byte> gather() const;
+  // Whether gather() would give these.
+  bool holds(std::span<const std::byte> dense) const;
+  // Those at these row-major positions.
+  std::vector<std::byte> gather(std::span<const int64_t> elements) const;
   void scatter(std::span<const std::byte> dense);
 
   // Sets a dense tensor, in the device's memory alone, to as many elements of that device. They are
