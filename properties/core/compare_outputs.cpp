@@ -185,6 +185,12 @@ std::optional<std::string> find_accepted_fault(const Subject& subject, const Que
                          .previous = held});
 }
 
+// What a comparison says of an output.
+Brief::Totals to_judge(const Subject& subject, const Outputs& outputs, size_t output) {
+  const bool is_total = outputs.brief && subject.oracle->block_axes[output] == 0;
+  return is_total ? outputs.brief->totals : Brief::Totals::kJudged;
+}
+
 // Compares one output and adds its numerics to the verdict. The first fault gives the reason.
 // Returns the largest bound of an element.
 double compare_output(const Subject& subject, const Problem& problem, const Outputs& outputs, size_t output,
@@ -203,14 +209,16 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   for (const Expected& expected : answered.expected) largest_bound = std::max(largest_bound, expected.bound);
   OutputNumerics numerics{
       .name = std::string(info.name), .comparison = answered.comparison, .elements = element_count(shape)};
-  numerics.conformity = conformity_of({.oracle = *subject.oracle,
-                                       .question = question,
-                                       .output = static_cast<int>(output),
-                                       .shape = shape,
-                                       .dtype = dtype,
-                                       .elements = answered.elements,
-                                       .expected = answered.expected,
-                                       .got = answered.got});
+  if (to_judge(subject, outputs, output) == Brief::Totals::kJudged) {
+    numerics.conformity = conformity_of({.oracle = *subject.oracle,
+                                         .question = question,
+                                         .output = static_cast<int>(output),
+                                         .shape = shape,
+                                         .dtype = dtype,
+                                         .elements = answered.elements,
+                                         .expected = answered.expected,
+                                         .got = answered.got});
+  }
   if (spreads_errors(which) && numerics.conformity) {
     numerics.obeys_rms_law = numerics.conformity->count >= kFewestOfLaw && numerics.conformity->doubts == 0;
   } else if (numerics.conformity) {
@@ -260,8 +268,7 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
   Verdict result;
   double largest_bound = 0;
   for (size_t i = 0; i < subject.op->outputs.size(); ++i) {
-    const bool has_no_totals = outputs.brief && outputs.brief->leaves_out_totals;
-    if (has_no_totals && subject.oracle->block_axes[i] == 0) continue;
+    if (to_judge(subject, outputs, i) == Brief::Totals::kLeftOut) continue;
     largest_bound = std::max(largest_bound, compare_output(subject, problem, outputs, i, shares, result));
   }
   if (result.kind != VerdictKind::kPass) return result;

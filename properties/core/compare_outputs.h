@@ -30,12 +30,14 @@ inline constexpr int64_t kBriefBlocks = 4;
 inline constexpr int64_t kTileEdge = 64;
 
 struct Brief {
-  uint64_t seed;                   // of the sample: not that of the case, and no path knows it
-  bool leaves_out_totals = false;  // outputs that are one block: an oracle computes all for them
+  uint64_t seed;  // of the sample: not that of the case, and no path knows it
+  // Of outputs that are one block an oracle computes all, and once more for each right path that
+  // the rms law samples.
+  enum class Totals : uint8_t { kLeftOut, kWithinBounds, kJudged } totals = Totals::kJudged;
 };
 
 struct Outputs {
-  const TensorBytes& got;  // all elements, or those of brief_sample() alone
+  const TensorBytes& got;       // all elements, or those of brief_sample() alone
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
   const Recipe& recipe;
   std::optional<Brief> brief = {};

@@ -96,10 +96,15 @@ class GuardedTensor {
 
  private:
   std::byte* host() const;
+  std::byte* element_0() const { return host() + place_.data; }
   // Calls row(first_element, offset) for each innermost row, in parallel, so rows must not share
   // memory.
   void for_each_row(bool repeated,
                     const std::function<void(int64_t first_element, int64_t offset)>& row) const;
+  // The same for stretches of elements without a gap: where they begin among dense bytes, and their
+  // bytes.
+  using VisitStretch = std::function<void(int64_t at, std::byte* elements, size_t bytes)>;
+  void for_each_stretch(bool repeated, const VisitStretch& visit) const;
 
   Device* device_;
   Extents shape_;
