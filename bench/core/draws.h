@@ -21,6 +21,11 @@ inline constexpr size_t kDraws = 8, kOtherData = kDraws;
 // Where other data come from.
 Data other_data(uint64_t seed);
 
+// The seed of the sample of an answer to this draw that goes to the oracle (brief_sample()).
+inline uint64_t sample_seed(uint64_t seed, size_t draw) {
+  return seed + draw;
+}
+
 // The inputs of a dense problem in host memory, which are those of draw `from`, become those of
 // draw `to`. Nothing is kept, so no way leads back from other data.
 void change_draw(Problem& problem, uint64_t seed, size_t from, size_t to);

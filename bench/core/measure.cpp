@@ -86,8 +86,10 @@ std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& whi
   size_t draw = 0;
   for (TimedAnswer& answer : answers) {
     change_draw(*inputs, draws, std::exchange(draw, answer.draw), answer.draw);
-    const bool has_totals = &answer == &answers[asked] || answer.draw == kOtherData;
-    const Brief brief{.seed = draws + draw, .leaves_out_totals = !has_totals};
+    const auto totals = &answer == &answers[asked]  ? Brief::Totals::kJudged
+                        : answer.draw == kOtherData ? Brief::Totals::kWithinBounds
+                                                    : Brief::Totals::kLeftOut;
+    const Brief brief{.seed = sample_seed(draws, draw), .totals = totals};
     Verdict verdict = judge_outputs(subject, *inputs, recipe, std::move(answer.outputs), {.brief = brief});
     if (!is_failure(verdict.kind)) continue;
     const std::string on = answer.draw == kOtherData

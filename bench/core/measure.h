@@ -70,8 +70,9 @@ std::optional<std::string> why_implausible(const Perf& perf, const Recipe& recip
 
 // What the oracle says of what timed calls computed: the first verdict that is a failure, if one
 // is. It runs nothing of the path, and compares briefly (compare_outputs.h): totals of one answer,
-// by the seed, and of other data, other outputs of all. `held` holds the inputs of draw 0 in host
-// memory; without it they are drawn again. Throws Error (device) if the host has no memory for it.
+// by the seed, other outputs of all. The totals of other data need be within their bounds alone.
+// `held` holds the inputs of draw 0 in host memory; without it they are drawn again. Throws Error
+// (device) if the host has no memory for it.
 std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& which, const Recipe& recipe,
                                          uint64_t draws, std::vector<TimedAnswer> answers,
                                          std::optional<Problem> held = {});

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bench/core/median.h"
+#include "properties/core/compare_outputs.h"
 #include "properties/core/random.h"
 
 namespace assay {
@@ -17,10 +18,10 @@ constexpr double kMuchSlower = 2;           // of rule 4
 constexpr size_t kRepeats = 3;              // timed calls after one that warms the caches
 constexpr size_t kVaried = kOtherData + 1;  // one of the draws, varied
 
-// As many calls as fill a third of a second, or two seconds together with what is done around
+// As many calls as fill a third of a second, or 1.2 seconds together with what is done around
 // them, but 15 to 300. 15 are enough for an interval of the median, and few enough for a slow path.
 size_t sample_count(double call, double all) {
-  return static_cast<size_t>(std::clamp(std::min(0.33 / std::max(call, 1e-9), 2 / all), 15.0, 300.0));
+  return static_cast<size_t>(std::clamp(std::min(0.33 / std::max(call, 1e-9), 1.2 / all), 15.0, 300.0));
 }
 
 uint64_t chain(uint64_t hash, uint64_t next) {
@@ -79,7 +80,8 @@ std::vector<size_t> plan_draws(size_t samples, uint64_t seed) {
   return plan;
 }
 
-Timer::Timer(Problem& problem, uint64_t seed) : problem_(&problem), seed_(seed), draws_(problem, seed) {
+Timer::Timer(const Subject& subject, Problem& problem, uint64_t seed)
+    : subject_(&subject), problem_(&problem), seed_(seed), draws_(problem, seed) {
   problem.device().flush_cache();  // what the judged calls set aside is taken back
   set_aside_ = problem.device().cache_set_aside();
   weights_ = hash_of_inputs(true);
@@ -291,11 +293,9 @@ std::string Timer::look_at_times(const std::vector<double>& first, const std::ve
 std::set<size_t> Timer::plan_answers(const std::vector<size_t>& plan, size_t repeats) const {
   const bool is_once_each = problem_->path().deterministic;  // its later answers are equal
   if (is_once_each && takes_ > 1) return {};
-  int64_t bytes = 1;
-  for (const MemorySpan& span : outputs()) bytes += span.bytes;
   const size_t choices = is_once_each ? std::set(plan.begin(), plan.end()).size() : plan.size() * repeats;
   // An oracle may have to read the whole problem for each answer.
-  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostKept / bytes, 2, is_once_each ? 4 : 8));
+  const size_t most = is_once_each ? 4 : 8;
   const CounterRandom random(seed_, kAnswerStream);
   std::set<size_t> answers, draws;
   for (uint64_t i = 0; answers.size() < std::min(most, choices); ++i) {
@@ -306,14 +306,15 @@ std::set<size_t> Timer::plan_answers(const std::vector<size_t>& plan, size_t rep
 }
 
 void Timer::keep_answer(size_t draw) {
-  flip_outputs();  // back
-  TensorBytes outputs;
-  for (GuardedTensor& tensor : problem_->output_tensors()) {
+  TimedAnswer answer{.draw = draw, .outputs = {}};
+  for (size_t i = 0; i < problem_->output_tensors().size(); ++i) {
+    GuardedTensor& tensor = problem_->output_tensors()[i];
     tensor.download();
-    outputs.push_back(tensor.gather());
+    answer.outputs.push_back(
+        tensor.gather(brief_sample(*subject_, problem_->which(), i, sample_seed(seed_, draw))));
+    for (std::byte& byte : answer.outputs.back()) byte ^= std::byte{1};  // back: they are flipped
   }
-  flip_outputs();
-  answers_.push_back({.draw = draw, .outputs = std::move(outputs)});
+  answers_.push_back(std::move(answer));
 }
 
 void Timer::blame(std::string fault) {

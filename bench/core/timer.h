@@ -9,8 +9,8 @@
 //   3. Answers to four draws that the seed chooses, and one to other data, go to the oracle. Of a
 //      path that is wrong on half of the eight draws they are right once in 70. Answers of a path
 //      that promises no equal bits have no other judge. So of each Cache's samples eight go there.
-//      If kMostKept holds fewer, two at least go. No call of it that differs from the call before
-//      in a few elements has the bits of that, if a later one does not.
+//      No call of it that differs from the call before in a few elements has the bits of that, if a
+//      later one does not.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
 //      than one on the judged data. With warm caches nor does a call longer that differs from the
 //      call before in a few elements.
@@ -50,12 +50,10 @@ struct Samples {
   std::string unequal;           // how the times break rule 4; empty if they do not
 };
 
-inline constexpr int64_t kMostKept = int64_t{256} << 20;  // [bytes] of answers
-
 // What a timed call computed.
 struct TimedAnswer {
   size_t draw;
-  TensorBytes outputs;
+  TensorBytes outputs;  // of each the brief sample of sample_seed() alone
 };
 
 // Which draw each sample is taken on. No draw follows itself. New ones come all along, from 28
@@ -64,8 +62,8 @@ std::vector<size_t> plan_draws(size_t samples, uint64_t seed);
 
 class Timer {
  public:
-  // For a problem that has just been judged. Throws as Draws does.
-  Timer(Problem& problem, uint64_t seed);
+  // For a problem of the subject that has just been judged. Throws as Draws does.
+  Timer(const Subject& subject, Problem& problem, uint64_t seed);
 
   // Of several rounds, each takes its part of the samples, three at least, and none of other data.
   // Throws what calls of the path throw.
@@ -103,6 +101,7 @@ class Timer {
   uint64_t hash_of_inputs(bool weights) const;
   uint64_t hash_on_host() const;  // of the outputs
 
+  const Subject* subject_;
   Problem* problem_;
   uint64_t seed_;
   Draws draws_;

@@ -116,8 +116,9 @@ TEST(Drift, IsAChangeBeyondNoise) {
 
 Perf measured(Problem& problem, Cache cache, const std::optional<Ceilings>& ceilings) {
   const Case& which = problem.which();
+  const Subject subject = registry().subject(which.op, which.path);
   constexpr uint64_t kDrawSeed = 1;
-  return perf_of(Timer(problem, kDrawSeed).take(cache), problem.op(),
+  return perf_of(Timer(subject, problem, kDrawSeed).take(cache), problem.op(),
                  problem.path().recipe(which.dims, which.dtype), which, problem.device().info(), cache,
                  ceilings, kDrawSeed);
 }

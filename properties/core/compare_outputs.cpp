@@ -80,7 +80,7 @@ Answered compare(const Oracle& oracle, const Question& question, size_t output, 
   for_ranges(answered.elements.size(), [&](size_t range, size_t first, size_t count) {
     for (size_t i = first; i < first + count; ++i) {
       const int64_t element = answered.elements[i];
-      answered.got[i] = read_element(got, dtype, element);
+      answered.got[i] = read_element(got, dtype, is_brief ? static_cast<int64_t>(i) : element);
       parts[range].add(answered.expected[i], answered.got[i], element, dtype);
     }
   });
@@ -185,6 +185,12 @@ std::optional<std::string> find_accepted_fault(const Subject& subject, const Que
                          .previous = held});
 }
 
+// What a comparison says of an output.
+Brief::Totals to_judge(const Subject& subject, const Outputs& outputs, size_t output) {
+  const bool is_total = outputs.brief && subject.oracle->block_axes[output] == 0;
+  return is_total ? outputs.brief->totals : Brief::Totals::kJudged;
+}
+
 // Compares one output and adds its numerics to the verdict. The first fault gives the reason.
 // Returns the largest bound of an element.
 double compare_output(const Subject& subject, const Problem& problem, const Outputs& outputs, size_t output,
@@ -194,24 +200,25 @@ double compare_output(const Subject& subject, const Problem& problem, const Outp
   const Extents shape = shape_of(info, which.dims);
   const DType dtype = info.dtype.value_or(which.dtype);
   const Question question = problem.question(outputs.recipe);
-  const bool whole_rows = subject.oracle->shares_rows;
-  std::vector<int64_t> elements =
-      outputs.brief ? brief_sample(shape, outputs.brief->seed, subject.oracle->block_axes[output], whole_rows)
-                    : compared_elements(shape, which.seed, whole_rows);
+  std::vector<int64_t> elements = outputs.brief
+                                      ? brief_sample(subject, which, output, outputs.brief->seed)
+                                      : compared_elements(shape, which.seed, subject.oracle->shares_rows);
   const Answered answered = compare(*subject.oracle, question, output, std::move(elements), dtype,
                                     outputs.got[output], outputs.brief.has_value());
   double largest_bound = 0;
   for (const Expected& expected : answered.expected) largest_bound = std::max(largest_bound, expected.bound);
   OutputNumerics numerics{
       .name = std::string(info.name), .comparison = answered.comparison, .elements = element_count(shape)};
-  numerics.conformity = conformity_of({.oracle = *subject.oracle,
-                                       .question = question,
-                                       .output = static_cast<int>(output),
-                                       .shape = shape,
-                                       .dtype = dtype,
-                                       .elements = answered.elements,
-                                       .expected = answered.expected,
-                                       .got = answered.got});
+  if (to_judge(subject, outputs, output) == Brief::Totals::kJudged) {
+    numerics.conformity = conformity_of({.oracle = *subject.oracle,
+                                         .question = question,
+                                         .output = static_cast<int>(output),
+                                         .shape = shape,
+                                         .dtype = dtype,
+                                         .elements = answered.elements,
+                                         .expected = answered.expected,
+                                         .got = answered.got});
+  }
   if (spreads_errors(which) && numerics.conformity) {
     numerics.obeys_rms_law = numerics.conformity->count >= kFewestOfLaw && numerics.conformity->doubts == 0;
   } else if (numerics.conformity) {
@@ -261,8 +268,7 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
   Verdict result;
   double largest_bound = 0;
   for (size_t i = 0; i < subject.op->outputs.size(); ++i) {
-    const bool has_no_totals = outputs.brief && outputs.brief->leaves_out_totals;
-    if (has_no_totals && subject.oracle->block_axes[i] == 0) continue;
+    if (to_judge(subject, outputs, i) == Brief::Totals::kLeftOut) continue;
     largest_bound = std::max(largest_bound, compare_output(subject, problem, outputs, i, shares, result));
   }
   if (result.kind != VerdictKind::kPass) return result;
@@ -336,6 +342,11 @@ std::vector<int64_t> brief_sample(const Extents& shape, uint64_t seed, int block
     }
   }
   return ascending(std::move(elements));
+}
+
+std::vector<int64_t> brief_sample(const Subject& subject, const Case& which, size_t output, uint64_t seed) {
+  return brief_sample(shape_of(subject.op->outputs[output], which.dims), seed,
+                      subject.oracle->block_axes[output], subject.oracle->shares_rows);
 }
 
 }  // namespace assay

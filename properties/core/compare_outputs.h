@@ -30,12 +30,14 @@ inline constexpr int64_t kBriefBlocks = 4;
 inline constexpr int64_t kTileEdge = 64;
 
 struct Brief {
-  uint64_t seed;                   // of the sample: not that of the case, and no path knows it
-  bool leaves_out_totals = false;  // outputs that are one block: an oracle computes all for them
+  uint64_t seed;  // of the sample: not that of the case, and no path knows it
+  // Of outputs that are one block an oracle computes all, and once more for each right path that
+  // the rms law samples.
+  enum class Totals : uint8_t { kLeftOut, kWithinBounds, kJudged } totals = Totals::kJudged;
 };
 
 struct Outputs {
-  const TensorBytes& got;
+  const TensorBytes& got;       // all elements, or those of brief_sample() alone
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
   const Recipe& recipe;
   std::optional<Brief> brief = {};
@@ -48,5 +50,6 @@ Verdict compare_outputs(const Subject& subject, const Problem& problem, const Ou
 // The row-major positions that are compared, ascending.
 std::vector<int64_t> compared_elements(const Extents& shape, uint64_t seed, bool whole_rows = false);
 std::vector<int64_t> brief_sample(const Extents& shape, uint64_t seed, int block_axes, bool whole_rows);
+std::vector<int64_t> brief_sample(const Subject& subject, const Case& which, size_t output, uint64_t seed);
 
 }  // namespace assay

@@ -97,6 +97,7 @@ Verdict judge(const Subject& subject, Problem& problem, Recipe recipe, const Jud
 
 Verdict judge_runs(const Subject& subject, const Problem& problem, Runs runs, const JudgeOptions& options) {
   Verdict result = verdict_on(subject, problem, runs, options);
+  if (options.brief) runs.got.clear();  // evidence is whole tensors
   keep_evidence(result, problem, std::move(runs), [&] { return problem.inputs(); });
   return result;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/problem.h"
 
+#include <algorithm>
 #include <array>
 
 #include "properties/core/float_environment.h"
@@ -159,7 +160,7 @@ void Problem::set_inputs(const TensorBytes& inputs) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!only_holds_inputs_) inputs_[i].poison(Poison::kNan);
     inputs_[i].scatter(inputs[i]);
-    if (inputs_[i].gather() != inputs[i]) {
+    if (!inputs_[i].holds(inputs[i])) {
       throw usage_error("layout=broadcast needs a tensor {} that repeats along its outermost dimension",
                         op_->inputs[i].name);
     }
@@ -335,6 +336,9 @@ TensorBytes Problem::inputs() const {
 }
 TensorBytes Problem::outputs() const {
   return gather(outputs_);
+}
+bool Problem::has_outputs(const TensorBytes& outputs) const {
+  return std::ranges::equal(outputs_, outputs, &GuardedTensor::holds);
 }
 
 Question Problem::question() const {

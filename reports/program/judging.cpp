@@ -45,9 +45,9 @@ struct Kept {
 };
 
 // request {"time": "cold" or "warm", "rounds", "draws": seed}
-// answer  {"samples_ns", "other_ns", "waits_s", "fault", "unequal", "answers": draws}, and the
-//         outputs of these
-Message take_samples(Kept& kept, const Message& request, Channel& channel) {
+// answer  {"samples_ns", "other_ns", "waits_s", "fault", "unequal", "answers": draws}, and what is
+//         kept of the outputs of these (TimedAnswer)
+Message take_samples(const Subject& subject, Kept& kept, const Message& request, Channel& channel) {
   const auto name = request.fields.at("time").get<std::string>();
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
   if (!kept.problem || cache == kCaches.end()) throw Error("there is nothing to time with {} caches", name);
@@ -55,7 +55,7 @@ Message take_samples(Kept& kept, const Message& request, Channel& channel) {
   try {
     if (*cache == Cache::kCold) kept.problem->device().flush_cache();
     const auto limit = limit_on(kept.problem->path().device);
-    if (!kept.timer) kept.timer.emplace(*kept.problem, request.fields.at("draws").get<uint64_t>());
+    if (!kept.timer) kept.timer.emplace(subject, *kept.problem, request.fields.at("draws").get<uint64_t>());
     const Samples samples = kept.timer->take(*cache, request.fields.at("rounds").get<int>());
     Message answer{.fields = {{"samples_ns", samples.ns},
                               {"other_ns", samples.other_ns},
@@ -82,7 +82,7 @@ struct Timed {
 };
 
 // Throws an exception for what no worker sends that is intact.
-Timed timed_in(Message&& message, const Op& op, const Case& which) {
+Timed timed_in(Message&& message, const Subject& subject, const Case& which, uint64_t draws) {
   const auto& fields = message.fields;
   Timed timed{.samples = {.ns = fields.at("samples_ns").get<std::vector<double>>(),
                           .other_ns = fields.at("other_ns").get<std::vector<double>>(),
@@ -94,10 +94,13 @@ Timed timed_in(Message&& message, const Op& op, const Case& which) {
   size_t next = 0;
   for (const size_t draw : fields.at("answers").get<std::vector<size_t>>()) {
     TimedAnswer answer{.draw = draw, .outputs = {}};
-    for (size_t i = 0; i < op.outputs.size(); ++i)
+    if (draw > kOtherData) throw Nonsense("no such draw");
+    for (size_t i = 0; i < subject.op->outputs.size(); ++i) {
       answer.outputs.push_back(std::move(message.tensors.at(next++)));
-    if (draw > kOtherData || !have_sizes_of(answer.outputs, op.outputs, which))
-      throw Nonsense("outputs of other sizes");
+      const size_t elements = brief_sample(subject, which, i, sample_seed(draws, draw)).size();
+      const DType dtype = subject.op->outputs[i].dtype.value_or(which.dtype);
+      if (answer.outputs.back().size() != elements * size_of(dtype)) throw Nonsense("outputs of other sizes");
+    }
     timed.answers.push_back(std::move(answer));
   }
   return timed;
@@ -137,7 +140,7 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
       if (!kept.calls) kept.calls.emplace(subject, device);
       return answer_call(*kept.calls, request, channel);
     }
-    if (request.fields.contains("time")) return take_samples(kept, request, channel);
+    if (request.fields.contains("time")) return take_samples(subject, kept, request, channel);
     kept.timer.reset();
     kept.problem.reset();
     if (!kept.calls) device.renew_streams();
@@ -306,7 +309,7 @@ void PathJudge::judge_samples(CaseRecord& record, Samples& samples, std::vector<
 Samples PathJudge::sample_here(CaseRecord& record, Cache cache, int rounds) {
   Samples samples;
   try {
-    if (!timer_) timer_.emplace(kept_.value(), draws_);
+    if (!timer_) timer_.emplace(subject_, kept_.value(), draws_);
     Watch watch(*monitor_);
     samples = timer_->take(cache, rounds);
     telemetry_ = watch.stop();
@@ -345,7 +348,7 @@ std::optional<Samples> PathJudge::sample_isolated(CaseRecord& record, Cache cach
     return end(VerdictKind::kCrashed, reason_in(*answer.message));
   std::optional<Timed> timed;
   try {
-    timed = timed_in(*std::move(answer.message), *subject_.op, record.which);
+    timed = timed_in(*std::move(answer.message), subject_, record.which, draws_);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception&) {

@@ -33,7 +33,7 @@ class MurderousTest(InstalledTest):
     def start(self, *args):
         program = subprocess.Popen([self.program, *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.work)
         self.addCleanup(program.communicate)
-        self.addCleanup(program.kill)  # first of both: a test that fails leaves the others no process
+        self.addCleanup(program.kill)  # the first of both
         return program
 
     def processes(self):

@@ -81,7 +81,8 @@ class Killed(MurderousTest):
             program = self.start("verify", path, "--budget", "1h", "--device", "cpu")
             worker = self.worker_of(program)
             if path != "echo/leaves_its_group":
-                self.wait_for(lambda: os.getpgid(worker) == worker)  # a process is there before it leads its group
+                # It is there before it leads its group.
+                self.wait_for(lambda: os.getpgid(worker) == worker)
             self.wait_for(lambda: len(self.processes()) >= processes)
             program.kill()
             program.communicate()
