@@ -40,11 +40,10 @@ Balls Convolution::conv(int64_t n) const {
   const Balls x(x_.all({n}));
   Balls values(x.size());
   Products products;
-  for (int64_t l = 0; l < length; ++l) {
-    for (int64_t c = 0; c < channels; ++c) {
-      const auto at = [&](int64_t row) { return x[static_cast<size_t>(row * channels + c)]; };
-      values.set(static_cast<size_t>(l * channels + c), taps(at, l, dilation, c, to_conv_, products));
-    }
+  for (int64_t i = 0; i < length * channels; ++i) {
+    const int64_t c = i % channels;
+    const auto at = [&](int64_t l) { return x[static_cast<size_t>(l * channels + c)]; };
+    values.set(static_cast<size_t>(i), taps(at, i / channels, dilation, c, to_conv_, products));
   }
   return values;
 }

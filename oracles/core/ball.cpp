@@ -39,7 +39,8 @@ double nearest(const FloatFormat& format, double value) {
   // Adding 3/2 * 2^52 units leaves room for no smaller digit.
   const double shift = 0x1.8p52 * ulp_at(format, value);
   const double result = std::copysign(std::abs(value) + shift - shift, value);
-  return std::ilogb(result) <= format.max_exponent ? result : std::copysign(HUGE_VAL, value);
+  const auto end = std::bit_cast<double>(static_cast<uint64_t>(format.max_exponent + 1024) << 52);
+  return std::abs(result) < end ? result : std::copysign(HUGE_VAL, value);
 }
 
 }  // namespace

@@ -30,12 +30,6 @@ double high_part(double value, int precision) {
   return shifted - (shifted - value);
 }
 
-// f32 with a scale, where it would overflow.
-double in_scaled_f32(double value) {
-  constexpr FloatFormat kScaled{.precision = 24, .min_exponent = -126, .max_exponent = 1000};
-  return std::abs(value) < 0x1p127 ? static_cast<float>(value) : rounded(kScaled, value);
-}
-
 // How the path adds up, chosen by the seed. The first two seeds are the plainest paths, one chain
 // of additions with and without fused multiply-adds, or of the smallest blocks of a tensor core.
 // Their functions are off by all that they are granted, in one direction: they err the most.
@@ -205,9 +199,10 @@ void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& 
 }
 
 Ball Arithmetic::sampled_deviation(double value, double mean) const {
-  if (seed_ % 5 < 2) return {in_scaled_f32(value - mean), 0};
-  const double high = in_scaled_f32(mean), low = in_scaled_f32(mean - high);
-  return {in_scaled_f32(in_scaled_f32(value - high) - low), 0};
+  constexpr FloatFormat kScaled{.precision = 24, .min_exponent = -126, .max_exponent = 1000};  // of f32
+  if (seed_ % 5 < 2) return {rounded(kScaled, value - mean), 0};
+  const double high = rounded(kScaled, mean), low = rounded(kScaled, mean - high);
+  return {rounded(kScaled, rounded(kScaled, value - high) - low), 0};
 }
 
 Moments Arithmetic::sampled_moments(const Row& values, double epsilon) const {
