@@ -35,9 +35,9 @@ int64_t size_of(const Extents& shape, int first_axis) {
 }
 
 // Whether values inside the formula may round either way.
-bool rounds_inside(const Conforming& judged) {
+bool rounds_inside(const Recipe& recipe) {
   const auto rounds = [](const Rounding& r) { return r.format != Format::kStored && !is_split(r.format); };
-  return judged.oracle.doubt_axes > 0 && std::ranges::any_of(judged.question.recipe.roundings, rounds);
+  return std::ranges::any_of(recipe.roundings, rounds);
 }
 
 // The beginning of a row at random in each of kRankedRows parts of the output, or in all.
@@ -119,7 +119,8 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
   std::vector<int64_t> elements;
   std::vector<double> computed, got;
   double flip = 0;
-  const bool is_ranked = rounds_inside(judged);
+  const bool may_doubt = rounds_inside(judged.question.recipe);
+  const bool is_ranked = may_doubt && judged.oracle.doubt_axes > 0;
   for (size_t i :
        is_ranked ? choose_rows(judged) : choose(judged.elements.size(), judged.oracle.shares_rows)) {
     const Expected& expected = judged.expected[i];
@@ -146,7 +147,7 @@ std::optional<Conformity> conformity_of(const Conforming& judged) {
   };
   const int64_t block = size_of(judged.shape, judged.oracle.block_axes[static_cast<size_t>(judged.output)]);
   const int64_t part = size_of(judged.shape, judged.oracle.doubt_axes);
-  const int64_t doubts = doubts_inside(judged, elements);
+  const int64_t doubts = may_doubt ? doubts_inside(judged, elements) : 0;
   if (doubts > 0 && judged.oracle.doubt_axes == 0)
     throw Error("the oracle of {} leaves values in doubt, and has no doubt_axes", judged.oracle.op);
   double largest = 0, largest_block = 0, largest_distance = 0, allowed = 0;
