@@ -18,10 +18,10 @@ constexpr double kMuchSlower = 2;           // of rule 4
 constexpr size_t kRepeats = 3;              // timed calls after one that warms the caches
 constexpr size_t kVaried = kOtherData + 1;  // one of the draws, varied
 
-// As many calls as fill a third of a second, or 1.2 seconds together with what is done around
+// As many calls as fill a third of a second, or a second together with what is done around
 // them, but 15 to 300. 15 are enough for an interval of the median, and few enough for a slow path.
 size_t sample_count(double call, double all) {
-  return static_cast<size_t>(std::clamp(std::min(0.33 / std::max(call, 1e-9), 1.2 / all), 15.0, 300.0));
+  return static_cast<size_t>(std::clamp(std::min(0.33 / std::max(call, 1e-9), 1 / all), 15.0, 300.0));
 }
 
 uint64_t chain(uint64_t hash, uint64_t next) {
