@@ -199,10 +199,10 @@ void Arithmetic::sampled_layer_norm(const Row& v, const Row& weight, const Row& 
 }
 
 Ball Arithmetic::sampled_deviation(double value, double mean) const {
-  constexpr FloatFormat kScaled{.precision = 24, .min_exponent = -126, .max_exponent = 1000};  // of f32
-  if (seed_ % 5 < 2) return {rounded(kScaled, value - mean), 0};
-  const double high = rounded(kScaled, mean), low = rounded(kScaled, mean - high);
-  return {rounded(kScaled, rounded(kScaled, value - high) - low), 0};
+  constexpr FloatFormat kScaledF32{.precision = 24, .min_exponent = -126, .max_exponent = 1000};
+  if (seed_ % 5 < 2) return {rounded(kScaledF32, value - mean), 0};
+  const double high = rounded(kScaledF32, mean), low = rounded(kScaledF32, mean - high);
+  return {rounded(kScaledF32, rounded(kScaledF32, value - high) - low), 0};
 }
 
 Moments Arithmetic::sampled_moments(const Row& values, double epsilon) const {
