@@ -50,8 +50,8 @@ struct Oracle {
   // Of each output. Rounding errors are independent from block to block: the elements that agree in
   // this many leading indices.
   std::vector<int> block_axes = {};
-  // Recipes that round inside the formula leave values in doubt. Elements that agree in no more
-  // than this many leading indices share few of them.
+  // Recipes that declare roundings inside the formula leave values in doubt. Elements that agree in
+  // no more than this many leading indices share few of them.
   int doubt_axes = 0;
   // Elements that differ in their last index only cost little more than one: sampled together.
   bool shares_rows = false;

@@ -30,7 +30,7 @@ inline constexpr int64_t kBriefBlocks = 4;
 inline constexpr int64_t kTileEdge = 64;
 
 struct Brief {
-  uint64_t seed;  // of the sample: not that of the case, and no path knows it
+  uint64_t seed;  // of the sample: not that of the case
   // Of outputs that are one block an oracle computes all, and once more for each right path that
   // the rms law samples.
   enum class Totals : uint8_t { kLeftOut, kWithinBounds, kJudged } totals = Totals::kJudged;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -233,50 +232,50 @@ void GuardedTensor::fill_ranges(const std::function<void(int64_t, std::span<doub
   });
 }
 
-void GuardedTensor::for_each_stretch(bool repeated, const VisitStretch& visit) const {
-  const int64_t length = shape_[shape_.rank() - 1], stride = strides_[shape_.rank() - 1];
-  const int64_t size = !repeated && stride == 0 ? 1 : length, count = stride == 1 ? size : 1;
-  const auto bytes = static_cast<int64_t>(size_of(dtype_));
-  for_each_row(repeated, [&](int64_t first, int64_t offset) {
-    for (int64_t i = 0; i < size; i += count)
-      visit((first + i) * bytes, element_0() + (offset + i * stride) * bytes,
-            static_cast<size_t>(count * bytes));
-  });
-}
-
 std::vector<std::byte> GuardedTensor::gather() const {
-  const int64_t bytes = elements_ * static_cast<int64_t>(size_of(dtype_));
-  if (host_view().is_dense()) return {element_0(), element_0() + bytes};
-  std::vector<std::byte> dense(static_cast<size_t>(bytes));
-  for_each_stretch(true, [&](int64_t at, const std::byte* held, size_t length) {
-    std::memcpy(dense.data() + at, held, length);
+  if (host_view().is_dense()) {
+    const auto* const data = static_cast<const std::byte*>(host_view().data);
+    return {data, data + elements_ * static_cast<int64_t>(size_of(dtype_))};
+  }
+  std::vector<std::byte> dense(static_cast<size_t>(elements_) * size_of(dtype_));
+  const int64_t size = shape_[shape_.rank() - 1];
+  const int64_t stride = strides_[shape_.rank() - 1];
+  visit(dtype_, [&]<class T>(std::type_identity<T>) {
+    const T* data = host_view().template as<T>();
+    for_each_row(true, [&](int64_t first, int64_t offset) {
+      for (int64_t i = 0; i < size; ++i) {
+        std::memcpy(&dense[static_cast<size_t>(first + i) * sizeof(T)], &data[offset + i * stride],
+                    sizeof(T));
+      }
+    });
   });
   return dense;
 }
 
 std::vector<std::byte> GuardedTensor::gather(std::span<const int64_t> elements) const {
   std::vector<std::byte> dense;
+  const auto* const data = static_cast<const std::byte*>(host_view().data);
   const auto bytes = static_cast<int64_t>(size_of(dtype_));
   for (const int64_t element : elements) {
-    const std::byte* const held = element_0() + offset_of(index_of(element, shape_), strides_) * bytes;
+    const std::byte* const held = data + offset_of(index_of(element, shape_), strides_) * bytes;
     dense.insert(dense.end(), held, held + bytes);
   }
   return dense;
 }
 
-bool GuardedTensor::holds(std::span<const std::byte> dense) const {
-  if (std::ssize(dense) != elements_ * static_cast<int64_t>(size_of(dtype_))) return false;
-  std::atomic<bool> is_equal = true;
-  for_each_stretch(true, [&](int64_t at, const std::byte* held, size_t length) {
-    if (std::memcmp(dense.data() + at, held, length) != 0) is_equal = false;
-  });
-  return is_equal;
-}
-
 void GuardedTensor::scatter(std::span<const std::byte> dense) {
   device_memory_.allow_writes();
-  for_each_stretch(
-      false, [&](int64_t at, std::byte* to, size_t length) { std::memcpy(to, dense.data() + at, length); });
+  const int64_t stride = strides_[shape_.rank() - 1];
+  const int64_t size = stride == 0 ? 1 : shape_[shape_.rank() - 1];
+  visit(dtype_, [&]<class T>(std::type_identity<T>) {
+    T* data = host_view().template as<T>();
+    for_each_row(false, [&](int64_t first, int64_t offset) {
+      for (int64_t i = 0; i < size; ++i) {
+        std::memcpy(&data[offset + i * stride], &dense[static_cast<size_t>(first + i) * sizeof(T)],
+                    sizeof(T));
+      }
+    });
+  });
 }
 
 void GuardedTensor::set_rotated(const void* contents, int64_t by) {

@@ -66,8 +66,6 @@ class GuardedTensor {
   void fill_ranges(const std::function<void(int64_t first, std::span<double> values)>& set_values);
   // The elements in row-major order, as raw bytes of the dtype.
   std::vector<std::byte> gather() const;
-  // Whether gather() would give these.
-  bool holds(std::span<const std::byte> dense) const;
   // Those at these row-major positions.
   std::vector<std::byte> gather(std::span<const int64_t> elements) const;
   void scatter(std::span<const std::byte> dense);
@@ -96,15 +94,10 @@ class GuardedTensor {
 
  private:
   std::byte* host() const;
-  std::byte* element_0() const { return host() + place_.data; }
   // Calls row(first_element, offset) for each innermost row, in parallel, so rows must not share
   // memory.
   void for_each_row(bool repeated,
                     const std::function<void(int64_t first_element, int64_t offset)>& row) const;
-  // The same for stretches of elements without a gap: where they begin among dense bytes, and their
-  // bytes.
-  using VisitStretch = std::function<void(int64_t at, std::byte* elements, size_t bytes)>;
-  void for_each_stretch(bool repeated, const VisitStretch& visit) const;
 
   Device* device_;
   Extents shape_;

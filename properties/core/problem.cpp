@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/problem.h"
 
-#include <algorithm>
 #include <array>
 
 #include "properties/core/float_environment.h"
@@ -160,7 +159,7 @@ void Problem::set_inputs(const TensorBytes& inputs) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!only_holds_inputs_) inputs_[i].poison(Poison::kNan);
     inputs_[i].scatter(inputs[i]);
-    if (!inputs_[i].holds(inputs[i])) {
+    if (inputs_[i].gather() != inputs[i]) {
       throw usage_error("layout=broadcast needs a tensor {} that repeats along its outermost dimension",
                         op_->inputs[i].name);
     }
@@ -336,9 +335,6 @@ TensorBytes Problem::inputs() const {
 }
 TensorBytes Problem::outputs() const {
   return gather(outputs_);
-}
-bool Problem::has_outputs(const TensorBytes& outputs) const {
-  return std::ranges::equal(outputs_, outputs, &GuardedTensor::holds);
 }
 
 Question Problem::question() const {

@@ -114,7 +114,6 @@ class Problem {
 
   TensorBytes inputs() const;
   TensorBytes outputs() const;
-  bool has_outputs(const TensorBytes& outputs) const;  // without a copy of them
   // With views of the inputs in host memory, valid while the problem lives.
   Question question(Recipe recipe) const;
   Question question() const;  // under the recipe that the path says

@@ -78,7 +78,7 @@ std::optional<std::string> find_difference(const Problem& problem, const Runs& r
   const Case& which = problem.which();
   const std::string_view where =
       which.state.has(StepKind::kOtherSchedule) ? ", the second on another schedule" : "";
-  for (size_t i = 0; i < runs.again.size(); ++i) {
+  for (size_t i = 0; i < runs.got.size(); ++i) {
     const TensorInfo& info = problem.op().outputs[i];
     auto difference = find_difference(info.name, shape_of(info, which.dims), info.dtype.value_or(which.dtype),
                                       problem.path().deterministic, where, runs.got[i], runs.again[i]);
@@ -139,9 +139,9 @@ std::optional<std::string> run_again(Problem& problem, std::span<const uint64_t>
       problem.run_on_other_schedule(problem.which().seed + static_cast<uint64_t>(i),
                                     beside ? &*beside : nullptr);
     }
-    if (!problem.has_outputs(runs.got)) runs.again = problem.outputs();
+    runs.again = problem.outputs();
     if (auto trespass = find_trespass(problem, input_hashes, Poison::kFinite)) return trespass;
-    if (!runs.again.empty()) break;
+    if (runs.again != runs.got) break;
   }
   return std::nullopt;
 }
@@ -272,6 +272,7 @@ Runs run_path(const Subject& subject, Problem& problem, Recipe recipe, const Ten
   runs.broken_law = excerpt(runs.broken_law, kLongestReason);
   problem.set_judged(runs.verdict || !problem.path().deterministic ? std::nullopt
                                                                    : std::optional(hash_of(runs.got)));
+  if (runs.again == runs.got) runs.again.clear();
   const bool has_changed = !input_hashes.empty() && !std::ranges::equal(problem.input_tensors(), input_hashes,
                                                                         {}, &GuardedTensor::hash);
   if (has_changed) runs.changed_inputs = problem.inputs();

@@ -103,6 +103,13 @@ TEST_P(Guarded, ElementsRoundTrip) {
     other.scatter(dense);
     EXPECT_EQ(other.gather(), dense);
     EXPECT_EQ(other.hash(), tensor.hash());
+    const std::vector<int64_t> sample{3, 4, 17, 29};
+    const std::vector<std::byte> sampled = tensor.gather(sample);
+    ASSERT_EQ(sampled.size(), sample.size() * sizeof(T));
+    for (size_t i = 0; i < sample.size(); ++i) {
+      const T* const of_all = reinterpret_cast<const T*>(dense.data()) + sample[i];
+      EXPECT_EQ(std::memcmp(&sampled[i * sizeof(T)], of_all, sizeof(T)), 0);
+    }
   });
 }
 
