@@ -28,6 +28,12 @@ namespace assay::cheri {
 namespace HWY_NAMESPACE {
 namespace {
 
+// Vectors of an example go by two where all of them can.
+template <class T>
+Source<T> source_of(const GradJob& job, int64_t n) {
+  return {job.geometry, Examples<const T>(job.x)[n], job.taps, job.geometry.all_by_two()};
+}
+
 // Computes part number `part` of example n, from its end to its beginning. `dconv_of(begin, end)`
 // is the address where dconv of the example would begin. dconv of [begin, end) must be present
 // there.
@@ -95,10 +101,10 @@ class Window {
 // since the caches hold its end.
 void whole_blocks(const GradJob& job, int64_t begin, int64_t end, float* memory) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Examples<const T> x(job.x), dy(job.dy);
+    const Examples<const T> dy(job.dy);
     const int64_t last = std::min(end * job.parts.examples, job.geometry.examples);
     for (int64_t n = begin * job.parts.examples; n < last; ++n) {
-      const Source<T> source(job.geometry, x[n], job.taps, job.geometry.all_by_two());
+      const Source<T> source = source_of<T>(job, n);
       GradMoments moments;
       for (int64_t chunk = 0; chunk < job.geometry.chunks; ++chunk) {
         moments.add(chunk_grad_moments(source, dy[n], chunk));
@@ -116,7 +122,7 @@ void whole_blocks(const GradJob& job, int64_t begin, int64_t end, float* memory)
 // Computes the statistics of the chunks [begin, end) of example n.
 void grad_moments_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_t end, GradMoments* moments) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps, job.geometry.all_by_two());
+    const Source<T> source = source_of<T>(job, n);
     const T* dy = Examples<const T>(job.dy)[n];
     for (int64_t i = begin; i < end; ++i) moments[i] = chunk_grad_moments(source, dy, i);
   });
@@ -125,7 +131,7 @@ void grad_moments_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_
 void dconv_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_t end, const GradNorm& norm,
                      float* dconv) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps, job.geometry.all_by_two());
+    const Source<T> source = source_of<T>(job, n);
     const int64_t last = std::min(end * source.chunk, source.size);
     compute_dconv(source, Examples<const T>(job.dy)[n], norm, begin * source.chunk, last, dconv);
   });
@@ -134,7 +140,7 @@ void dconv_of_chunks(const GradJob& job, int64_t n, int64_t begin, int64_t end, 
 void grad_of_parts(const GradJob& job, int64_t n, int64_t begin, int64_t end, const GradNorm& norm,
                    const float* dconv) {
   visit_storage(job.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Source<T> source(job.geometry, Examples<const T>(job.x)[n], job.taps, job.geometry.all_by_two());
+    const Source<T> source = source_of<T>(job, n);
     for (int64_t part = begin; part < end; ++part) {
       grad_part_of_rows(job, source, n, part, norm, [&](int64_t, int64_t) { return dconv; });
     }
