@@ -118,34 +118,42 @@ Violation offset_of_x(const Trial& trial) {
   return std::nullopt;
 }
 
-// dw of equal examples is that of one times their number, also with low thresholds. Here each has
-// one position, so each is one term p of a sum of dw. By the contract p is off by u of itself, and
-// a group adds at most kSumGroup of them in f32: it is off by kSumGroup u. Groups are added up in
-// f64, and dw is rounded once. The example alone is off by 2u.
-Violation copies_of_an_example(const Trial& trial) {
-  if (trial.which.dtype != DType::kF32) return std::nullopt;
-  constexpr int64_t kCopies = 2048;
-  constexpr double kTimes = static_cast<double>(kCopies), kOff = (kSumGroup + 8) * kUnit;
-  Dims dims = trial.which.dims;
-  dims.set(kN.key, 1);
-  dims.set(kL.key, 1);
-  dims.set(kC.key, 2 + trial.choice(8));
-  const Values example = draw_ordinary(trial, dims);
-  dims.set(kN.key, kCopies);
-  const Values copies = build(trial.op.inputs, dims, [&](size_t tensor, Extents index) {
-    if (tensor != grad::kW) index[0] = 0;
-    return example.at(tensor, index);
-  });
-  const LowThresholds low;
-  const Values of_one = compute(trial, example), of_all = compute(trial, copies);
-  for (size_t i = 0; i < of_one.elements[grad::kDw].size(); ++i) {
-    const double one = of_one.elements[grad::kDw][i], all = of_all.elements[grad::kDw][i];
-    if (std::abs(all - kTimes * one) <= kTimes * (kOff * std::abs(one) + 0x1p-148)) continue;
-    return fmt::format("dw{} of an example is {}, of {} copies {}: {}",
-                       index_of(static_cast<int64_t>(i), of_one.shapes[grad::kDw]).to_string(), one, kCopies,
-                       all, trial.which.to_string());
-  }
-  return std::nullopt;
+// dw of equal examples, or of equal rows of an example of which only the middle tap counts, is that
+// of one times their number, also with low thresholds. All values are eighths, so that statistics
+// are sums of numbers that f64 holds: those of equal rows are the bits of those of one. So dw sums
+// equal terms p. By the contract p is off by u of itself, and a group adds at most kSumGroup of
+// them in f32: it is off by kSumGroup u. Groups are added up in f64, and dw is rounded once. The
+// term alone is off by 2u.
+Check copies(Dim of, int64_t count) {
+  return [of, count](const Trial& trial) -> Violation {
+    if (trial.which.dtype != DType::kF32) return std::nullopt;
+    constexpr double kOff = (kSumGroup + 8) * kUnit;
+    Dims dims = trial.which.dims;
+    dims.set(kN.key, 1);
+    dims.set(kL.key, 1);
+    dims.set(kC.key, 2 + trial.choice(8));
+    dims.set(kDilation.key, count);
+    Values one = draw_ordinary(trial, dims);
+    for (auto& tensor : one.elements) {
+      for (double& value : tensor) value = std::round(8 * value) / 8;
+    }
+    dims.set(of.key, count);
+    const Values all = build(trial.op.inputs, dims, [&](size_t tensor, Extents index) {
+      if (tensor != grad::kW) index[0] = index[1] = 0;
+      return one.at(tensor, index);
+    });
+    const LowThresholds low;
+    const Values of_one = compute(trial, one), of_all = compute(trial, all);
+    const auto times = static_cast<double>(count);
+    for (size_t i = 0; i < of_one.elements[grad::kDw].size(); ++i) {
+      const double is = of_all.elements[grad::kDw][i], term = of_one.elements[grad::kDw][i];
+      if (std::abs(is - times * term) <= times * (kOff * std::abs(term) + 0x1p-148)) continue;
+      return fmt::format("dw{} of {} = 1 is {}, of {} copies {}: {}",
+                         index_of(static_cast<int64_t>(i), of_one.shapes[grad::kDw]).to_string(), of.key,
+                         term, count, is, trial.which.to_string());
+    }
+    return std::nullopt;
+  };
 }
 
 // dy that is 0 but for some rows, times 2^100, gives dx and dw times it. With low thresholds the
@@ -327,7 +335,10 @@ std::vector<Law> laws() {
       "dy that is 0 but for some rows, times 2^100, gives dx and dw times it", scaling_of_some_rows_of_dy,
       On::kAnyData);
   add("cheri_conv_norm_grad", "copies_of_an_example",
-      "dw of equal examples is that of one times their number", copies_of_an_example);
+      "dw of equal examples is that of one times their number", copies(kN, 2048));
+  add("cheri_conv_norm_grad", "copies_of_a_row",
+      "dw of equal rows is that of one times their number, where only the middle tap counts",
+      copies(kL, 8192));
   add("cheri_conv_norm", "offset_of_x", "y of x far from 0 is that of x about 0", offset_of_x, On::kAnyData);
   add("cheri_conv_norm_grad", "sign_of_dy", "-dy gives -dx and -dw", sign_of_dy, On::kAnyData);
   add("cheri_block", "zero_w1_copies_x", "with w1 = 0, out has the bits of x", zero_weights_copy_x(kW1));

@@ -70,15 +70,10 @@ Violation exchange(const Trial& trial) {
                  });
 }
 
-// An infinity in x, masked or not, makes NaNs of all edges that share its first node, and of
-// nothing else.
-Violation infinity_in_x(const Trial& trial) {
-  const int64_t n = trial.size(kN);
-  const Extents at{trial.choice(trial.size(kB)), trial.choice(n, 1), trial.choice(n, 2),
-                   trial.choice(trial.size(kC), 3)};
-  const Values inputs = draw(trial);
+// An infinity at an edge makes NaNs of all edges that share its first node, and of nothing else.
+Violation infinity_at(const Trial& trial, const Values& inputs, size_t input, const Extents& at) {
   const Values spoiled = changed(
-      inputs, [&](size_t tensor, const Extents& i) { return tensor == kX && i == at; },
+      inputs, [&](size_t tensor, const Extents& i) { return tensor == input && i == at; },
       [](size_t, const Extents&) { return std::numeric_limits<double>::infinity(); });
   const Values got = compute(trial, spoiled), want = compute(trial, inputs);
   for (size_t e = 0; e < got.elements[kOut].size(); ++e) {
@@ -86,10 +81,29 @@ Violation infinity_in_x(const Trial& trial) {
     const double is = got.elements[kOut][e];
     const bool is_reached = i[0] == at[0] && (i[1] == at[1] || i[2] == at[1]);
     if (is_reached ? std::isnan(is) : is == want.elements[kOut][e]) continue;
-    return fmt::format("out{} is {}, with an infinite x at {}: {}", i.to_string(), is, at.to_string(),
-                       trial.which.to_string());
+    return fmt::format("out{} is {}, with an infinite {} at {}: {}", i.to_string(), is,
+                       trial.op.inputs[input].name, at.to_string(), trial.which.to_string());
   }
   return std::nullopt;
+}
+
+// It may be masked.
+Violation infinity_in_x(const Trial& trial) {
+  const int64_t n = trial.size(kN);
+  return infinity_at(trial, draw(trial), kX,
+                     {trial.choice(trial.size(kB)), trial.choice(n, 1), trial.choice(n, 2),
+                      trial.choice(trial.size(kC), 3)});
+}
+
+// It stands in place of a 0, as a path may scale by the largest finite of its factors.
+Violation infinity_in_mask(const Trial& trial) {
+  const int64_t n = trial.size(kN);
+  if (trial.which.dims[kM] == 0) return std::nullopt;
+  const Extents at{trial.choice(trial.size(kB)), trial.choice(n, 1), trial.choice(n, 2), 0};
+  const Values inputs = changed(
+      draw(trial), [&](size_t tensor, const Extents& i) { return tensor == kMask && i == at; },
+      [](size_t, const Extents&) { return 0.0; });
+  return infinity_at(trial, inputs, kMask, at);
 }
 
 // Hidden channels with equal weights are equal, so only the bias of their norm remains: nothing
@@ -194,6 +208,9 @@ std::vector<Law> laws() {
       equal_channels);
   add("infinity_in_x",
       "an infinity in x makes the row and the column of its first node NaN, and nothing else", infinity_in_x);
+  add("infinity_in_mask",
+      "an infinity in the mask makes the row and the column of its first node NaN, and nothing else",
+      infinity_in_mask);
   add("scaling_of_to_out", "to_out.weight times a power of two gives out times it", scaling({{kToOut, 1}}));
   return all;
 }
