@@ -190,6 +190,34 @@ Violation scaling_of_some_rows_of_dy(const Trial& trial) {
                  });
 }
 
+// dy as far as 1.75 * 2^127 gives dx times the same power of two, though dy - mean(dy) is beyond
+// f32: one element is positive, the others are negative. x is large, so that dx is not. dw may be.
+Violation scaling_to_the_limit(const Trial& trial) {
+  if (trial.which.dtype == DType::kF16) return std::nullopt;
+  constexpr int kDoublingsOfX = 20, kExponent = 127;
+  Values inputs = draw_ordinary(trial, trial.which.dims);
+  std::vector<double>& dy = inputs.elements[grad::kDy];
+  if (dy.empty()) return std::nullopt;
+  for (double& value : inputs.elements[grad::kX]) value = std::ldexp(value, kDoublingsOfX);
+  for (double& value : dy) value = -std::abs(value);
+  const int exponent = std::ilogb(std::min(std::ranges::min(dy), -1.0));
+  dy[static_cast<size_t>(trial.choice(static_cast<int64_t>(dy.size())))] = std::ldexp(1.75, exponent);
+  Values scaled = inputs;
+  for (double& value : scaled.elements[grad::kDy]) value = std::ldexp(value, kExponent - exponent);
+  const Values of_inputs = compute(trial, inputs);
+  Values want = of_inputs;
+  for (double& value : want.elements[grad::kDx]) value = std::ldexp(value, kExponent - exponent);
+  const double normal = std::ldexp(1.0, format_of(trial.which.dtype).min_exponent);
+  return differs(trial, compute(trial, scaled), want,
+                 [&](size_t output, const Extents& index) -> std::optional<Extents> {
+                   if (output != grad::kDx || std::abs(of_inputs.at(output, index)) < normal)
+                     return std::nullopt;
+                   if (std::abs(want.at(output, index)) > max_finite(trial.which.dtype) / 2)
+                     return std::nullopt;
+                   return index;
+                 });
+}
+
 // The inputs of a gradient, a direction (u, v) in which x and w move, and one example, in double.
 //
 // Let c' be how its convolution moves, c' = w * u + v * x. With r = rstd, y moves by
@@ -334,6 +362,8 @@ std::vector<Law> laws() {
   add("cheri_conv_norm_grad", "scaling_of_some_rows_of_dy",
       "dy that is 0 but for some rows, times 2^100, gives dx and dw times it", scaling_of_some_rows_of_dy,
       On::kAnyData);
+  add("cheri_conv_norm_grad", "scaling_to_the_limit",
+      "dy times a power of two gives dx times it, up to the end of its range", scaling_to_the_limit);
   add("cheri_conv_norm_grad", "copies_of_an_example",
       "dw of equal examples is that of one times their number", copies(kN, 2048));
   add("cheri_conv_norm_grad", "copies_of_a_row",

@@ -107,16 +107,18 @@ Violation infinity_in_mask(const Trial& trial) {
 }
 
 // Hidden channels with equal weights are equal, so only the bias of their norm remains: nothing
-// before it shows.
+// before it shows. The weights of the norm keep their size, by which a path may scale the bias.
 Violation equal_channels(const Trial& trial) {
   const auto is_projection = [](size_t tensor) { return tensor >= kLeftProj && tensor <= kRightGate; };
   const Values inputs = rearranged(draw(trial), [&](size_t tensor, Extents index) {
     if (is_projection(tensor)) index[0] = 0;
     return index;
   });
-  const Values others = mixed(inputs, draw(trial, 2), [](size_t tensor, const Extents&) {
-    return tensor == kMask || tensor == kToOutNormWeight;
-  });
+  const Values other_masks =
+      mixed(inputs, draw(trial, 2), [](size_t tensor, const Extents&) { return tensor == kMask; });
+  const Values others = changed(
+      other_masks, [](size_t tensor, const Extents&) { return tensor == kToOutNormWeight; },
+      [&](size_t tensor, const Extents& i) { return -inputs.at(tensor, i); });
   return differs(trial, compute(trial, others), compute(trial, inputs));
 }
 
