@@ -25,7 +25,7 @@ int bits_of(Format format) {
       return 8;
     case Format::kBF16x3:
       return 16;
-    case Format::kTF32x3:
+    case Format::kF16x3:
       return 22;
   }
   throw Error("Format({}) is not a format", static_cast<int>(format));

@@ -98,13 +98,16 @@ Reach reach_of(const Subject& subject, const PathCalls& calls, const ProbedSum& 
               .huge = sum.huge,
               .units = int64_t{1} << format.precision,
               .lowest = format.min_exponent};
-  reach.hides_bits = !sum.is_exact && (dtype != DType::kF32 || recipe.sum(sum.site).is_scaled);
+  // Scaled factors in two parts make sums that stay in f32.
+  const Sum declared = recipe.sum(sum.site);
+  reach.hides_bits =
+      !sum.is_exact && (dtype != DType::kF32 || (declared.is_scaled && !is_split(declared.factors)));
   // Behind a norm, three bits are needed to tell a unit from none.
   if (!sum.is_exact) reach.units = int64_t{1} << (coarsest(recipe) - 3);
   if (dtype == DType::kF16) {
     reach.unit = -24;
     reach.huge = sum.first == FirstFactor::kFree ? 30 : 15;
-  } else if (recipe.sum(sum.site).is_scaled) {
+  } else if (declared.is_scaled) {
     reach.huge = kScaledHuge;
     reach.units = 1;
   }
@@ -160,7 +163,7 @@ std::optional<std::string> differing_places(const Reach& reach, int64_t places, 
 Reach with_plain_factors(Reach reach, const Accumulator& found, const Sum& declared) {
   if (found.factors) reach.factor_bits = std::min(reach.factor_bits, found.factors->bits);
   if (declared.factors == Format::kBF16x3) reach.factor_bits = std::min(reach.factor_bits, 8);
-  if (declared.factors == Format::kTF32x3) reach.factor_bits = std::min(reach.factor_bits, 11);
+  if (declared.factors == Format::kF16x3) reach.factor_bits = std::min(reach.factor_bits, 11);
   return reach;
 }
 

@@ -28,7 +28,7 @@ struct FormatWord {
 };
 constexpr std::array kFormats{FormatWord{"f32", Format::kStored},    FormatWord{"f16", Format::kF16},
                               FormatWord{"bf16", Format::kBF16},     FormatWord{"tf32", Format::kTF32},
-                              FormatWord{"bf16x3", Format::kBF16x3}, FormatWord{"tf32x3", Format::kTF32x3}};
+                              FormatWord{"bf16x3", Format::kBF16x3}, FormatWord{"f16x3", Format::kF16x3}};
 constexpr std::string_view kGroups = "groups-of-";
 
 std::optional<Format> format_in(std::string_view word) {

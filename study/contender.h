@@ -32,7 +32,7 @@ struct Contender {
 
 // A recipe from another one: "mine=cuda.bf16:hidden=f32:projections=nearest". NAME=PATH names the
 // recipe to begin with. After a colon, SITE=WHAT changes what happens at a site, or at `*`, all:
-//   f32 f16 bf16 tf32 bf16x3 tf32x3   how values there, or the factors of the sum, are rounded
+//   f32 f16 bf16 tf32 bf16x3 f16x3    how values there, or the factors of the sum, are rounded
 //   nearest truncated                 how the sum's additions are
 //   groups-of-K                       so many products are added in f32, and such groups in f64
 //   kept-in-bf16 kept-in-f16          the sum is rounded to it after each step; of one sum only

@@ -15,7 +15,7 @@ Recipe recipe_of(const Oracle& oracle, const Site* truncated) {
   Recipe recipe{.storage = DType::kF64};
   for (const Site& site : oracle.sums) {
     recipe.sums.push_back({.site = site,
-                           .factors = Format::kTF32x3,
+                           .factors = Format::kBF16x3,
                            .truncates = truncated != nullptr && site == *truncated,
                            .group = kGroup});
   }

@@ -206,7 +206,7 @@ double floor_seconds(const Ceilings& ceilings, const Cost& cost, const Recipe& r
   if (own == recipe.sums.end()) {
     rate = std::max(rate_of(Format::kStored), rate_of(format_for(recipe.storage)));
   } else if (is_split(own->factors)) {
-    rate = rate_of(own->factors == Format::kBF16x3 ? Format::kBF16 : Format::kTF32) / 3;
+    rate = rate_of(own->factors == Format::kBF16x3 ? Format::kBF16 : Format::kF16) / 3;
   } else {
     rate = rate_of(own->factors);
   }

@@ -140,7 +140,7 @@ TEST(Measure, KeepsRawSamplesAndQuotesTheFloor) {
 }
 
 TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
-  const Ceilings ceilings{
+  Ceilings ceilings{
       .copy_bytes_per_s = 100,
       .copy_method = "given",
       .read_bytes_per_s = 100,
@@ -152,11 +152,13 @@ TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
   EXPECT_EQ(seconds(900, Format::kBF16), 1);
   EXPECT_EQ(seconds(2000, Format::kBF16), 2);
   EXPECT_EQ(seconds(2000, Format::kBF16x3), 6);
-  EXPECT_EQ(seconds(2000, Format::kTF32x3), 12);
   EXPECT_EQ(seconds(2000, Format::kStored), 20);
   EXPECT_EQ(seconds(2000, Format::kStored, DType::kBF16), 2);
   EXPECT_EQ(seconds(2000, Format::kStored, DType::kF16), 20) << "not measured";
   EXPECT_EQ(seconds(2000, Format::kF16), 1) << "not measured";
+  EXPECT_EQ(seconds(2000, Format::kF16x3), 1) << "not measured";
+  ceilings.product_flops_per_s[Format::kF16] = 500;
+  EXPECT_EQ(seconds(2000, Format::kF16x3), 12);
 }
 
 TEST(Ceilings, FasterOnesTakeEachRateFromWhereItIsHigher) {

@@ -23,8 +23,8 @@ std::string_view name_of(Format format) {
       return "bf16x3";
     case Format::kTF32:
       return "tf32";
-    case Format::kTF32x3:
-      return "tf32x3";
+    case Format::kF16x3:
+      return "f16x3";
   }
   throw Error("Format({}) is not a format", static_cast<int>(format));
 }

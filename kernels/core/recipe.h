@@ -30,13 +30,13 @@ enum class Format : uint8_t {
   kBF16,    // rounded to bf16
   kBF16x3,  // hi + lo, both bf16; a product is hi*hi + hi*lo + lo*hi, without lo*lo
   kTF32,    // rounded to tf32
-  kTF32x3,  // as kBF16x3, hi and lo in tf32
+  kF16x3,   // as kBF16x3, hi and lo in f16
 };
 std::string_view name_of(Format format);  // "bf16x3"
 Format format_for(DType dtype);           // kStored for f32 and f64
 // Whether values are kept in two parts.
 constexpr bool is_split(Format format) {
-  return format == Format::kBF16x3 || format == Format::kTF32x3;
+  return format == Format::kBF16x3 || format == Format::kF16x3;
 }
 
 // What happens to the values at a site.

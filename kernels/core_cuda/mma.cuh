@@ -55,17 +55,6 @@ __device__ void mma_m16n8k16(float* d, const uint32_t (&a)[4], uint32_t b0, uint
   }
 }
 
-// d += a * b for 8 of the summed dimension. Values are tf32: a0 (row, q), a1 (row + 8, q), a2 (row,
-// q + 4), a3 (row + 8, q + 4), b0 (q, row), b1 (q + 4, row).
-__device__ inline void mma_m16n8k8_tf32(float* d, float a0, float a1, float a2, float a3, float b0,
-                                        float b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(__float_as_uint(a0)), "r"(__float_as_uint(a1)), "r"(__float_as_uint(a2)),
-        "r"(__float_as_uint(a3)), "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
-}
-
 __device__ inline uint32_t shared_address(const void* memory) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(memory));
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a tile of rows with weights of any size. The tile lies in shared memory, and the
-// weights stream through shared memory while the products run. 128 columns are computed at a time,
-// with f32 sums in registers.
+// weights stream through shared memory while the products run. 128 columns are computed at a time
+// by warpgroups (wgmma.cuh, sm_90a), with f32 sums in registers.
 //
 //   sums (64 * groups, 128) = tile (64 * groups, depth) * weights (128, depth) transposed
 //
-// Weights are packed once into slots of kSlotBytes, in the order of their use: all depths of 128
-// columns, then all depths of the next 128. Groups of 128 threads have 64 rows of the tile each.
-// They consume a ring of slots, which one thread refills by bulk copies. Warpgroups multiply 16-bit
-// factors (wgmma.cuh, sm_90a). Single warps multiply factors of 32 bits as tf32 (sm_80 and later):
-// once, or three times with both parts of each factor. A tensor core truncates its sums, so their
-// loss grows with the depth. With split factors this would be most of the error. So a tensor core
-// sums them over kBlockDepth only, and f32 additions in registers add up these sums.
+// Weights are packed once into slots, in the order of their use: all depths of 128 columns, then
+// all depths of the next 128. Groups of 128 threads have 64 rows of the tile each. They consume a
+// ring of slots, which one thread refills by bulk copies.
+//
+// Factors have 16 bits. In two parts (Format::kF16x3), a factor is the nearest f16 plus the f16
+// nearest to the rest, and three products add up to one. A tensor core truncates its sums, so their
+// loss grows with the depth. With factors in two parts this would be most of the error: sums over
+// kPartDepth are then added up in f32.
 //
 // A thread has the sums of two rows: `row` = 16 * warp of its group + lane / 4, and row + 8. Let
 // q = lane % 4. sums[4j] and sums[4j + 1] are columns 8j + 2q and 8j + 2q + 1 of `row`;
@@ -31,30 +32,31 @@
 
 namespace assay {
 
-inline constexpr int kSlotBytes = 16384;
 inline constexpr int kSlotColumns = 128;
 inline constexpr int kGroupRows = 64;
 inline constexpr int kGroupThreads = 128;
+inline constexpr int kPartDepth = 128;
+// Least slots of a ring: a warpgroup frees a slot when it has begun with the next one.
+inline constexpr int kLeastSlots = 2;
 
 template <Format kFactor>
 struct TileFactor {
-  static constexpr bool kIsShort = kFactor == Format::kF16 || kFactor == Format::kBF16;
-  static constexpr int kParts = kFactor == Format::kTF32x3 ? 2 : 1;  // parts of a weight
-  static constexpr int kBytes = kIsShort ? 2 : 4;  // of each part, and of an element of the tile
-  static constexpr int kSlotDepth = kSlotBytes / (kSlotColumns * kBytes * kParts);
-  // Elements lie in contiguous blocks of 8 rows by kBlockDepth of the depth, row after row.
-  // Neighbouring blocks along the rows follow each other. Neighbouring blocks along the depth are
-  // `next` bytes apart.
-  static constexpr int kBlockDepth = kIsShort ? 8 : 16;
-  static constexpr int kBlockBytes = 8 * kBlockDepth * kBytes;
-  static constexpr int kSlotNext = kSlotColumns / 8 * kBlockBytes;  // in a slot, also between parts
-  static_assert(kParts == 1 || kSlotDepth == kBlockDepth, "a slot is two blocks, the parts of one depth");
-  // Least slots of a ring: a warpgroup frees a slot when it has begun with the next one.
-  static constexpr int kLeastSlots = kIsShort ? 2 : 1;
+  static_assert(kFactor == Format::kF16 || kFactor == Format::kBF16 || kFactor == Format::kF16x3,
+                "factors for which there are products");
+  using F = std::conditional_t<kFactor == Format::kBF16, bf16, f16>;
+  static constexpr int kParts = kFactor == Format::kF16x3 ? 2 : 1;
+  static constexpr int kSlotDepth = kParts == 2 ? 16 : 64;
+  static constexpr int kSlotBytes = kSlotColumns * kSlotDepth * kParts * int{sizeof(F)};
+  // Elements lie in contiguous blocks of 8 rows by 8 of the depth, row after row. Neighbouring
+  // blocks along the rows follow each other. Along the depth come all parts of a block, then those
+  // of the next one, `next` bytes apart.
+  static constexpr int kBlockDepth = 8, kBlockBytes = 8 * kBlockDepth * int{sizeof(F)};
+  static constexpr int kSlotNext = kSlotColumns / 8 * kBlockBytes;
 
+  // [bytes] Of the first part of an element. The second part is `next` bytes behind it.
   __host__ __device__ static constexpr int offset(int row, int depth, int next) {
-    return depth / kBlockDepth * next + row / 8 * kBlockBytes +
-           (row % 8 * kBlockDepth + depth % kBlockDepth) * kBytes;
+    return depth / kBlockDepth * kParts * next + row / 8 * kBlockBytes +
+           (row % 8 * kBlockDepth + depth % kBlockDepth) * int{sizeof(F)};
   }
 };
 
@@ -70,10 +72,8 @@ template <Format kFactor, int kGroups>
 struct Tile {
   using Traits = TileFactor<kFactor>;
   static constexpr int kRows = kGroups * kGroupRows;
-  // Arrivals that free a slot. A warpgroup reads a slot as a whole, and each of its warps arrives;
-  // otherwise each thread arrives.
-  static constexpr int kReaders = kGroups * (Traits::kIsShort ? 4 : kGroupThreads);
-  static constexpr int kNext = kRows / 8 * Traits::kBlockBytes + (Traits::kIsShort ? 16 : 64);
+  static constexpr int kReaders = kGroups * 4;  // arrivals that free a slot, one of each warp
+  static constexpr int kNext = kRows / 8 * Traits::kBlockBytes + 16;
 
   __host__ __device__ static constexpr int offset(int row, int depth) {
     return Traits::offset(row, depth, kNext);
@@ -82,33 +82,18 @@ struct Tile {
   __host__ __device__ static constexpr int group_offset(int group) { return offset(group * kGroupRows, 0); }
   // [bytes] The size of a tile whose depth is padded to whole slots.
   __host__ __device__ static constexpr int bytes(int depth) {
-    return (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth / Traits::kBlockDepth *
-           kNext;
+    return offset(0, (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth);
   }
 };
 
-// Rounds to tf32, to nearest. The last 13 bits are 0.
-__device__ inline float round_to_tf32(float value) {
-  uint32_t bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
-  return __uint_as_float(bits);
-}
-
-// What rounding to tf32 leaves of a value, as tf32; 0 if `rounded` is not finite.
-__device__ inline float rest_of_tf32(float value, float rounded) {
-  return isfinite(rounded) ? round_to_tf32(value - rounded) : 0.0f;
-}
-
-// Writes element (row, depth) of a slot or a tile.
-template <Format kFactor>
-__device__ void store_factor(uint8_t* to, float value) {
-  if constexpr (kFactor == Format::kF16) {
-    *reinterpret_cast<__half*>(to) = __float2half_rn(value);
-  } else if constexpr (kFactor == Format::kBF16) {
-    *reinterpret_cast<__nv_bfloat16*>(to) = __float2bfloat16_rn(value);
-  } else {
-    *reinterpret_cast<float*>(to) = kFactor == Format::kTF32 ? round_to_tf32(value) : value;
-  }
+// Part number kPart of two values as factors; the first value goes to the low half.
+template <Format kFactor, int kPart>
+__device__ uint32_t pack_part(float low, float high) {
+  using F = typename TileFactor<kFactor>::F;
+  const uint32_t packed = pack_factors<F>(low, high);
+  if constexpr (kPart == 0) return packed;
+  const float2 first = __half22float2(reinterpret_cast<const __half2&>(packed));
+  return pack_factors<F>(low - first.x, high - first.y);
 }
 
 // The calling thread's group. The compiler knows that it is the same for the whole warp.
@@ -122,7 +107,10 @@ __device__ inline void synchronize_group(int group) {
 }
 
 // The ring of slots in shared memory, at a multiple of 16, with its barriers behind the slots.
+template <Format kFactor>
 class SlotRing {
+  static constexpr int kSlotBytes = TileFactor<kFactor>::kSlotBytes;
+
  public:
   __host__ __device__ static constexpr int bytes(int slots) { return slots * (kSlotBytes + 16); }
 
@@ -197,106 +185,70 @@ class SlotRing {
   uint32_t fill_phase_ = 0;
 };
 
+// The sums over the next `slots` slots of the ring, at least one, in a tensor core. `a` describes
+// the group's rows of the tile at the depth of the first slot.
+template <Format kFactor, int kGroups>
+__device__ void multiply_slots(float (&sums)[64], uint64_t a, int slots, SlotRing<kFactor>& ring) {
+#if ASSAY_HAS_WGMMA
+  using Traits = TileFactor<kFactor>;
+  using F = typename Traits::F;
+  constexpr uint32_t kNext = Tile<kFactor, kGroups>::kNext, kSlotNext = Traits::kSlotNext;
+  constexpr int kParts = Traits::kParts;
+  for (int s = 0; s < slots; ++s) {
+    const uint64_t b = SharedFactor{ring.wait(), kParts * kSlotNext, Traits::kBlockBytes}.descriptor();
+    wgmma_begin();
+#pragma unroll
+    for (int k = 0; k < Traits::kSlotDepth / Traits::kBlockDepth; k += 2) {
+      const uint64_t row = moved(a, k * kParts * kNext), column = moved(b, k * kParts * kSlotNext);
+      const int on_top = k > 0 ? 1 : s;
+      if constexpr (kParts == 2) {
+        wgmma<F>(sums, moved(row, kNext), column, on_top);
+        wgmma<F>(sums, row, moved(column, kSlotNext), 1);
+        wgmma<F>(sums, row, column, 1);
+      } else {
+        wgmma<F>(sums, row, column, on_top);
+      }
+    }
+    a = moved(a, Traits::kSlotDepth / Traits::kBlockDepth * kParts * kNext);
+    wgmma_commit();
+    if (s > 0) {
+      wgmma_wait<1>();
+      if (threadIdx.x % 32 == 0) ring.free_last();
+    }
+    ring.advance();
+  }
+  wgmma_wait<0>();
+  if (threadIdx.x % 32 == 0) ring.free_last();
+  keep_in_place(sums);
+#else
+  __trap();  // the host offers these products only on devices that serve them
+#endif
+}
+
 // The sums over the next `slots` slots of the ring, at least one. A group calls it; its rows of the
 // tile begin at `rows` in shared memory. The group has called fence_async_proxy() after writing
-// them, and has synchronised.
-template <Format kFactor, int kGroups>
-__device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotRing& ring) {
+// them, and has synchronised. kMostDepth is the most that the depth can be.
+template <Format kFactor, int kGroups, int kMostDepth>
+__device__ void multiply_tile(float (&sums)[64], uint32_t rows, int slots, SlotRing<kFactor>& ring) {
+#if ASSAY_HAS_WGMMA
   using Traits = TileFactor<kFactor>;
   constexpr uint32_t kNext = Tile<kFactor, kGroups>::kNext;
-  constexpr int kBlocks = Traits::kSlotDepth / Traits::kBlockDepth;  // along the depth of a slot
-  if constexpr (!Traits::kIsShort) {
-#pragma unroll
-    for (float& sum : sums) sum = 0;
-  }
-  if constexpr (Traits::kIsShort) {
-#if ASSAY_HAS_WGMMA
-    using F = std::conditional_t<kFactor == Format::kF16, f16, bf16>;
-    uint64_t a = SharedFactor{rows, kNext, Traits::kBlockBytes}.descriptor();
-    for (int s = 0; s < slots; ++s) {
-      const uint64_t b = SharedFactor{ring.wait(), Traits::kSlotNext, Traits::kBlockBytes}.descriptor();
-      wgmma_begin();
-#pragma unroll
-      for (int k = 0; k < kBlocks; k += 2) {
-        wgmma<F>(sums, moved(a, k * kNext), moved(b, k * Traits::kSlotNext), k > 0 ? 1 : s);
-      }
-      a = moved(a, kBlocks * kNext);
-      wgmma_commit();
-      if (s > 0) {
-        wgmma_wait<1>();
-        if (threadIdx.x % 32 == 0) ring.free_last();
-      }
-      ring.advance();
-    }
-    wgmma_wait<0>();
-    if (threadIdx.x % 32 == 0) ring.free_last();
-    keep_in_place(sums);
-#else
-    __trap();  // the host offers short factors only on devices that serve them
-#endif
+  const uint64_t a = SharedFactor{rows, Traits::kParts * kNext, Traits::kBlockBytes}.descriptor();
+  if constexpr (Traits::kParts == 1 || kMostDepth <= kPartDepth) {
+    multiply_slots<kFactor, kGroups>(sums, a, slots, ring);
   } else {
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
-    const uint32_t own = static_cast<uint32_t>(Traits::offset(lane / 4, lane % 4 * 4, 0));
-    const auto load = [](float(&to)[4], uint32_t from) {
-      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                   : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-                   : "r"(from)
-                   : "memory");
-    };
-    for (int s = 0; s < slots; ++s) {
-      const uint32_t slot = ring.wait();
+    constexpr int kPartSlots = kPartDepth / Traits::kSlotDepth;
+    multiply_slots<kFactor, kGroups>(sums, a, min(slots, kPartSlots), ring);
+    for (int first = kPartSlots; first < slots; first += kPartSlots) {
+      float part[64];
+      const auto at = static_cast<uint32_t>(first * Traits::kSlotDepth / Traits::kBlockDepth);
+      multiply_slots<kFactor, kGroups>(part, moved(a, at * Traits::kParts * kNext),
+                                       min(slots - first, kPartSlots), ring);
 #pragma unroll
-      for (int k = 0; k < kBlocks; ++k) {
-        // Two steps of 8. In the first one, lane q passes numbers 4q and 4q + 1 as q and q + 4, in
-        // both factors.
-        float upper[4], lower[4], upper_rest[4], lower_rest[4];
-        const uint32_t from = rows + static_cast<uint32_t>(s * kBlocks + k) * kNext + own +
-                              static_cast<uint32_t>(2 * warp * Traits::kBlockBytes);
-        load(upper, from);
-        load(lower, from + Traits::kBlockBytes);
-        if constexpr (Traits::kParts == 2) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const float high = round_to_tf32(upper[i]), low = round_to_tf32(lower[i]);
-            upper_rest[i] = rest_of_tf32(upper[i], high);
-            lower_rest[i] = rest_of_tf32(lower[i], low);
-            upper[i] = high;
-            lower[i] = low;
-          }
-        }
-#pragma unroll
-        for (int j = 0; j < kSlotColumns / 8; ++j) {
-          const uint32_t weights =
-              slot + static_cast<uint32_t>(k * Traits::kSlotNext + j * Traits::kBlockBytes) + own;
-          float b[4], b_rest[4];
-          load(b, weights);
-          [[maybe_unused]] float part[4] = {};
-          float* const to = Traits::kParts == 2 ? part : &sums[4 * j];
-          if constexpr (Traits::kParts == 2) {
-            load(b_rest, weights + Traits::kSlotNext);
-#pragma unroll
-            for (int step = 0; step < 4; step += 2) {
-              mma_m16n8k8_tf32(to, upper_rest[step], lower_rest[step], upper_rest[step + 1],
-                               lower_rest[step + 1], b[step], b[step + 1]);
-              mma_m16n8k8_tf32(to, upper[step], lower[step], upper[step + 1], lower[step + 1], b_rest[step],
-                               b_rest[step + 1]);
-            }
-          }
-#pragma unroll
-          for (int step = 0; step < 4; step += 2) {
-            mma_m16n8k8_tf32(to, upper[step], lower[step], upper[step + 1], lower[step + 1], b[step],
-                             b[step + 1]);
-          }
-          if constexpr (Traits::kParts == 2) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) sums[4 * j + i] += part[i];
-          }
-        }
-      }
-      ring.advance();
-      ring.free_last();
+      for (int i = 0; i < 64; ++i) sums[i] += part[i];
     }
   }
+#endif
 }
 
 }  // namespace assay

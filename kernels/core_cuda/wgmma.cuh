@@ -210,28 +210,6 @@ __device__ void wgmma(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
   }
 }
 
-// The same for tf32, by 8 of the summed dimension; the last 13 bits of a factor are ignored. The
-// version with 256 columns reads `a` half as often.
-__device__ inline void wgmma_tf32(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {" ASSAY_64_NUMBERS "}, %64, %65, p, 1, 1;\n}\n"
-      : ASSAY_64_SUMS(d)
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-__device__ inline void wgmma_tf32(float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {" ASSAY_64_NUMBERS
-      ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, "
-      "%78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, "
-      "%97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, "
-      "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-      "%128, %129, p, 1, 1;\n}\n"
-      : ASSAY_64_SUMS(d), ASSAY_64_SUMS(d + 64)
-      : "l"(a), "l"(b), "r"(accumulate));
-}
-
 #undef ASSAY_64_NUMBERS
 #undef ASSAY_64_SUMS
 

@@ -3,8 +3,8 @@
 // product of each channel by cuBLASLt or by cuda_contract.cu, and the rest (cuda_finish.cu).
 // Batches go together as long as their intermediate tensors fit.
 //
-// Split factors take three products, which are added up in f32: the small ones first, the last one
-// in parts.
+// Factors in two parts take three products, which are added up in f32: the small ones first, the
+// last one in parts.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -68,7 +68,6 @@ template <Format kFactor>
 void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
   using T = Stored<kFactor>;
   const Planes& p = job.planes;
-  const int64_t rest = job.count * p.batch();
   clear_padding(job.hidden, dtype_of<T>(), job.count * p.hidden * p.nodes, p.nodes, p.pitch, job.stream);
   RowProduct product{.dtype = dtype_of<T>(),
                      .columns = p.nodes,
@@ -77,41 +76,27 @@ void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
                      .b_pitch = p.pitch,
                      .d_pitch = p.pitch,
                      .usual_rows = p.nodes,
-                     .allows_tf32 = sizeof(T) == 4,
                      .usual_batches = p.hidden,
                      .a_batch = p.plane(),
                      .b_batch = p.plane(),
                      .d_batch = p.plane(),
-                     .tile_128 = sizeof(T) == 2};
+                     .tile_128 = true};
   if constexpr (kFactor == Format::kF16) product.alpha = std::ldexp(1.0f, -job.contraction_shift);
-  const auto multiply = [&](const T* left, const T* right) {
-    multiply_rows(product, p.nodes, left, right, job.hidden, context, job.stream, job.count * p.hidden);
-    product.beta = 1;
-  };
-  if constexpr (kFactor == Format::kTF32x3) {
-    multiply(job.left + rest, job.right);
-    multiply(job.left, job.right + rest);
-    const int64_t terms = terms_at_once(p.nodes);
-    for (int64_t k = 0; k < p.nodes; k += terms) {
-      product.inner = std::min(p.nodes - k, terms);
-      multiply(job.left + k, job.right + k);
-    }
-  } else {
-    multiply(job.left, job.right);
-  }
+  multiply_rows(product, p.nodes, job.left, job.right, job.hidden, context, job.stream, job.count * p.hidden);
 }
 
 template <Format kFactor>
 void contract(const Job<kFactor>& job, Context& context) {
-  if constexpr (kFactor == Format::kTF32x3) {
-    const DeviceInfo& info = context.device().info();
-    if (info.compute_capability == 90) return contract_split(job, info.units);
+  if constexpr (kFactor == Format::kF16x3) {
+    contract_parts(job, context.device().info().units);
+  } else {
+    contract_by_cublaslt(job, context);
   }
-  contract_by_cublaslt(job, context);
 }
 
 template <Format kFactor>
 void run_factor(const Tensors& t, const Run& run) {
+  using F = typename TileFactor<kFactor>::F;
   using T = Stored<kFactor>;
   const auto stream = static_cast<cudaStream_t>(run.stream);
   const int64_t batches = t.x.shape[0], nodes = t.x.shape[1];
@@ -121,19 +106,19 @@ void run_factor(const Tensors& t, const Run& run) {
   Workspace& workspace = run.context.workspace();
   Workspace::Lease sides;
   const bool has_mask = t.mask.shape[3] == 1;
-  if (kFactor == Format::kF16 && has_mask) {
+  if (kIsScaled<kFactor> && has_mask) {
     sides = workspace.lease(batches * int64_t{sizeof(SideScales)}, run.stream);
     scale_sides(t.mask, weights.scales, sides.as<SideScales>(), stream);
   }
-  constexpr int64_t kParts = TileFactor<kFactor>::kParts;
-  const int64_t bytes = planes.batch() * int64_t{sizeof(T)};  // of one tensor of a batch
+  // [bytes] Of one tensor of a batch.
+  const int64_t side = planes.batch() * TileFactor<kFactor>::kParts * int64_t{sizeof(F)};
+  const int64_t kept = planes.batch() * int64_t{sizeof(T)};
   const int64_t most = std::min(kMostBytes.value(), run.context.device().info().memory_bytes / kMostShare);
-  const int64_t together =
-      std::clamp<int64_t>(most / std::max<int64_t>((2 + 2 * kParts) * bytes, 1), 1, batches);
-  const auto left = workspace.lease(kParts * together * bytes, run.stream);
-  const auto right = workspace.lease(kParts * together * bytes, run.stream);
-  const auto hidden = workspace.lease(together * bytes, run.stream);
-  const auto gate = workspace.lease(together * bytes, run.stream);
+  const int64_t together = std::clamp<int64_t>(most / std::max<int64_t>(2 * (side + kept), 1), 1, batches);
+  const auto left = workspace.lease(together * side, run.stream);
+  const auto right = workspace.lease(together * side, run.stream);
+  const auto hidden = workspace.lease(together * kept, run.stream);
+  const auto gate = workspace.lease(together * kept, run.stream);
   for (int64_t first = 0; first < batches; first += together) {
     const Job<kFactor> job{
         .tensors = t,
@@ -141,14 +126,17 @@ void run_factor(const Tensors& t, const Run& run) {
         .planes = planes,
         .first = first,
         .count = std::min(together, batches - first),
-        .sides = kFactor != Format::kF16 ? nullptr
-                 : has_mask              ? sides.as<SideScales>()
-                                         : &weights.scales->sides,
+        .sides = !kIsScaled<kFactor> ? nullptr
+                 : has_mask          ? sides.as<SideScales>()
+                                     : &weights.scales->sides,
         .sides_step = has_mask ? 1 : 0,
-        // 2^-shift brings sums of N products of factors of at most 2^15 to at most 2^15.
-        .contraction_shift = 15 + static_cast<int>(std::bit_width(static_cast<uint64_t>(nodes - 1))),
-        .left = left.as<T>(),
-        .right = right.as<T>(),
+        // 2^-shift brings sums of N products of factors of at most 2^15 to at most 2^15. f32 holds
+        // them as they are.
+        .contraction_shift = kFactor == Format::kF16x3
+                                 ? 0
+                                 : 15 + static_cast<int>(std::bit_width(static_cast<uint64_t>(nodes - 1))),
+        .left = left.as<F>(),
+        .right = right.as<F>(),
         .hidden = hidden.as<T>(),
         .gate = gate.as<T>(),
         .stream = stream};
@@ -168,7 +156,7 @@ void run_cuda(const Tensors& t, Format factor, const Run& run) {
   if (const auto why = unsupported_on_cuda(channels, hidden)) throw unsupported_error("{}", *why);
   if (t.out.size() == 0) return;
   const int capability = run.context.device().info().compute_capability;
-  if ((factor == Format::kF16 || factor == Format::kBF16) && capability != 90) {
+  if (capability != 90) {
     throw unsupported_error("products of {} need compute capability 9.0, not {}.{}", name_of(factor),
                             capability / 10, capability % 10);
   }
@@ -177,12 +165,11 @@ void run_cuda(const Tensors& t, Format factor, const Run& run) {
       return run_factor<Format::kF16>(t, run);
     case Format::kBF16:
       return run_factor<Format::kBF16>(t, run);
-    case Format::kTF32:
-      return run_factor<Format::kTF32>(t, run);
-    case Format::kTF32x3:
-      return run_factor<Format::kTF32x3>(t, run);
+    case Format::kF16x3:
+      return run_factor<Format::kF16x3>(t, run);
     case Format::kStored:
     case Format::kBF16x3:
+    case Format::kTF32:
       break;
   }
   throw Error("trimul has no path with factors of {}", name_of(factor));

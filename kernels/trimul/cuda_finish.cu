@@ -20,10 +20,11 @@ struct Plan {
   static constexpr Format kFactor = kFactor_;
   static constexpr int kBlocks = kBlocks_;  // of 128 hidden channels
   static constexpr int kGroups = kGroups_;  // of 64 edges
-  static constexpr bool kIsScaled = kFactor == Format::kF16;
+  static constexpr bool kIsScaled = trimul::kIsScaled<kFactor>;
   static constexpr int kThreads = kGroups * kGroupThreads;
+  static constexpr int kParts = TileFactor<kFactor>::kParts;
   // On a multiprocessor.
-  static constexpr int kMinBlocks = TileFactor<kFactor>::kIsShort && kBlocks == 1 ? 4 / kGroups : 1;
+  static constexpr int kMinBlocks = kBlocks > 1 ? 1 : kParts == 2 ? 3 : 4 / kGroups;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
   // The gate is loaded together with hidden if there are registers for it.
@@ -54,18 +55,18 @@ struct Arguments {
   int64_t first_batch;
 };
 
-// Unscaled values are normalised as they are. In f16, deviations stay as stored: 2^exponent times
+// Unscaled values are normalised as they are. Scaled deviations stay as stored: 2^exponent times
 // their value. eps is then scaled alike, if it stays in the range of f32. Below 2^-100 the scaled
-// eps does not matter, since squares that are not 0 add at least 2^-56. At 2^63 or more the squares
-// do not matter, since they are at most 2^32. Then the weight of the norm takes a part of
-// 2^-exponent.
+// eps does not matter: squares that are not 0 add at least 2^-56 in f16, and factors in two parts
+// are known to 2^-25, so smaller deviations than 2^-50 are chance. At 2^117 or more the squares do
+// not matter, since they are at most 2^92. Then the weight of the norm takes a part of 2^-exponent.
 struct DeviationScale {
   float eps = static_cast<float>(kEpsilon);
   bool is_eps_alone = false;
   Power rest = Power(0);
 
   __device__ explicit DeviationScale(int exponent) {
-    is_eps_alone = exponent > 40;
+    is_eps_alone = exponent > 66;
     if (is_eps_alone) {
       rest = Power(-exponent);
     } else {
@@ -77,9 +78,10 @@ struct DeviationScale {
   }
 };
 
-// The row of edge number 8 v + e of the tile. Threads that write side by side have neighbouring v.
-__device__ inline int row_of(int v, int e) {
-  return 8 * e + v;
+// The row of the tile that has edge e of the threads with threadIdx.x % 8 = thread. Neighbouring
+// threads write side by side.
+__device__ inline int row_of(int thread, int e) {
+  return 8 * e + thread;
 }
 
 // Writes a group's rows of the tile. The first row is at `rows`. Where a product is added it says
@@ -89,8 +91,7 @@ template <class Plan>
 __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, int group,
                        const Eight<typename Plan::T>& first_values, const Values<Plan>& hidden_values,
                        Values<Plan>& gate_values, uint8_t* rows, float* exchange) {
-  using T = typename Plan::T;
-  const int vector = Values<Plan>::vector() / 8, first_channel = Values<Plan>::channel(0);
+  const int thread = static_cast<int>(threadIdx.x % 8), first_channel = Values<Plan>::channel(0);
   const auto hidden_channels = static_cast<int>(a.planes.hidden);
   const auto& hidden = hidden_values.values;
   const auto& gate = gate_values.values;
@@ -146,7 +147,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
 #pragma unroll
     for (int e = 0; e < 8; ++e) factor[e] = deviations.factor(squares[e], share);
     // z is stored times 2^z. It is computed from a gate that is stored times 2^kGateExponent.
-    z_scale = Power(a.scales->z - kGateExponent);
+    z_scale = Power(a.scales->z - kGateExponent<Plan::kFactor>);
     rest = deviations.rest.second;
   } else {
     bool has_large = false;
@@ -164,8 +165,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
       }
     }
   }
-  if constexpr (!Plan::kGateAhead)
-    gate_values.load(Values<Plan>::edges(a.gate, a.planes, in_job, first_edge), a.planes);
+  if constexpr (!Plan::kGateAhead) gate_values.load({a.gate, a.planes, in_job, first_edge}, a.planes);
 
 #pragma unroll
   for (int block = 0; block < Plan::kBlocks; ++block) {
@@ -194,16 +194,14 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
         const float deviation = hidden[block][c][e] - first[e] - mean[e];
         // 0 beyond the last channel, where weight and bias are 0
         z[c] = fmaf(deviation * factor[e], weight[c], bias[c]) * gate[block][c][e];
-        if constexpr (Plan::kFactor == Format::kTF32) z[c] = round_to_tf32(z[c]);
       }
-      uint8_t* const to = rows + Plan::Tile::offset(row_of(vector, e), base);
-      if constexpr (sizeof(T) == 2) {
-        *reinterpret_cast<uint4*>(to) = {pack_factors<T>(z[0], z[1]), pack_factors<T>(z[2], z[3]),
-                                         pack_factors<T>(z[4], z[5]), pack_factors<T>(z[6], z[7])};
-      } else {
-        reinterpret_cast<float4*>(to)[0] = {z[0], z[1], z[2], z[3]};
-        reinterpret_cast<float4*>(to)[1] = {z[4], z[5], z[6], z[7]};
-      }
+      uint8_t* const to = rows + Plan::Tile::offset(row_of(thread, e), base);
+      const auto store = [&]<int kPart>(std::integral_constant<int, kPart>) {
+        const auto pack = [&](int c) { return pack_part<Plan::kFactor, kPart>(z[c], z[c + 1]); };
+        *reinterpret_cast<uint4*>(to + kPart * Plan::Tile::kNext) = {pack(0), pack(2), pack(4), pack(6)};
+      };
+      store(std::integral_constant<int, 0>{});
+      if constexpr (Plan::kParts == 2) store(std::integral_constant<int, 1>{});
     }
   }
 }
@@ -219,14 +217,15 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * Plan::Tile::kRows + group * kGroupRows;
   // These loads start before one thread sets up the ring, for which the others wait.
   using Values = Values<Plan>;
-  const auto* const hidden_edges = Values::edges(a.hidden, a.planes, in_job, first_edge);
+  using Edges = EdgesOfThread<typename Plan::T>;
+  const Edges hidden_edges(a.hidden, a.planes, in_job, first_edge);
   Values hidden, gate;
   hidden.load(hidden_edges, a.planes);
   Eight<typename Plan::T> first{};  // of each edge, for all threads with channels of it
-  if (a.planes.hidden > 0) first = load_eight(hidden_edges);
-  if constexpr (Plan::kGateAhead) gate.load(Values::edges(a.gate, a.planes, in_job, first_edge), a.planes);
-  SlotRing ring(shared_address(exchange + Plan::kGroups * kExchangeBytes), a.ring_slots, Plan::Tile::kReaders,
-                a.slots, a.chunks * a.depth_slots);
+  if (a.planes.hidden > 0) first = hidden_edges.load(0);
+  if constexpr (Plan::kGateAhead) gate.load({a.gate, a.planes, in_job, first_edge}, a.planes);
+  SlotRing<Plan::kFactor> ring(shared_address(exchange + Plan::kGroups * kExchangeBytes), a.ring_slots,
+                               Plan::Tile::kReaders, a.slots, a.chunks * a.depth_slots);
   make_z<Plan>(a, in_job, first_edge, group, first, hidden, gate, rows,
                reinterpret_cast<float*>(exchange + group * kExchangeBytes));
   fence_async_proxy();
@@ -237,7 +236,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = static_cast<int>(threadIdx.x / 32 % 4) * 16 + lane / 4 + 8 * half;
-    const int64_t position = first_edge + row % 8 * 8 + row / 8;  // see row_of
+    const int64_t position = first_edge + Edges::number(row % 8, row / 8);  // see row_of
     const Planes::Edge edge = a.planes.edge(position);
     float* const to = a.out + (a.first_batch + in_job) * a.out_batch + edge.first * a.out_first +
                       edge.second * a.out_second;
@@ -247,7 +246,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   if constexpr (Plan::kIsScaled) unscale = Power(-a.scales->z - a.scales->weights[5]);
   float sums[64];
   for (int chunk = 0; chunk < a.chunks; ++chunk) {
-    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, shared_address(rows), a.depth_slots, ring);
+    multiply_tile<Plan::kFactor, Plan::kGroups, 128 * Plan::kBlocks>(sums, shared_address(rows),
+                                                                     a.depth_slots, ring);
     ring.refill();
     if constexpr (Plan::kIsScaled) {
 #pragma unroll
@@ -294,13 +294,14 @@ void launch(const Job<Plan::kFactor>& job, Arguments a) {
                             INT32_MAX);
   const int fixed = Plan::Tile::bytes(a.tile_depth) + Plan::kGroups * kExchangeBytes;
   const int most_shared = most_shared_memory();
-  a.ring_slots = std::min((most_shared - fixed) / SlotRing::bytes(1), 2 * Plan::kGroups);
-  if (a.ring_slots < TileFactor<Plan::kFactor>::kLeastSlots) {
+  using Ring = SlotRing<Plan::kFactor>;
+  a.ring_slots = std::min((most_shared - fixed) / Ring::bytes(1), 2 * Plan::kParts * Plan::kGroups);
+  if (a.ring_slots < kLeastSlots) {
     throw unsupported_error("h={} needs more shared memory than {} bytes", job.planes.hidden, most_shared);
   }
   auto* const kernel = finish_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  const auto bytes = static_cast<size_t>(fixed + SlotRing::bytes(a.ring_slots));
+  const auto bytes = static_cast<size_t>(fixed + Ring::bytes(a.ring_slots));
   kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, bytes, job.stream>>>(a);
   cuda_check_launch("finish_kernel");
 }
@@ -341,7 +342,7 @@ void finish(const Job<kFactor>& job) {
   // Two groups share what they read of to_out, but wait for each other. For 512 nodes on an H200
   // they took 168 us instead of 182 if to_out is wide, with 384 channels. With 128 channels they
   // took 100 us instead of 93.
-  if constexpr (Traits::kIsShort) {
+  if constexpr (Traits::kParts == 1) {
     if (a.chunks > 1) return launch<Plan<kFactor, 1, 2>>(job, a);
   }
   launch<Plan<kFactor, 1, 1>>(job, a);
@@ -349,7 +350,6 @@ void finish(const Job<kFactor>& job) {
 
 template void finish(const Job<Format::kF16>&);
 template void finish(const Job<Format::kBF16>&);
-template void finish(const Job<Format::kTF32>&);
-template void finish(const Job<Format::kTF32x3>&);
+template void finish(const Job<Format::kF16x3>&);
 
 }  // namespace assay::trimul

@@ -14,42 +14,52 @@
 
 namespace assay::trimul {
 
-// Eight neighbouring edges of one channel.
+// Eight edges of one channel.
 template <class T>
 using Eight = Bits<T, 8>;
 
+// Where a thread's edges lie in the first channel: one vector of 16 bytes, in f32 two that are 32
+// edges apart. So eight threads read whole lines at once. Neighbours stand in for edges that do not
+// exist. Nothing uses their results.
 template <class T>
-__device__ Eight<T> load_eight(const T* from) {
-  Eight<T> bits;
-#pragma unroll
-  for (int i = 0; i < Eight<T>::kBytes / 16; ++i) {
-    reinterpret_cast<uint4*>(bits.words)[i] = __ldcs(reinterpret_cast<const uint4*>(from) + i);
-  }
-  return bits;
-}
+struct EdgesOfThread {
+  static constexpr int kVector = 16 / int{sizeof(T)}, kApart = 8 * kVector;  // [edges]
+  const T* first;
+  int next;  // [elements] from the first vector to the second
 
-// A thread's part of hidden or of the gate: 8 edges from `vector` on and, in each block, 8 channels
-// from `channel` on. Neighbours stand in for channels and edges that do not exist. Nothing uses
-// their results.
+  // The place in the group of edge e of the threads with threadIdx.x % 8 = thread.
+  __device__ static int number(int thread, int e) {
+    return e / kVector * kApart + thread * kVector + e % kVector;
+  }
+  __device__ EdgesOfThread(const void* tensor, const Planes& planes, int64_t in_job, int64_t first_edge) {
+    const int64_t edge = first_edge + number(static_cast<int>(threadIdx.x % 8), 0);
+    first = static_cast<const T*>(tensor) + in_job * planes.batch() + (edge < planes.plane() ? edge : 0);
+    next = edge + kApart < planes.plane() ? kApart : 0;
+  }
+  // Loads the edges of the channel that is `offset` elements from the first one.
+  __device__ Eight<T> load(int64_t offset) const {
+    Eight<T> bits;
+#pragma unroll
+    for (int i = 0; i < 8 / kVector; ++i) {
+      reinterpret_cast<uint4*>(bits.words)[i] =
+          __ldcs(reinterpret_cast<const uint4*>(first + offset + i * next));
+    }
+    return bits;
+  }
+};
+
+// A thread's part of hidden or of the gate: its edges and, in each block, 8 channels from `channel`
+// on. Neighbours stand in for channels that do not exist, too.
 template <class Plan>
 struct Values {
   using T = typename Plan::T;
   Eight<T> values[Plan::kBlocks][8];
 
-  __device__ static int vector() { return static_cast<int>(threadIdx.x % 8) * 8; }
   __device__ static int channel(int block) {
     return 128 * block + static_cast<int>(threadIdx.x % kGroupThreads / 8) * 8;
   }
 
-  // The address of the thread's edges in the first channel.
-  __device__ static const T* edges(const void* tensor, const Planes& planes, int64_t in_job,
-                                   int64_t first_edge) {
-    const int64_t edge = first_edge + vector();
-    return static_cast<const T*>(tensor) + in_job * planes.batch() + (edge < planes.plane() ? edge : 0);
-  }
-
-  // Loads the values. `from` comes from edges().
-  __device__ void load(const T* from, const Planes& planes) {
+  __device__ void load(const EdgesOfThread<T>& from, const Planes& planes) {
     const auto hidden = static_cast<int>(planes.hidden);
     const int64_t plane = planes.plane();
     const auto for_each = [&](auto visit) {
@@ -63,11 +73,11 @@ struct Values {
       for_each([](Eight<T>& bits, int, int) { bits = {}; });
     } else if (hidden % 8 == 0) {
       for_each([&](Eight<T>& bits, int channel, int c) {
-        bits = load_eight(from + min(channel, hidden - 8) * plane + c * plane);
+        bits = from.load(min(channel, hidden - 8) * plane + c * plane);
       });
     } else {
       for_each([&](Eight<T>& bits, int channel, int c) {
-        bits = load_eight(from + min(channel + c, hidden - 1) * plane);
+        bits = from.load(min(channel + c, hidden - 1) * plane);
       });
     }
   }

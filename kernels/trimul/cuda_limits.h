@@ -12,10 +12,9 @@
 namespace assay::trimul {
 
 // The most terms that terms_at_once() gives to a tensor core.
-inline constexpr Threshold kMostTerms{512, 32};
+inline constexpr Threshold kMostTerms{512, 64};
 
-// The type that a path stores between its kernels. As factors of the contraction, those of 32 bits
-// are rounded to tf32. For kTF32x3 they take two tensors: the rests follow all first parts.
+// The type in which a path keeps hidden and the gate of the output between its kernels.
 template <Format kFactor>
 using Stored = std::conditional_t<kFactor == Format::kF16, f16,
                                   std::conditional_t<kFactor == Format::kBF16, bf16, float>>;

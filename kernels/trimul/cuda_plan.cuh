@@ -43,6 +43,10 @@ struct Planes {
   __host__ __device__ int64_t batch() const { return hidden * plane(); }
 };
 
+// Whether the factors of products are times powers of two.
+template <Format kFactor>
+inline constexpr bool kIsScaled = kFactor == Format::kF16 || kFactor == Format::kF16x3;
+
 // 2^exponent as two factors in the range of f32. The second is 1 if the first is enough.
 struct Power {
   float first, second;
@@ -78,7 +82,9 @@ struct Scales {
   SideScales sides;    // without a mask
 };
 
-inline constexpr int kGateExponent = 14;
+// The gate of the output is stored times 2^this.
+template <Format kFactor>
+inline constexpr int kGateExponent = kFactor == Format::kF16 ? 14 : 0;
 
 // Both norms as the kernels read them, padded with zeros.
 struct PackedNorms {
@@ -91,7 +97,7 @@ struct PackedNorms {
 struct PackedWeights {
   const uint8_t *projections, *to_out;
   const PackedNorms* norms;
-  const Scales* scales;  // null except for f16
+  const Scales* scales;  // null unless kIsScaled
 };
 
 template <Format kFactor>
@@ -100,17 +106,18 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
 // The input of the steps, for batches first .. first + count - 1 of the tensors.
 template <Format kFactor>
 struct Job {
+  using F = typename TileFactor<kFactor>::F;
   using T = Stored<kFactor>;
   const Tensors& tensors;
   PackedWeights weights;
   Planes planes;
   int64_t first, count;
-  // The exponents of batch b of the tensors are sides[b * sides_step]; null except for f16. hidden
-  // is stored times 2^(left + right - shift), where shift is contraction_shift.
+  // The exponents of batch b of the tensors are sides[b * sides_step]; null unless kIsScaled.
+  // hidden is stored times 2^(left + right - shift), where shift is contraction_shift.
   const SideScales* sides;
   int64_t sides_step;
   int contraction_shift;
-  T *left, *right;  // their rests follow, `count` batches further
+  F *left, *right;  // second parts follow, `count` batches further
   T *hidden, *gate;
   cudaStream_t stream;
 };
@@ -119,17 +126,16 @@ struct Job {
 // mask.
 template <Format kFactor>
 void project(const Job<kFactor>& job);
-// A tensor core sums the products of first parts over terms_at_once() terms, a multiple of
-// kTermsStep. f32 then adds up these sums. A tensor core truncates each addition, so a sum loses
-// the more, the more terms it has. More parts would lose less, but each of them reads and writes
-// all of hidden again.
-inline constexpr int64_t kTermsStep = 32;
+// For factors in two parts a tensor core sums the products of first parts over terms_at_once()
+// terms, a multiple of kTermsStep. f32 then adds up these sums. A tensor core truncates each
+// addition, so a sum loses the more, the more terms it has. After each part tensor cores wait.
+inline constexpr int64_t kTermsStep = 64;
 inline int64_t terms_at_once(int64_t nodes) {
   const int64_t most = kMostTerms.value(), parts = (nodes + most - 1) / most;
   return (nodes + parts * kTermsStep - 1) / (parts * kTermsStep) * kTermsStep;
 }
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel. For compute capability 9.0.
-void contract_split(const Job<Format::kTF32x3>& job, int multiprocessors);
+void contract_parts(const Job<Format::kF16x3>& job, int multiprocessors);
 // layer_norm(hidden), the gate, and the projection to out.
 template <Format kFactor>
 void finish(const Job<kFactor>& job);

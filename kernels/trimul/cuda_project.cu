@@ -26,14 +26,18 @@ struct Plan {
   static constexpr int kAtOnce = kVectors < 8 ? 8 / kVectors : 1;
   // Edges that a warp loads before.
   static constexpr int kLoaded = kVectors == 1 ? 16 : 2 * kAtOnce;
-  static constexpr bool kIsScaled = kFactor == Format::kF16;
+  static constexpr bool kIsScaled = trimul::kIsScaled<kFactor>;
+  static constexpr int kParts = TileFactor<kFactor>::kParts;
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kThreads = kGroups * kGroupThreads;
   // On a multiprocessor.
-  static constexpr int kMinBlocks = TileFactor<kFactor>::kIsShort && kGroups < 3 && kVectors == 1 ? 2 : 1;
+  static constexpr int kMinBlocks = kGroups < 3 && kVectors == 1 ? 2 : 1;
+  static constexpr bool kInPairs = kFactor == Format::kF16;  // sigmoids
+  using F = typename TileFactor<kFactor>::F;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
-  static constexpr int kStagedBytes = kThreads / 32 * Staged<T>::kBytes;  // for results
+  using Ring = SlotRing<kFactor>;
+  static constexpr int kStagedBytes = kThreads / 32 * Staged::kBytes;  // for results
 };
 
 struct Arguments {
@@ -48,7 +52,7 @@ struct Arguments {
   const SideScales* sides;
   int64_t sides_step;
   void *left, *right, *gate;
-  int64_t rest;  // [elements] from a factor to its rest
+  int64_t rest;  // [elements] from a factor to its second part
   Planes planes;
   int channels, tile_depth, depth_slots, side_chunks, gate_chunks, ring_slots;
   int64_t tiles;  // of a batch
@@ -71,15 +75,13 @@ __device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
       xn[e] = fmaf(edge.values[v][e] * factor, weight.values[v][e], bias.values[v][e]);
     }
     uint8_t* const to = tile + Plan::Tile::offset(row, channel);
-    if constexpr (sizeof(typename Plan::T) == 2) {
-      const uint2 packed{pack_factors<typename Plan::T>(xn[0], xn[1]),
-                         pack_factors<typename Plan::T>(xn[2], xn[3])};
-      if (channel < a.tile_depth) *reinterpret_cast<uint2*>(to) = packed;
-    } else {
-#pragma unroll
-      for (float& value : xn) value = Plan::kFactor == Format::kTF32 ? round_to_tf32(value) : value;
-      if (channel < a.tile_depth) *reinterpret_cast<float4*>(to) = {xn[0], xn[1], xn[2], xn[3]};
-    }
+    const auto store = [&]<int kPart>(std::integral_constant<int, kPart>) {
+      const uint2 packed{pack_part<Plan::kFactor, kPart>(xn[0], xn[1]),
+                         pack_part<Plan::kFactor, kPart>(xn[2], xn[3])};
+      if (channel < a.tile_depth) *reinterpret_cast<uint2*>(to + kPart * Plan::Tile::kNext) = packed;
+    };
+    store(std::integral_constant<int, 0>{});
+    if constexpr (Plan::kParts == 2) store(std::integral_constant<int, 1>{});
   }
 }
 
@@ -180,6 +182,7 @@ class EdgesOfWarp {
 template <class Plan>
 __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
     project_kernel(const __grid_constant__ Arguments a) {
+  using F = typename Plan::F;
   using T = typename Plan::T;
   extern __shared__ __align__(16) uint8_t shared[];
   const int tile_bytes = Plan::Tile::bytes(a.channels);
@@ -189,8 +192,8 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const int64_t start = (blockIdx.x - in_job * a.tiles) * Plan::kRows;
   // These loads start before one thread sets up the ring, for which the others wait.
   EdgesOfWarp<Plan> warp_edges(a, batch, start);
-  SlotRing ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::Tile::kReaders, a.slots,
-                (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
+  typename Plan::Ring ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::Tile::kReaders, a.slots,
+                           (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
   warp_edges.load_masks(batch, masks);
   warp_edges.normalise(shared);
   fence_async_proxy();
@@ -201,24 +204,27 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
             row = static_cast<int>(threadIdx.x / 32) * 16 + lane / 4;
   const float mask[2] = {masks[row], masks[row + 8]};
   const int warp = static_cast<int>(threadIdx.x / 32);
-  uint8_t* const staged = staged_all + warp * Staged<T>::kBytes;
+  uint8_t* const staged = staged_all + warp * Staged::kBytes;
   const uint32_t rows = shared_address(shared) + static_cast<uint32_t>(Plan::Tile::group_offset(group));
   const int64_t first_edge = start + warp * kWarpEdges, edges = a.planes.plane() - first_edge;
-  const StagedLane<T> staged_lane;
-  const int64_t offset = in_job * a.planes.batch() + first_edge + staged_lane.offset(a.planes.plane());
-  const int64_t step = StagedLane<T>::kStep * a.planes.plane();
-  // Writes 64 channels, of which `channels` exist.
-  const auto write = [&]<bool kIsFactor>(std::bool_constant<kIsFactor>, const float(&values)[32], T*& to,
-                                         int channels) {
+  const StagedLane staged_lane;
+  const int64_t offset = in_job * a.planes.batch() + first_edge;
+  const int64_t of_lane = offset + staged_lane.offset(a.planes.plane());
+  const int64_t step = StagedLane::kStep * a.planes.plane();
+  // Writes 64 channels as part kPart of factors. `channels` of them exist. `to` moves on.
+  const auto write = [&]<int kPart>(std::integral_constant<int, kPart>, const float(&values)[32], F*& to,
+                                    int channels) {
     ring.refill();
 #pragma unroll
-    for (int part = 0; part < kStagedHidden; part += kStagedColumns) {
-      stage<T>(values + part / 2, staged);
+    for (int column = 0; column < kStagedHidden; column += kStagedColumns) {
+      stage<Plan::kFactor, kPart>(values + column / 2, staged);
       __syncwarp();
-      unstage<Plan::kFactor, kIsFactor>(staged, staged_lane, to, step, a.rest, channels - part, edges);
+      unstage(staged, staged_lane, to, step, channels - column, edges);
       __syncwarp();
     }
   };
+  constexpr std::integral_constant<int, 0> kFirst;
+  constexpr std::integral_constant<int, 1> kSecond;
   const auto hidden = static_cast<int>(a.planes.hidden);
 
   // The factor that turns a sum into -g / ln 2. Beyond the range of f32 the sigmoid is 1/2, 0 or 1
@@ -229,6 +235,9 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
     return kMinusLog2E * Power::power_of_two(min(max(-a.scales->xn - a.scales->weights[weight], -126), 126));
   };
   float sums[64];
+  const auto multiply = [&] {
+    multiply_tile<Plan::kFactor, Plan::kGroups, 128 * Plan::kVectors>(sums, rows, a.depth_slots, ring);
+  };
   for (int side = 0; side < 2; ++side) {
     float factors[2] = {mask[0], mask[1]};
     if constexpr (Plan::kIsScaled) {
@@ -240,26 +249,36 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
       factors[1] = stored(mask[1]);
     }
     const float exponent = to_exponent(2 + side);
-    T* to = static_cast<T*>(side == 0 ? a.left : a.right) + offset;
+    F* to = static_cast<F*>(side == 0 ? a.left : a.right) + of_lane;
     for (int chunk = 0; chunk < a.side_chunks; ++chunk) {
-      multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
+      multiply();
       float values[32];
-      sigmoids<Plan::kIsScaled>(sums + 32, exponent, values);
+      sigmoids<Plan::kInPairs>(sums + 32, exponent, values);
 #pragma unroll
       for (int i = 0; i < 32; ++i) values[i] = sums[i] * values[i] * factors[i / 2 % 2];
-      write(std::true_type{}, values, to, hidden - chunk * kStagedHidden);
+      if constexpr (Plan::kParts == 2) {
+        F* second = to + a.rest;
+        write(kSecond, values, second, hidden - chunk * kStagedHidden);
+      }
+      write(kFirst, values, to, hidden - chunk * kStagedHidden);
     }
   }
-  constexpr int kStoredExponent = Plan::kIsScaled ? kGateExponent : 0;
   const float exponent = to_exponent(4);
-  T* to = static_cast<T*>(a.gate) + offset;
+  T* gate = static_cast<T*>(a.gate) +
+            (sizeof(T) == 2 ? of_lane : offset + lane % 4 * 2 * a.planes.plane() + lane / 4);
   for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
-    multiply_tile<Plan::kFactor, Plan::kGroups>(sums, rows, a.depth_slots, ring);
+    multiply();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float values[32];
-      sigmoids<Plan::kIsScaled, kStoredExponent>(sums + 32 * half, exponent, values);
-      write(std::false_type{}, values, to, hidden - chunk * kSlotColumns - half * kStagedHidden);
+      sigmoids<Plan::kInPairs, kGateExponent<Plan::kFactor>>(sums + 32 * half, exponent, values);
+      const int channels = hidden - chunk * kSlotColumns - half * kStagedHidden;
+      if constexpr (sizeof(T) == 2) {
+        write(kFirst, values, gate, channels);
+      } else {
+        ring.refill();
+        write_columns(values, gate, a.planes.plane(), channels, edges);
+      }
     }
   }
 }
@@ -277,14 +296,15 @@ void launch(const Job<Plan::kFactor>& job, Arguments a, int most_shared) {
   if (blocks > INT32_MAX)
     throw unsupported_error("{} blocks of {} edges are more than a grid's {}", blocks, Plan::kRows,
                             INT32_MAX);
+  using Ring = typename Plan::Ring;
   // If a multiprocessor has registers for two blocks, both get at least three slots. Otherwise one
   // block gets all shared memory.
   const int fixed = fixed_bytes<Plan>(a.channels), half = most_shared / 2 - 1024;
-  const int room = Plan::kMinBlocks == 2 && fixed + SlotRing::bytes(3) <= half ? half : most_shared;
-  a.ring_slots = std::min((room - fixed) / SlotRing::bytes(1), 8);
+  const int room = Plan::kMinBlocks == 2 && fixed + Ring::bytes(3) <= half ? half : most_shared;
+  a.ring_slots = std::min((room - fixed) / Ring::bytes(1), 8);
   auto* const kernel = project_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  const auto bytes = static_cast<size_t>(fixed + SlotRing::bytes(a.ring_slots));
+  const auto bytes = static_cast<size_t>(fixed + Ring::bytes(a.ring_slots));
   kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, bytes, job.stream>>>(a);
   cuda_check_launch("project_kernel");
 }
@@ -328,15 +348,15 @@ void project(const Job<kFactor>& job) {
               .first_batch = job.first};
   const int most_shared = most_shared_memory();
   const auto with_vectors = [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-    if constexpr (Traits::kIsShort && kVectors > 1 && kVectors < 4) {
-      if (fixed_bytes<Plan<kFactor, 3, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
+    using Ring = SlotRing<kFactor>;
+    if constexpr (Traits::kParts == 1 && kVectors > 1 && kVectors < 4) {
+      if (fixed_bytes<Plan<kFactor, 3, kVectors>>(channels) + Ring::bytes(3) <= most_shared) {
         return launch<Plan<kFactor, 3, kVectors>>(job, a, most_shared);
       }
     }
-    if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + SlotRing::bytes(3) <= most_shared) {
+    if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + Ring::bytes(3) <= most_shared) {
       launch<Plan<kFactor, 2, kVectors>>(job, a, most_shared);
-    } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + SlotRing::bytes(Traits::kLeastSlots) <=
-               most_shared) {
+    } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + Ring::bytes(kLeastSlots) <= most_shared) {
       launch<Plan<kFactor, 1, kVectors>>(job, a, most_shared);
     } else {
       throw unsupported_error("c={} needs more shared memory than {} bytes", channels, most_shared);
@@ -350,7 +370,6 @@ void project(const Job<kFactor>& job) {
 
 template void project(const Job<Format::kF16>&);
 template void project(const Job<Format::kBF16>&);
-template void project(const Job<Format::kTF32>&);
-template void project(const Job<Format::kTF32x3>&);
+template void project(const Job<Format::kF16x3>&);
 
 }  // namespace assay::trimul

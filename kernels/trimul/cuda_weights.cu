@@ -146,17 +146,15 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   if (place.row < (is_out ? a.channels : a.hidden) && at < (is_out ? a.hidden : a.channels)) {
     const Matrix& w = a.weights[place.weight];
     value = w.data[place.row * w.row + at * w.column];
-    if constexpr (kFactor == Format::kF16) value = Power(a.scales->weights[place.weight])(value);
+    if constexpr (kIsScaled<kFactor>) value = Power(a.scales->weights[place.weight])(value);
   }
-  uint8_t* const to = (is_out ? a.to_out : a.projections) + int64_t{inner} * kSlotBytes +
+  uint8_t* const to = (is_out ? a.to_out : a.projections) + int64_t{inner} * Traits::kSlotBytes +
                       Traits::offset(column, k, Traits::kSlotNext);
-  if constexpr (Traits::kParts == 2) {
-    const float rounded = round_to_tf32(value);
-    store_factor<kFactor>(to, rounded);
-    store_factor<kFactor>(to + Traits::kSlotNext, rest_of_tf32(value, rounded));
-  } else {
-    store_factor<kFactor>(to, value);
-  }
+  const auto store = [&](uint8_t* place, uint32_t packed) {
+    *reinterpret_cast<uint16_t*>(place) = static_cast<uint16_t>(packed);
+  };
+  store(to, pack_part<kFactor, 0>(value, 0));
+  if constexpr (Traits::kParts == 2) store(to + Traits::kSlotNext, pack_part<kFactor, 1>(value, 0));
 }
 
 __global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
@@ -175,6 +173,7 @@ __global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
 
 template <Format kFactor>
 PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Held& memory) {
+  constexpr int kSlotBytes = TileFactor<kFactor>::kSlotBytes;
   const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
   const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
   const int64_t projection_slots = slots_of<kFactor>(sides, channels) + slots_of<kFactor>(hidden, channels);
@@ -208,7 +207,7 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
                       .norms = reinterpret_cast<PackedNorms*>(bytes + kScales),
                       .scales = reinterpret_cast<Scales*>(bytes)};
     const auto stream = static_cast<cudaStream_t>(run.stream);
-    if constexpr (kFactor == Format::kF16) {
+    if constexpr (kIsScaled<kFactor>) {
       scales_kernel<<<6, kThreads, 0, stream>>>(a);
       cuda_check_launch("scales_kernel");
     }
@@ -227,12 +226,11 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
   return {.projections = bytes + kHeader,
           .to_out = bytes + kHeader + projection_slots * kSlotBytes,
           .norms = reinterpret_cast<const PackedNorms*>(bytes + kScales),
-          .scales = kFactor == Format::kF16 ? reinterpret_cast<const Scales*>(bytes) : nullptr};
+          .scales = kIsScaled<kFactor> ? reinterpret_cast<const Scales*>(bytes) : nullptr};
 }
 
 template PackedWeights pack_weights<Format::kF16>(const Tensors&, const Run&, DerivedTensors::Held&);
 template PackedWeights pack_weights<Format::kBF16>(const Tensors&, const Run&, DerivedTensors::Held&);
-template PackedWeights pack_weights<Format::kTF32>(const Tensors&, const Run&, DerivedTensors::Held&);
-template PackedWeights pack_weights<Format::kTF32x3>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Format::kF16x3>(const Tensors&, const Run&, DerivedTensors::Held&);
 
 }  // namespace assay::trimul

@@ -108,10 +108,9 @@ Op trimul_op() {
       "scaled by powers of two");
   add_cuda_path<Format::kBF16>(
       op, "cuda.bf16", "three kernels, the product by cuBLASLt; factors and tensors between them in bf16");
-  add_cuda_path<Format::kTF32>(op, "cuda.tf32", "three kernels, the product by cuBLASLt; factors in tf32");
-  add_cuda_path<Format::kTF32x3>(
-      op, "cuda.f32",
-      "three kernels; factors in two parts of tf32, three products, whose sums stay together");
+  add_cuda_path<Format::kF16x3>(op, "cuda.f32",
+                                "three kernels; factors in two parts of f16, scaled by powers of two; three "
+                                "products, whose sums stay together");
   return op;
 }
 
@@ -119,13 +118,14 @@ Op trimul_op() {
 
 Recipe recipe_of(Format factors) {
   const bool is_short = factors == Format::kF16 || factors == Format::kBF16;
+  const bool is_scaled = factors == Format::kF16 || factors == Format::kF16x3;
   Recipe recipe{.storage = DType::kF32};
   const auto round = [&](Site site) {
     recipe.roundings.push_back(
         {.site = site,
          .format = factors,
          .mode = factors == Format::kTF32 ? Rounding::Mode::kNearest : Rounding::Mode::kNearestEven,
-         .is_scaled = factors == Format::kF16});
+         .is_scaled = is_scaled});
   };
   for (Site site : {site::kXn, site::kWeights, site::kSides, site::kZ}) round(site);
   if (is_short) {
@@ -135,7 +135,7 @@ Recipe recipe_of(Format factors) {
     recipe.sums.push_back({.site = site,
                            .factors = factors,
                            .order = Sum::Order::kContiguous,
-                           .is_scaled = factors == Format::kF16,
+                           .is_scaled = is_scaled,
                            .truncates = factors != Format::kStored});
   }
   return recipe;

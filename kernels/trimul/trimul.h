@@ -33,8 +33,12 @@
 //          largest magnitude that the inputs permit for it (see below). The power brings A to
 //          2^13 .. 2^15, for hidden to 2^12 .. 2^15. So nothing overflows, and underflow loses at
 //          most A * 2^-38, for hidden A * 2^-37. eps of the second norm is scaled alike.
-//          Factors with the range of f32 need no scale. There a value below 2^-126 loses at most
-//          2^-134 (bf16) or 2^-137 (tf32, and the rest of a split).
+//          A recipe with f16x3 scales the factors alike and keeps each as v = hi + lo + e: hi is v
+//          rounded to f16, lo is v - hi rounded to f16. Since |v - hi| <= 2^-11 |v|, e is at most
+//          2^-22 |v|, or half of the smallest number of f16, 2^-25, which is at most A * 2^-38. A
+//          product leaves out lo * lo and what e makes of it, 2^-22 of it each time: 3 * 2^-22,
+//          and what underflows. hidden and the gate are f32.
+//          bf16 needs no scale. There a value below 2^-126 loses at most 2^-134.
 //          A is as follows. |.| is the norm of a vector, max|mask| is taken over the batch, and
 //          only finite values count.
 //            xn       sqrt(C) * max|norm.weight| + max|norm.bias|
@@ -50,6 +54,7 @@
 //          its batch NaN, even where the mask is 0. Where a sum of products, C or H times the
 //          largest deviation in a norm's row, a result of a norm, or a weight as a factor exceeds
 //          the range of f32, out is an infinity or a NaN. Scaled factors may keep out finite there.
+//          An infinity that is a factor in two parts makes a NaN.
 // repeats  bitwise on one device, for all layouts, other batches, threads, configurations and
 //          histories. The order of the sum over k is the same for all i, j and h: left and right
 //          are exchangeable, and hidden channels with equal weights have equal bits. A mask of ones
@@ -134,9 +139,9 @@ struct Run {
 
 void run_cpu(const Tensors& tensors, const Run& run);
 
-// `factor` is the format of the factors of products. With kF16 or kBF16 the tensors between the
-// steps are stored in it, too (compute capability 9.0). With kTF32 or kTF32x3 they are f32 (8.0 and
-// later).
+// `factor` is the format of the factors of products: kF16, kBF16 or kF16x3. With kF16 or kBF16 the
+// tensors between the steps are stored in it, too; with kF16x3 hidden and the gate of the output
+// are f32. Compute capability 9.0.
 void run_cuda(const Tensors& tensors, Format factor, const Run& run);
 
 // The reason why the CUDA paths do not serve these sizes, if there is one.

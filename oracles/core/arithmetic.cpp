@@ -108,8 +108,9 @@ bool is_exact(const Row& a, const Row& b, double magnitude) {
   return grain >= -149 && magnitude <= std::ldexp(0x1p24, grain);
 }
 
-// What splitting factors into two numbers of `parts` leaves out of their products.
-ASSAY_VECTORS double left_out_of(const Row& a, const Row& b, double magnitude, const FloatFormat& parts) {
+// What splitting factors into two numbers leaves out of their products.
+ASSAY_VECTORS double left_out_of(const Row& a, const Row& b, double magnitude, const Sum& sum) {
+  const FloatFormat& parts = *float_format(sum.factors);
   std::array<double, kLanes> lanes{}, largest{};
   for (size_t i = 0; i < a.size; ++i) {
     lanes[i % kLanes] += std::abs(a.mid[i]) + std::abs(b.mid[i]);
@@ -117,8 +118,8 @@ ASSAY_VECTORS double left_out_of(const Row& a, const Row& b, double magnitude, c
   }
   double factors = 0;
   for (double lane : lanes) factors += lane;
-  if (*std::ranges::max_element(largest) >= overflow_threshold(parts)) return HUGE_VAL;
-  return 3 * std::ldexp(magnitude, -2 * parts.precision) + factors * ulp_at(parts, 0);
+  if (!sum.is_scaled && *std::ranges::max_element(largest) >= overflow_threshold(parts)) return HUGE_VAL;
+  return 3 * std::ldexp(magnitude, -2 * parts.precision) + (sum.is_scaled ? 0 : factors * ulp_at(parts, 0));
 }
 
 // A ball around a value of f32 of which partial results reach `magnitude`.
@@ -180,13 +181,13 @@ Ball Arithmetic::performed(const Rounding& rounding, const Ball& value, double l
     else
       from.radius += kTieDoubt * std::abs(value.mid);
   }
-  FloatFormat format = *float_format(rounding.format);
+  FloatFormat format = is_split(rounding.format) ? format_of(DType::kF32) : *float_format(rounding.format);
   if (rounding.is_scaled && value.is_finite()) {
     format.min_exponent = -kScaledExponents, format.max_exponent = kScaledExponents;
     if (mode_ == Mode::kSampled && lost > 0)  // its smallest number is at most twice `lost`
       format.min_exponent = std::ilogb(lost) + format.precision - static_cast<int>(seed_ % 2);
   }
-  Ball result = rounded(format, from, mode);
+  Ball result = is_split(rounding.format) && mode_ == Mode::kBall ? value : rounded(format, from, mode);
   if (mode_ == Mode::kSampled) return result;
   if (!result.is_finite()) return counted(rounding.is_optional && value.is_finite() ? Ball::open() : result);
   if (rounding.is_scaled && lost > 0) {
@@ -260,7 +261,7 @@ Ball Arithmetic::dot(const Row& a, const Row& b, const Sum& sum, size_t rounding
     const double partial = sums.most - sums.least + sums.step + sums.inherited + sum.unit() * magnitude;
     ordering = std::min(ordering, gamma(n, sum.unit()) * partial + sum.unit() * magnitude);
   }
-  const double left_out = parts == nullptr ? 0 : left_out_of(a, b, magnitude, *parts);
+  const double left_out = parts == nullptr ? 0 : left_out_of(a, b, magnitude, sum);
   const double own = static_cast<double>(a.size) * 0x1p-53 * sums.magnitude;
   const double underflows = 2 * std::max(n, static_cast<double>(a.size)) * kUnderflow;
   const double radius = (sums.inherited + ordering + left_out + own) * kMargin + underflows;

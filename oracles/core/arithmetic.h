@@ -70,10 +70,10 @@ class Arithmetic {
 
   // What the recipe does at a site. A path that scales chooses a power of two, so that nothing
   // overflows; what underflows then loses at most `lost`. Values in two parts are not rounded:
-  // their products lack something (dot).
+  // their products lack something (dot). Scaled, their rests lose at most `lost`, too.
   Ball round(const Rounding& rounding, const Ball& value, double lost = 0) const {
-    const bool is_rounded = rounding.format != Format::kStored && !is_split(rounding.format);
-    return is_rounded && performs() ? performed(rounding, value, lost) : value;
+    if (!performs() || (is_split(rounding.format) && !rounding.is_scaled)) return value;
+    return rounding.format == Format::kStored ? value : performed(rounding, value, lost);
   }
   // The rounding of an output. What is certain and not 0 keeps its sign if it becomes 0.
   Ball round(DType storage, const Ball& value) const;
@@ -100,9 +100,9 @@ class Arithmetic {
   // NaNs follow IEEE 754. The ball is open where some orders overflow and others do not, or where
   // any does but scaled factors may keep the sum in range.
   //
-  // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|, and a
-  // rest that underflows loses at most the format's smallest number. A group adds at most `group`
-  // products in f32. The f64 additions of up to 2^29 groups add one u together.
+  // Factors in two parts of precision p leave out lo*lo and both rests: 3 * 2^-2p of |a*b|. A rest
+  // that underflows loses at most the format's smallest number; if scaled, what round() says. A
+  // group adds at most `group` products in f32. The f64 additions of up to 2^29 groups add one u.
   //
   // Paths that add up evenly have `roundings` in place of n, if these are fewer.
   Ball dot(const Row& a, const Row& b, const Sum& sum, size_t roundings = SIZE_MAX) const;

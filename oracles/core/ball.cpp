@@ -11,12 +11,12 @@ const FloatFormat* float_format(Format format) {
     case Format::kStored:
       return nullptr;
     case Format::kF16:
+    case Format::kF16x3:
       return &f16;
     case Format::kBF16:
     case Format::kBF16x3:
       return &bf16;
     case Format::kTF32:
-    case Format::kTF32x3:
       return &kTF32Format;
   }
   throw Error("Format({}) is not a format", static_cast<int>(format));

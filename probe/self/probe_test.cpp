@@ -237,8 +237,8 @@ TEST_P(TensorCorePaths, AreFoundBehindTheNorm) {
     case Format::kTF32:
       path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kTF32); };
       break;
-    case Format::kTF32x3:
-      path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kTF32x3); };
+    case Format::kF16x3:
+      path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kF16x3); };
       break;
     default:
       path.recipe = [](const Dims&, DType) { return trimul::recipe_of(Format::kBF16); };
@@ -251,7 +251,7 @@ TEST_P(TensorCorePaths, AreFoundBehindTheNorm) {
   EXPECT_EQ(probed.accumulator.fraction, core.fraction) << testing::PrintToString(probed.accumulator.unclear);
   EXPECT_EQ(probed.accumulator.bits, 24) << testing::PrintToString(probed.accumulator.unclear);
   const FactorUse factors = probed.accumulator.factors.value();
-  const bool is_split = core.factors == Format::kTF32x3;
+  const bool is_split = core.factors == Format::kF16x3;
   EXPECT_EQ(factors.bits, is_split ? 23 : core.factors == Format::kBF16 ? 8 : 11);
   EXPECT_EQ(factors.lacks_low_product, is_split && site == trimul::site::kContraction);
   EXPECT_EQ(probed.proof.reproduced, probed.proof.draws) << probed.proof.first;
@@ -263,8 +263,8 @@ TEST_P(TensorCorePaths, AreFoundBehindTheNorm) {
 std::vector<Simulated> simulated_paths() {
   std::vector<Simulated> all;
   for (Site site : {trimul::site::kProjections, trimul::site::kContraction, trimul::site::kUpdate}) {
-    for (Format format : {Format::kF16, Format::kBF16, Format::kTF32, Format::kTF32x3}) {
-      all.push_back({{format, format == Format::kTF32 || format == Format::kTF32x3 ? 8 : 16, 25}, site});
+    for (Format format : {Format::kF16, Format::kBF16, Format::kTF32, Format::kF16x3}) {
+      all.push_back({{format, format == Format::kTF32 ? 8 : 16, 25}, site});
     }
   }
   return all;

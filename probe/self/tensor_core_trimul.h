@@ -68,7 +68,7 @@ class TensorCoreTrimul {
   // brings `most` to 2^14.
   double factor(double value, double most, bool is_kept = false) const {
     if (core_.factors == Format::kBF16) return to_double(to_bf16(value));
-    if (core_.factors == Format::kTF32x3) return value;  // split in each product
+    if (core_.factors == Format::kF16x3) return value;  // split in each product
     if (core_.factors == Format::kTF32)
       return is_kept ? value : rounded(value, {.bits = 11, .mode = RoundingMode::kNearestAway});
     const int power = most == 0 ? 0 : 13 - std::ilogb(most);
@@ -76,7 +76,7 @@ class TensorCoreTrimul {
   }
   double dot(const Row& a, const Row& b) const {
     const auto count = static_cast<int64_t>(a.size());
-    if (core_.factors != Format::kTF32x3)
+    if (core_.factors != Format::kF16x3)
       return simulate(fused_chain({count}, core_.group), a, b, {.fraction = core_.fraction});
     // hi*hi, hi*lo and lo*hi of each group, one after the other.
     Row first, second;

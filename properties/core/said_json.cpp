@@ -55,14 +55,14 @@ Recipe recipe_from_json(const Json& json) {
   recipe.names = names;
   for (const Json& rounding : json.at("roundings")) {
     recipe.roundings.push_back({.site = site_from_json(rounding.at(0), *names),
-                                .format = enum_from_json(rounding.at(1), Format::kTF32x3),
+                                .format = enum_from_json(rounding.at(1), Format::kF16x3),
                                 .mode = enum_from_json(rounding.at(2), Rounding::Mode::kTowardZero),
                                 .is_scaled = rounding.at(3).get<bool>(),
                                 .is_optional = rounding.at(4).get<bool>()});
   }
   for (const Json& sum : json.at("sums")) {
     recipe.sums.push_back({.site = site_from_json(sum.at(0), *names),
-                           .factors = enum_from_json(sum.at(1), Format::kTF32x3),
+                           .factors = enum_from_json(sum.at(1), Format::kF16x3),
                            .order = enum_from_json(sum.at(2), Sum::Order::kContiguous),
                            .is_scaled = sum.at(3).get<bool>(),
                            .truncates = sum.at(4).get<bool>(),

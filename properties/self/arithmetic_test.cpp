@@ -150,25 +150,6 @@ TEST(Rounding, LosesWhatUnderflowsInAScaledFormat) {
   EXPECT_EQ(kBall.round(to_f16, {0x1p-20}, kLost).radius, 0);
 }
 
-TEST(Dot, LeavesOutWhatSplittingLosesOfFactors) {
-  const FloatFormat bf16 = format_of(DType::kBF16);
-  const double a = 1 + 0x1p-8 - 0x1p-17 - 0x1p-23;
-  const double high = rounded(bf16, a), low = rounded(bf16, a - high);
-  expect_reached(dot({a}, {a}, {.factors = Format::kBF16x3, .truncates = true}),
-                 high * high + 2 * high * low);
-  EXPECT_TRUE(dot({HUGE_VAL}, {1}, {.factors = Format::kBF16x3}).is_open());
-}
-
-// Of one product of factors in two parts, something is left out.
-TEST(Dot, OfOneProductOfPartsIsInDoubt) {
-  const Sum sum{.factors = Format::kBF16x3};
-  const Ball ball = dot({1.2345679}, {0.7654321}, sum);
-  const Ball got = Arithmetic(Arithmetic::Mode::kSampled, 3)
-                       .dot(Balls(std::vector{1.2345679}).row(), Balls(std::vector{0.7654321}).row(), sum);
-  EXPECT_LE(std::abs(got.mid - ball.mid), ball.radius);
-  EXPECT_GT(ball.radius, 0);
-}
-
 // A function may be off in one direction for all values, as the two plainest paths are.
 TEST(Rsqrt, IsOffByAllThatIsGrantedInTheFirstPaths) {
   for (double v : {0.3, 1.7, 42.0}) {

@@ -96,7 +96,7 @@ std::vector<double> block_by_loop(const Question& question, double scale) {
       case Format::kStored:
       case Format::kBF16x3:
       case Format::kTF32:
-      case Format::kTF32x3:
+      case Format::kF16x3:
         return value;
     }
     throw Error("no such factor");

@@ -255,9 +255,11 @@ TEST(Formulas, ScaledFactorsOfTrimulMayHoldWhatF32DoesNot) {
   for (Input weight : {trimul::kNormWeight, trimul::kToOutNormWeight}) {
     Question question = problem.question();
     question.inputs[weight].data = largest.data();
-    question.recipe = trimul::recipe_of(Format::kF16);
-    for (const Ball& ball : balls_of(registry().oracle(op.name), question, 2 * 2 * 8))
-      EXPECT_TRUE(ball.is_open()) << op.inputs[weight].name;
+    for (Format factors : {Format::kF16, Format::kF16x3}) {
+      question.recipe = trimul::recipe_of(factors);
+      for (const Ball& ball : balls_of(registry().oracle(op.name), question, 2 * 2 * 8))
+        EXPECT_TRUE(ball.is_open()) << op.inputs[weight].name;
+    }
     question.recipe = trimul::recipe_of(Format::kBF16);
     for (const Ball& ball : balls_of(registry().oracle(op.name), question, 2 * 2 * 8))
       EXPECT_FALSE(ball.is_finite()) << op.inputs[weight].name;

@@ -41,7 +41,7 @@ TEST(SaidJson, BringsEveryRecipe) {
 TEST(SaidJson, BringsEveryField) {
   const Recipe all{.storage = DType::kBF16,
                    .roundings = {{.site = {3, "x"},
-                                  .format = Format::kTF32x3,
+                                  .format = Format::kF16x3,
                                   .mode = Rounding::Mode::kTowardZero,
                                   .is_scaled = true,
                                   .is_optional = true}},

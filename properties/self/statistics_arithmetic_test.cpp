@@ -188,7 +188,7 @@ TEST(FactorFormat, IsThatOfEachPart) {
   EXPECT_EQ(float_format(Format::kStored), nullptr);
   EXPECT_EQ(float_format(Format::kF16)->precision, 11);
   EXPECT_EQ(float_format(Format::kBF16x3), float_format(Format::kBF16));
-  EXPECT_EQ(float_format(Format::kTF32x3)->max_exponent, 127);
+  EXPECT_EQ(float_format(Format::kF16x3), float_format(Format::kF16));
   const auto none = [] { float_format(static_cast<Format>(99)); };
   EXPECT_EQ(test::error_of(none, Error::Kind::kInternal), "Format(99) is not a format");
 }
