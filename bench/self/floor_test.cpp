@@ -14,13 +14,13 @@ namespace {
 using testing::ElementsAre;
 using Limit = FloorPart::Limit;
 
-// One byte takes 1 ns, one flop 2 ns.
-const Ceilings kRates{.copy_bytes_per_s = 1e9,
+// One byte takes 1 s, one flop 2 s.
+const Ceilings kRates{.copy_bytes_per_s = 1,
                       .copy_method = "given",
-                      .read_bytes_per_s = 1e9,
-                      .product_flops_per_s = {{Format::kStored, 5e8}},
-                      .launch_s = 5e-9,
-                      .next_launch_s = 2e-9};
+                      .read_bytes_per_s = 1,
+                      .product_flops_per_s = {{Format::kStored, 0.5}},
+                      .launch_s = 5,
+                      .next_launch_s = 2};
 
 TEST(Floor, IsTheSumOfLaunchesAndOfTheLongerTimeOfEach) {
   const Stage stages[] = {{.name = "a", .bytes = 100, .writes = 70, .flops = 10},
@@ -29,14 +29,14 @@ TEST(Floor, IsTheSumOfLaunchesAndOfTheLongerTimeOfEach) {
   const auto parts = floor_parts(kRates, {.bytes = 130, .flops = 20}, stages, {.storage = DType::kF32}, 64);
   EXPECT_THAT(
       parts,
-      ElementsAre(FloorPart{"3 launches", Limit::kLaunch, 9}, FloorPart{"a", Limit::kBytes, 106, 106, 10},
-                  FloorPart{"b", Limit::kFlops, 20, 0, 10}, FloorPart{"c", Limit::kBytes, 31, 31, 0}));
+      ElementsAre(FloorPart{"3 launches", Limit::kLaunch, 9e9}, FloorPart{"a", Limit::kBytes, 106e9, 106, 10},
+                  FloorPart{"b", Limit::kFlops, 20e9, 0, 10}, FloorPart{"c", Limit::kBytes, 31e9, 31, 0}));
 }
 
 TEST(Floor, OfOneLaunchIsThatOfTheWholeCost) {
   const auto parts = floor_parts(kRates, {.bytes = 130, .flops = 100}, {}, {.storage = DType::kF32}, 64);
-  EXPECT_THAT(parts, ElementsAre(FloorPart{"launch", Limit::kLaunch, 5},
-                                 FloorPart{"call", Limit::kFlops, 200, 130, 100}));
+  EXPECT_THAT(parts, ElementsAre(FloorPart{"launch", Limit::kLaunch, 5e9},
+                                 FloorPart{"call", Limit::kFlops, 200e9, 130, 100}));
 }
 
 TEST(Floor, HasNoLaunchWhereNoneWasMeasured) {

@@ -174,7 +174,8 @@ std::string times_section(const Record& record) {
              "|---|---|--:|--:|--:|--:|--:|{}\n",
              has_telemetry ? " meanwhile |" : "", has_telemetry ? "---|" : "") +
          rows_within(rows, kTimesShare) +
-         "\nThe floor is the time of the launches and, of each launch, the longer of two times: copying its bytes "
+         "\nThe floor is the time of the launches and, of each launch, the longer of two times: copying its "
+         "bytes "
          "(inputs read once, outputs written once) at the measured bandwidth, and doing its flops at the "
          "measured rate of products. 100 % is that "
          "speed. A little more is possible: memory can be read faster than copied, which favours a path that "

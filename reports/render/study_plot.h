@@ -21,7 +21,7 @@ class Plot {
   void set_x(const std::vector<double>& values);
   void set_values(const std::vector<study::AxisValue>& values);  // x are these, evenly spaced
   void set_y(const std::vector<double>& values);                 // with ticks at some decades
-  void set_y_near_one(const std::vector<double>& values);        // with ticks at 1, 1.5, 2, 3, 5, ...
+  void set_y_near_one(const std::vector<double>& values);        // with ticks at 1, 1.5, 2, 3, 5
   void set_shares();                                             // y runs from 0 to 1
 
   void axis_of_times();    // x in [ns]
