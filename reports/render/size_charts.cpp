@@ -48,7 +48,7 @@ std::string chart(const std::map<std::string, Points>& paths, const std::string&
       ratios.push_back(point.ratio);
     }
   }
-  Plot plot(376, 190, 6);
+  Plot plot(376, 190, 22);
   plot.set_x(bytes);
   plot.set_y_near_one(ratios);
   plot.axis_of_bytes();
@@ -96,7 +96,7 @@ std::string size_charts(const Record& record) {
   return "<p class=\"muted\">The cold median over its floor, against the bytes of all inputs and outputs. "
          "Full "
          "dots: times of the stream. Rings: of a graph. Grey: the other paths, each over its own floor. The "
-         "dashed "
+         "dotted "
          "lines stand at 1 and 1.5.</p>\n<div class=\"cards\">" +
          cards + "</div>\n";
 }
