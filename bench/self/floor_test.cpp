@@ -3,12 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "bench/core/ceilings.h"
 #include "kernels/cheri/cheri.h"
 #include "kernels/trimul/trimul.h"
 #include "properties/core/registry.h"
 
 namespace assay {
+
+void PrintTo(const FloorPart& part, std::ostream* out) {
+  *out << fmt::format("{} by {}: {} ns, {} bytes, {} flops", part.name, name_of(part.limit), part.ns,
+                      part.bytes, part.flops);
+}
+
 namespace {
 
 using testing::ElementsAre;
