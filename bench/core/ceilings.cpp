@@ -132,6 +132,20 @@ double product_rate(Device& device, const ProductFormat& format) {
   return 2.0 * kSide * kSide * kSide / seconds;
 }
 
+// [s] `count` copies of a few bytes that no cache holds.
+double launches_seconds(Device& device, const Work& copy, void* to, const void* from, int count) {
+  constexpr int64_t kBytes = 4096;
+  constexpr int kRepeats = 11;
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepeats; ++i) {
+    device.flush_cache();
+    seconds.push_back(device.time([&] {
+      for (int k = 0; k < count; ++k) copy.run(to, from, kBytes);
+    }));
+  }
+  return median_interval(seconds).median;
+}
+
 std::map<Format, double> product_rates(Device& device) {
   std::map<Format, double> rates;
   if (device.info().kind == DeviceKind::kCpu) {
@@ -178,6 +192,13 @@ Ceilings measure_ceilings(Device& device) {
     }
   }
   best.read_bytes_per_s = static_cast<double>(bytes) / median_seconds(device, candidates.read, to, from);
+  best.launch_s = launches_seconds(device, candidates.copies.front(), to.data(), from.data(), 1);
+  if (device.info().kind == DeviceKind::kCuda) {
+    constexpr int kFurther = 8;
+    const double all =
+        launches_seconds(device, candidates.copies.front(), to.data(), from.data(), 1 + kFurther);
+    best.next_launch_s = std::max(all - best.launch_s, 0.0) / kFurther;
+  }
   best.product_flops_per_s = product_rates(device);
   return best;
 }
@@ -185,6 +206,8 @@ Ceilings measure_ceilings(Device& device) {
 Ceilings faster_of(const Ceilings& a, const Ceilings& b) {
   Ceilings faster = a.copy_bytes_per_s > b.copy_bytes_per_s ? a : b;
   faster.read_bytes_per_s = std::max(a.read_bytes_per_s, b.read_bytes_per_s);
+  faster.launch_s = std::min(a.launch_s, b.launch_s);
+  faster.next_launch_s = std::min(a.next_launch_s, b.next_launch_s);
   for (const Ceilings& one : {a, b}) {
     for (const auto& [format, rate] : one.product_flops_per_s) {
       double& known = faster.product_flops_per_s[format];
@@ -194,7 +217,7 @@ Ceilings faster_of(const Ceilings& a, const Ceilings& b) {
   return faster;
 }
 
-double floor_seconds(const Ceilings& ceilings, const Cost& cost, const Recipe& recipe) {
+double products_seconds(const Ceilings& ceilings, int64_t flops, const Recipe& recipe) {
   const auto rate_of = [&](Format factor) {
     const auto rate = ceilings.product_flops_per_s.find(factor);
     return rate == ceilings.product_flops_per_s.end() ? 0 : rate->second;
@@ -210,8 +233,43 @@ double floor_seconds(const Ceilings& ceilings, const Cost& cost, const Recipe& r
   } else {
     rate = rate_of(own->factors);
   }
-  const double copy = static_cast<double>(cost.bytes) / ceilings.copy_bytes_per_s;
-  return rate == 0 ? copy : std::max(copy, static_cast<double>(cost.flops) / rate);
+  return rate == 0 ? 0 : static_cast<double>(flops) / rate;
+}
+
+std::string_view name_of(FloorPart::Limit limit) {
+  switch (limit) {
+    case FloorPart::Limit::kLaunch:
+      return "launch";
+    case FloorPart::Limit::kBytes:
+      return "bytes";
+    case FloorPart::Limit::kFlops:
+      return "flops";
+  }
+  throw Error("FloorPart::Limit({}) is not a limit", static_cast<int>(limit));
+}
+
+std::vector<FloorPart> floor_parts(const Ceilings& ceilings, const Cost& cost, std::span<const Stage> stages,
+                                   const Recipe& recipe, int64_t cache_bytes) {
+  const Stage whole{.name = "call", .bytes = cost.bytes, .flops = cost.flops};
+  if (stages.empty()) stages = std::span(&whole, 1);
+  std::vector<FloorPart> parts;
+  const auto further = static_cast<double>(stages.size() - 1);
+  if (const double launches = ceilings.launch_s + further * ceilings.next_launch_s; launches > 0) {
+    parts.push_back({.name = stages.size() == 1 ? "launch" : fmt::format("{} launches", stages.size()),
+                     .ns = launches * 1e9});
+  }
+  const auto beyond_cache = [&](int64_t bytes) { return std::max<int64_t>(bytes - cache_bytes, 0); };
+  for (const Stage& stage : stages) {
+    const int64_t bytes = stage.bytes + beyond_cache(stage.reads) + beyond_cache(stage.writes);
+    const double copy = static_cast<double>(bytes) / ceilings.copy_bytes_per_s;
+    const double products = products_seconds(ceilings, stage.flops, recipe);
+    parts.push_back({.name = std::string(stage.name),
+                     .limit = products > copy ? FloorPart::Limit::kFlops : FloorPart::Limit::kBytes,
+                     .ns = std::max(copy, products) * 1e9,
+                     .bytes = bytes,
+                     .flops = stage.flops});
+  }
+  return parts;
 }
 
 }  // namespace assay

@@ -20,8 +20,8 @@ std::string microseconds(double ns) {
 
 }  // namespace
 
-Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& which, const DeviceInfo& device,
-             Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws) {
+Perf perf_of(Samples samples, const Subject& subject, const Recipe& recipe, const Case& which,
+             const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws) {
   Perf perf;
   perf.cache = cache;
   perf.timer = device.kind == DeviceKind::kCuda ? "cuda_event" : "steady_clock";
@@ -39,11 +39,19 @@ Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& wh
                            .median_ns = other.median,
                            .ci95_ns = {other.low, other.high}};
   }
-  const Cost cost = op.cost(which.dims, which.dtype);
+  if (!samples.graph_ns.empty()) {
+    perf.graph = GraphTimes{.samples_ns = std::move(samples.graph_ns)};
+    perf.graph->median_ns = median_interval(perf.graph->samples_ns).median;
+  }
+  const Cost cost = subject.op->cost(which.dims, which.dtype);
   perf.bytes = cost.bytes;
   perf.flops = cost.flops;
   if (!ceilings) return perf;
-  perf.floor_ns = floor_seconds(*ceilings, cost, recipe) * 1e9;
+  const auto stages =
+      subject.path->stages ? subject.path->stages(which.dims, which.dtype) : std::vector<Stage>{};
+  perf.floor_parts = floor_parts(*ceilings, cost, stages, recipe, device.cache_bytes);
+  perf.floor_ns = 0;
+  for (const FloorPart& part : perf.floor_parts) *perf.floor_ns += part.ns;
   perf.fraction_of_floor = *perf.floor_ns / perf.median_ns;
   perf.implausible = why_implausible(perf, recipe, device, *ceilings);
   return perf;
@@ -59,8 +67,7 @@ std::optional<std::string> why_implausible(const Perf& perf, const Recipe& recip
     return fmt::format("{} is less than reading as many bytes takes, {}", microseconds(longest),
                        microseconds(read_ns));
   }
-  const double products_ns =
-      floor_seconds(ceilings, {.bytes = 0, .flops = perf.flops}, recipe) * 1e9 / kFasterProducts;
+  const double products_ns = products_seconds(ceilings, perf.flops, recipe) * 1e9 / kFasterProducts;
   if (longest < products_ns) {
     return fmt::format("{} is less than as many products take at {} times the measured rate, {}",
                        microseconds(longest), kFasterProducts, microseconds(products_ns));

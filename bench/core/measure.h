@@ -25,6 +25,12 @@ struct OtherData {
   double ci95_ns[2] = {0, 0};  // [ns]
 };
 
+// The times of replays of a graph of the call.
+struct GraphTimes {
+  std::vector<double> samples_ns;
+  double median_ns = 0;  // [ns]
+};
+
 struct Perf {
   Cache cache = Cache::kCold;
   std::string timer;               // "cuda_event", "steady_clock"
@@ -34,12 +40,14 @@ struct Perf {
   int64_t bytes = 0;               // [bytes] Cost::bytes of kernels/core/op.h
   int64_t flops = 0;               // [flop]
   // Absent if the ceilings of the device were not measured.
-  std::optional<double> floor_ns;           // [ns] floor_seconds() of bench/core/ceilings.h
+  std::optional<double> floor_ns;           // [ns] the sum of its parts
   std::optional<double> fraction_of_floor;  // [1] floor_ns / median_ns
+  std::vector<FloorPart> floor_parts;       // bench/core/ceilings.h; none in older records
   // Why the time cannot be right: it is shorter than reading the bytes or doing the flops takes.
   std::optional<std::string> implausible;
-  std::optional<uint64_t> draws;   // the seed of Draws
-  std::optional<OtherData> other;  // with cold caches
+  std::optional<uint64_t> draws;    // the seed of Draws
+  std::optional<OtherData> other;   // with cold caches
+  std::optional<GraphTimes> graph;  // with cold caches, where the device has graphs
   // [ns] How long a call waited for its own stream before it returned. Absent if it does not.
   std::optional<double> waits_ns;
   std::optional<Telemetry> telemetry;  // absent if nobody watched the device
@@ -59,8 +67,8 @@ const std::vector<Sweep>& sweeps();
 // The process that runs the path takes the samples. Any other one, which knows the device and its
 // ceilings, says what they mean. `ceilings` are absent if they were not measured; `draws` is the
 // seed of the timer.
-Perf perf_of(Samples samples, const Op& op, const Recipe& recipe, const Case& which, const DeviceInfo& device,
-             Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws);
+Perf perf_of(Samples samples, const Subject& subject, const Recipe& recipe, const Case& which,
+             const DeviceInfo& device, Cache cache, const std::optional<Ceilings>& ceilings, uint64_t draws);
 
 // Why a time is shorter than reading the bytes or doing the flops takes, if it is. Reading is as
 // fast as the faster of copy and read. Warm data that are small enough come from a cache, which no

@@ -118,11 +118,13 @@ Telemetry Watch::stop() {
   return summarize(readings_, elapsed.count());
 }
 
-void add_telemetry(Perf& perf, Telemetry telemetry, const std::optional<Ceilings>& ceilings) {
+void add_telemetry(Perf& perf, Telemetry telemetry) {
   perf.telemetry = std::move(telemetry);
-  if (!ceilings || !perf.floor_ns || !perf.telemetry->clock_mhz) return;
-  const double copy_ns = static_cast<double>(perf.bytes) / ceilings->copy_bytes_per_s * 1e9;
-  if (*perf.floor_ns > copy_ns)
+  if (!perf.floor_ns || !perf.telemetry->clock_mhz) return;
+  double by_flops = 0;
+  for (const FloorPart& part : perf.floor_parts)
+    if (part.limit == FloorPart::Limit::kFlops) by_flops += part.ns;
+  if (2 * by_flops > *perf.floor_ns)
     perf.telemetry->cycles = perf.median_ns * perf.telemetry->clock_mhz->median * 1e-3;
 }
 

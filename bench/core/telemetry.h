@@ -28,8 +28,8 @@ struct Telemetry {
   std::optional<double> memory_temperature_c;
   std::optional<std::vector<std::string>> throttle_reasons;  // all that there were
   std::optional<double> load;                                // [1] at the end
-  // [cycle] The median time, at the median clock. Where flops make the floor of a path, its cycles
-  // stay where a power limit lowers the clock. Absent where bytes make the floor.
+  // [cycle] The median time, at the median clock. Where flops make most of the floor of a path, its
+  // cycles stay where a power limit lowers the clock. Absent elsewhere.
   std::optional<double> cycles;
   Absent absent;  // as in DeviceState: of what no reading has a value
 };
@@ -61,6 +61,6 @@ class Watch {
 
 struct Perf;
 // Says of a time what the device was like meanwhile, in cycles, too, if flops make its floor.
-void add_telemetry(Perf& perf, Telemetry telemetry, const std::optional<Ceilings>& ceilings);
+void add_telemetry(Perf& perf, Telemetry telemetry);
 
 }  // namespace assay

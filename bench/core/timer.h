@@ -45,6 +45,7 @@ std::string_view name_of(Cache cache);
 struct Samples {
   std::vector<double> ns;        // [ns] in the order taken
   std::vector<double> other_ns;  // [ns] on other data, taken among them; with cold caches only
+  std::vector<double> graph_ns;  // [ns] of a graph of the call; with cold caches only
   double waits = 0;              // [s] how long a call waited for its own stream; 0 if it does not
   std::string fault;             // what a timed call did wrong; empty if nothing
   std::string unequal;           // how the times break rule 4; empty if they do not
@@ -84,6 +85,7 @@ class Timer {
     uint64_t before, answer;  // hashes of the outputs: of the call before, and of the timed one
   };
   Variation time_variation(size_t draw, uint64_t seed, bool changes);
+  std::vector<double> time_graph();  // [ns] with cold caches; none if the device has no graphs
   std::string look_at_variations(const std::vector<Variation>& variations, double median_ns);
   void flip_outputs();
   void watch_call(size_t draw);

@@ -118,7 +118,7 @@ Perf measured(Problem& problem, Cache cache, const std::optional<Ceilings>& ceil
   const Case& which = problem.which();
   const Subject subject = registry().subject(which.op, which.path);
   constexpr uint64_t kDrawSeed = 1;
-  return perf_of(Timer(subject, problem, kDrawSeed).take(cache), problem.op(),
+  return perf_of(Timer(subject, problem, kDrawSeed).take(cache), subject,
                  problem.path().recipe(which.dims, which.dtype), which, problem.device().info(), cache,
                  ceilings, kDrawSeed);
 }
@@ -146,8 +146,10 @@ TEST(Ceilings, FloorIsTheLongerOfCopyAndProducts) {
       .read_bytes_per_s = 100,
       .product_flops_per_s = {{Format::kStored, 100}, {Format::kBF16, 1000}, {Format::kTF32, 500}}};
   const auto seconds = [&](int64_t flops, Format factor, DType storage = DType::kF32) {
-    return floor_seconds(ceilings, {.bytes = 100, .flops = flops},
-                         {.storage = storage, .sums = {{.site = {0, "sum"}, .factors = factor}}});
+    const Recipe recipe{.storage = storage, .sums = {{.site = {0, "sum"}, .factors = factor}}};
+    const auto parts = floor_parts(ceilings, {.bytes = 100, .flops = flops}, {}, recipe, 0);
+    EXPECT_EQ(parts.size(), 1u);
+    return parts.front().ns * 1e-9;
   };
   EXPECT_EQ(seconds(900, Format::kBF16), 1);
   EXPECT_EQ(seconds(2000, Format::kBF16), 2);

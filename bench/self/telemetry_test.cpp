@@ -271,27 +271,28 @@ TEST(Watch, TwoReadingsAreTheLeast) {
 
 // ---- cycles
 
-Perf perf_with(double floor_ns) {
+Perf perf_with(double by_flops, double by_bytes) {
   Perf perf;
   perf.median_ns = 2000;
-  perf.bytes = 4000;
-  perf.floor_ns = floor_ns;
+  perf.floor_parts = {{.name = "launch", .ns = 10},
+                      {.name = "a", .limit = FloorPart::Limit::kFlops, .ns = by_flops},
+                      {.name = "b", .limit = FloorPart::Limit::kBytes, .ns = by_bytes}};
+  perf.floor_ns = 10 + by_flops + by_bytes;
   return perf;
 }
 
 TEST(Cycles, StandBesideTimesWhoseFloorFlopsMake) {
-  const Ceilings ceilings{.copy_bytes_per_s = 4e12, .copy_method = "", .product_flops_per_s = {}};
   const Telemetry seen = summarize({reading(1500, 600, 0, {})}, 0.05);
-  Perf by_flops = perf_with(1500), by_bytes = perf_with(4000 / 4e12 * 1e9);
-  add_telemetry(by_flops, seen, ceilings);
+  Perf by_flops = perf_with(900, 600), by_bytes = perf_with(600, 900);
+  add_telemetry(by_flops, seen);
   EXPECT_EQ(by_flops.telemetry->cycles, 3000);
-  add_telemetry(by_bytes, seen, ceilings);
+  add_telemetry(by_bytes, seen);
   EXPECT_TRUE(by_bytes.telemetry->clock_mhz);
   EXPECT_FALSE(by_bytes.telemetry->cycles);
-  Perf without_clock = perf_with(1500), without_ceilings = perf_with(1500);
-  add_telemetry(without_clock, Telemetry{}, ceilings);
+  Perf without_clock = perf_with(900, 600), without_ceilings;
+  add_telemetry(without_clock, Telemetry{});
   EXPECT_FALSE(without_clock.telemetry->cycles);
-  add_telemetry(without_ceilings, seen, std::nullopt);
+  add_telemetry(without_ceilings, seen);
   EXPECT_FALSE(without_ceilings.telemetry->cycles);
 }
 

@@ -225,7 +225,7 @@ std::string fault_of(const Subject& subject, const Case& which, uint64_t seed,
         return wrong->reason;
       if (!samples.unequal.empty()) return samples.unequal;
       const Perf perf =
-          perf_of(std::move(samples), *subject.op, recipe, which, cpu->info(), cache, ceilings, seed);
+          perf_of(std::move(samples), subject, recipe, which, cpu->info(), cache, ceilings, seed);
       if (implausible.empty()) implausible = perf.implausible.value_or("");
     }
   } catch (const Trespass& trespass) {

@@ -62,6 +62,13 @@ Cost block_cost(const Dims& dims, DType storage) {
           .flops = positions(dims) * (11 + 4 * hidden)};
 }
 
+// The sums over an example: a convolution (5 flops), mean (1) and variance (3). In a first launch
+// they read what a second one reads again.
+Stage sums_of(const Dims& dims, DType storage) {
+  const auto size = static_cast<int64_t>(size_of(storage));
+  return {.name = "sums", .bytes = (positions(dims) + 3 * dims[kC]) * size, .flops = 9 * positions(dims)};
+}
+
 std::vector<DimInfo> common_dims() {
   return {{kN, 0, int64_t{1} << 40, {}, "examples"},
           {kL, 0, int64_t{1} << 40, {32, 64, 128, 512}, "positions"},
@@ -119,6 +126,7 @@ Op conv_norm_op() {
         "cuda.two_pass", [](const Call& call) { conv_norm_two_pass(conv_norm_tensors(call), run_of(call)); },
         "sums over each example, then normalisation; any size", conv_norm_two_pass_tunable()));
     op.paths.back().edges = two_pass_edges();
+    op.paths.back().stages = conv_norm_two_pass_stages;
     op.paths.push_back(f32_path(
         "cuda.ring", DeviceKind::kCuda,
         [](const Call& call) { conv_norm_ring(conv_norm_tensors(call), run_of(call)); },
@@ -160,6 +168,7 @@ Op conv_norm_grad_op() {
         [](const Call& call) { conv_norm_grad_two_pass(conv_norm_grad_tensors(call), run_of(call)); },
         "sums over each example, then both gradients; any size", conv_norm_grad_two_pass_tunable()));
     op.paths.back().edges = two_pass_edges();
+    op.paths.back().stages = conv_norm_grad_two_pass_stages;
     op.paths.push_back(f32_path(
         "cuda.ring", DeviceKind::kCuda,
         [](const Call& call) { conv_norm_grad_ring(conv_norm_grad_tensors(call), run_of(call)); },
@@ -169,6 +178,7 @@ Op conv_norm_grad_op() {
     op.paths.back().unsupported = [](const Dims& dims, DType storage) {
       return conv_norm_grad_ring_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
     };
+    op.paths.back().stages = conv_norm_grad_ring_stages;
   }
   for (Path& path : op.paths) path.recipe = grad_recipe;
   return op;
@@ -225,6 +235,7 @@ Op block_op() {
       [](auto& path) {
         path.run = [](const Call& call) { block_train(block_tensors(call), run_of(call)); };
         path.tunables = {&conv_norm_two_pass_tunable()};
+        path.stages = block_train_stages;
       });
   add("cuda.fused", all, block_fused_recipe,
       "one kernel after the statistics; factors in bf16, or f16 for f16 storage", [](auto& path) {
@@ -232,6 +243,7 @@ Op block_op() {
         path.run = [](const Call& call) {
           block_fused(block_tensors(call), fused_format(call.dtype), run_of(call));
         };
+        path.stages = block_fused_stages;
       });
   add(
       "cuda.fused_bf16x3", {DType::kF32},
@@ -240,6 +252,7 @@ Op block_op() {
       [](auto& path) {
         path.unsupported = fused_unsupported;
         path.run = [](const Call& call) { block_fused(block_tensors(call), Format::kBF16x3, run_of(call)); };
+        path.stages = block_fused_stages;
       });
   if constexpr (kHasCuda) {
     add(
@@ -252,6 +265,10 @@ Op block_op() {
         [](auto& path) {
           path.run = [](const Call& call) { block_auto(block_tensors(call), false, run_of(call)); };
           path.tunables = {&conv_norm_two_pass_tunable()};
+          path.stages = [](const Dims& dims, DType storage) {
+            return fused_unsupported(dims, storage) ? block_train_stages(dims, storage)
+                                                    : block_fused_stages(dims, storage);
+          };
         });
     // More tiles of 64 rows than multiprocessors; a second slab of hidden values.
     for (Path& path : op.paths) {
@@ -281,6 +298,56 @@ Recipe block_recipe(DType storage, Format factors) {
   for (Site site : {site::kExpansion, site::kContraction})
     recipe.sums.push_back({.site = site, .factors = factors, .truncates = truncates});
   return recipe;
+}
+
+std::vector<Stage> conv_norm_two_pass_stages(const Dims& dims, DType storage) {
+  const int64_t x = positions(dims) * static_cast<int64_t>(size_of(storage));
+  return {sums_of(dims, storage),
+          {.name = "normalise", .bytes = x, .reads = x, .flops = 2 * positions(dims)}};
+}
+
+std::vector<Stage> conv_norm_grad_two_pass_stages(const Dims& dims, DType storage) {
+  const auto size = static_cast<int64_t>(size_of(storage));
+  const int64_t x = positions(dims) * size;
+  // y (2 flops), the sums of dy and of dy * y (3)
+  Stage sums = sums_of(dims, storage);
+  sums.bytes += x;
+  sums.flops += 5 * positions(dims);
+  const int64_t rest = conv_norm_grad_cost(dims, storage).flops - sums.flops;
+  return {sums,
+          {.name = "gradients", .bytes = x, .reads = 2 * x, .flops = rest},
+          {.name = "dw", .bytes = 3 * dims[kC] * size}};
+}
+
+std::vector<Stage> conv_norm_grad_ring_stages(const Dims& dims, DType storage) {
+  const Cost all = conv_norm_grad_cost(dims, storage);
+  const int64_t dw = 3 * dims[kC] * static_cast<int64_t>(size_of(storage));
+  return {{.name = "gradients", .bytes = all.bytes - dw, .flops = all.flops}, {.name = "dw", .bytes = dw}};
+}
+
+std::vector<Stage> block_fused_stages(const Dims& dims, DType storage) {
+  const Cost all = block_cost(dims, storage);
+  const Stage sums = sums_of(dims, storage);
+  return {sums,
+          {.name = "norms"},
+          {.name = "block",
+           .bytes = all.bytes - sums.bytes,
+           .reads = positions(dims) * static_cast<int64_t>(size_of(storage)),
+           .flops = all.flops - sums.flops}};
+}
+
+std::vector<Stage> block_train_stages(const Dims& dims, DType storage) {
+  const auto size = static_cast<int64_t>(size_of(storage));
+  const int64_t x = positions(dims) * size;
+  const int64_t h = dims[kN] * dims[kL] * dims[kHidden] * size;
+  const int64_t weights = dims[kC] * dims[kHidden] * size;
+  const int64_t flops = 2 * positions(dims) * dims[kHidden];  // of each product
+  return {sums_of(dims, storage),
+          {.name = "normalise", .reads = x, .writes = x, .flops = 2 * positions(dims)},
+          {.name = "expand", .bytes = weights, .reads = x, .writes = h, .flops = flops},
+          {.name = "gelu", .reads = h, .writes = h},
+          {.name = "contract", .bytes = weights, .reads = h, .writes = x, .flops = flops},
+          {.name = "residual", .bytes = x, .reads = 2 * x}};
 }
 
 void require_valid(const ConvNormTensors& t, int64_t dilation) {

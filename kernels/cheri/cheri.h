@@ -159,6 +159,13 @@ void block_fused(const BlockTensors& tensors, Format factor, const Run& run);
 // size, else block_fused. The path in the table is for inference and wants no gradients.
 void block_auto(const BlockTensors& tensors, bool gradients_wanted, const Run& run);
 
+// The launches of CUDA paths, as far as they have several: Path::stages.
+std::vector<Stage> conv_norm_two_pass_stages(const Dims& dims, DType storage);
+std::vector<Stage> conv_norm_grad_two_pass_stages(const Dims& dims, DType storage);
+std::vector<Stage> conv_norm_grad_ring_stages(const Dims& dims, DType storage);
+std::vector<Stage> block_fused_stages(const Dims& dims, DType storage);
+std::vector<Stage> block_train_stages(const Dims& dims, DType storage);
+
 // Throw Error (usage) unless the tensors satisfy the contract above.
 void require_valid(const ConvNormTensors& tensors, int64_t dilation);
 void require_valid(const ConvNormGradTensors& tensors, int64_t dilation);

@@ -108,6 +108,18 @@ struct Cost {
   int64_t flops;  // [flop] a fused multiply-add counts as two
 };
 
+// One launch of a call, and what it moves and computes at least. The `bytes` of all launches are
+// those of the op's Cost, and so are the `flops`: each input and each output counts where it is
+// first touched. What launches pass to each other counts beside that. It may stay in a cache, which
+// the floor allows for (bench/core/ceilings.h).
+struct Stage {
+  std::string_view name;  // "contract"
+  int64_t bytes = 0;      // [bytes] of the op's inputs and outputs
+  int64_t reads = 0;      // [bytes] that an earlier launch has read or written
+  int64_t writes = 0;     // [bytes] that a later launch reads
+  int64_t flops = 0;      // [flop]
+};
+
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 std::string_view name_of(DeviceKind kind);  // "cpu", "cuda"
 
@@ -159,6 +171,9 @@ struct Path {
   std::vector<const Tunable*> tunables{};  // what its launches choose among
   std::vector<ProductEdge> edges{};        // besides those of single dimensions (DimInfo)
   std::vector<OwnSize> own_sizes{};        // which together lead to code of their own
+  // The launches of a call, in order. A path without has one, which does all that the op's Cost
+  // says.
+  std::vector<Stage> (*stages)(const Dims&, DType storage) = nullptr;
 };
 
 // What a path that this build lacks declares, so that formulas are tested under its recipe.

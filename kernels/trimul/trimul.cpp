@@ -54,7 +54,8 @@ void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
          .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); },
          .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
          .summary = summary,
-         .edges = {{{kN}, kMostTerms.usual()}, {{kB}, kGridLimit}}});
+         .edges = {{{kN}, kMostTerms.usual()}, {{kB}, kGridLimit}},
+         .stages = [](const Dims& dims, DType) { return stages_of(kFactor, dims); }});
   } else {
     op.absent.push_back({name, {DType::kF32}, recipe});
   }
@@ -139,6 +140,24 @@ Recipe recipe_of(Format factors) {
                            .truncates = factors != Format::kStored});
   }
   return recipe;
+}
+
+std::vector<Stage> stages_of(Format factors, const Dims& dims) {
+  const int64_t n = dims[kN], c = dims[kC], h = dims[kH];
+  const int64_t edges = dims[kB] * n * n;
+  constexpr int64_t kFloat = sizeof(float);
+  const bool is_short = factors == Format::kF16 || factors == Format::kBF16;
+  const int64_t plane = edges * h * (is_short ? 2 : kFloat);  // [bytes] of hidden, and of the gate
+  const int64_t side = (is_split(factors) ? 2 : 1) * plane;   // of left, and of right
+  return {{.name = "project",
+           .bytes = (edges * (c + dims[kM]) + 5 * c * h + 2 * c) * kFloat,
+           .writes = 2 * side + plane,
+           .flops = edges * 10 * c * h},
+          {.name = "contract", .reads = 2 * side, .writes = plane, .flops = edges * 2 * n * h},
+          {.name = "finish",
+           .bytes = (edges * c + c * h + 2 * h) * kFloat,
+           .reads = 2 * plane,
+           .flops = edges * 2 * c * h}};
 }
 
 std::optional<std::string> unsupported_on_cuda(int64_t channels, int64_t hidden) {

@@ -55,6 +55,17 @@ void declare_runs(CLI::App& app, Typed& typed) {
   CLI::App& bench =
       add(app, typed, Command::kBench, "bench", "Time paths on production shapes, each judged there first");
   add_selection(bench, typed);
+  bench
+      .add_option(
+          "--sweep", typed.options.sizes,
+          "Time other sizes: l=1:100000:x10 or c=16,128; dimensions without an axis are those of the op's "
+          "first problem")
+      ->type_name("AXIS");
+  bench
+      .add_option("--max-elements", typed.raw.max_elements,
+                  "Leave out sizes of --sweep with more elements in a tensor")
+      ->needs(bench.get_option("--sweep"))
+      ->type_name("N");
   add_shard(bench, typed,
             "Time the i-th of n parts of the problems: i/n, or auto: as the CI system or the cluster says");
   add_seed(bench, typed);

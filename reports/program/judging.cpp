@@ -59,6 +59,7 @@ Message take_samples(const Subject& subject, Kept& kept, const Message& request,
     const Samples samples = kept.timer->take(*cache, request.fields.at("rounds").get<int>());
     Message answer{.fields = {{"samples_ns", samples.ns},
                               {"other_ns", samples.other_ns},
+                              {"graph_ns", samples.graph_ns},
                               {"waits_s", samples.waits},
                               {"fault", samples.fault},
                               {"unequal", samples.unequal},
@@ -86,6 +87,7 @@ Timed timed_in(Message&& message, const Subject& subject, const Case& which, uin
   const auto& fields = message.fields;
   Timed timed{.samples = {.ns = fields.at("samples_ns").get<std::vector<double>>(),
                           .other_ns = fields.at("other_ns").get<std::vector<double>>(),
+                          .graph_ns = fields.at("graph_ns").get<std::vector<double>>(),
                           .waits = fields.at("waits_s").get<double>(),
                           .fault = excerpt(fields.at("fault").get<std::string>(), kLongestReason),
                           .unequal = excerpt(fields.at("unequal").get<std::string>(), kLongestReason)},
@@ -277,7 +279,7 @@ std::optional<Samples> PathJudge::sample(CaseRecord& record, Cache cache, int ro
 
 Perf PathJudge::perf_of(const CaseRecord& record, Samples samples, Cache cache,
                         const std::optional<Ceilings>& ceilings) const {
-  Perf perf = assay::perf_of(std::move(samples), *subject_.op, recipe_.value(), record.which, device_.info(),
+  Perf perf = assay::perf_of(std::move(samples), subject_, recipe_.value(), record.which, device_.info(),
                              cache, ceilings, draws_);
   // The memory of a virtual machine is faster for seconds when its neighbours fall silent. No time
   // is impossible that the machine would allow at its fastest.
@@ -287,7 +289,7 @@ Perf PathJudge::perf_of(const CaseRecord& record, Samples samples, Cache cache,
     const std::optional<Ceilings> fastest = fastest_ceilings(device_.info());
     if (fastest) perf.implausible = why_implausible(perf, recipe_.value(), device_.info(), *fastest);
   }
-  if (telemetry_) add_telemetry(perf, *telemetry_, ceilings);
+  if (telemetry_) add_telemetry(perf, *telemetry_);
   return perf;
 }
 

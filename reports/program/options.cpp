@@ -127,19 +127,13 @@ class CommandLine {
     std::string specimens = options_.hostile ? "hostile" : options_.specimens ? "yes" : "";
     std::string no_isolate = raw_.no_isolate ? "yes" : "";
     std::string filters = fmt::format("{}", fmt::join(options_.filters, " "));
-    const std::pair<const char*, std::string*> texts[] = {{"command", &command},
-                                                          {"FILTER", &filters},
-                                                          {"--dtype", &raw_.dtype},
-                                                          {"--device", &raw_.device},
-                                                          {"--cases", &raw_.cases},
-                                                          {"--budget", &raw_.budget},
-                                                          {"--seed", &raw_.seed},
-                                                          {"--shard", &raw_.shard},
-                                                          {"--max-elements", &raw_.max_elements},
-                                                          {"--specimens", &specimens},
-                                                          {"--max-failures", &raw_.max_failures},
-                                                          {"--timeout", &raw_.timeout},
-                                                          {"--no-isolate", &no_isolate}};
+    std::string sizes = fmt::format("{}", fmt::join(options_.sizes, " "));
+    const std::pair<const char*, std::string*> texts[] = {
+        {"command", &command},        {"FILTER", &filters},         {"--dtype", &raw_.dtype},
+        {"--device", &raw_.device},   {"--cases", &raw_.cases},     {"--budget", &raw_.budget},
+        {"--seed", &raw_.seed},       {"--shard", &raw_.shard},     {"--max-elements", &raw_.max_elements},
+        {"--sweep", &sizes},          {"--specimens", &specimens},  {"--max-failures", &raw_.max_failures},
+        {"--timeout", &raw_.timeout}, {"--no-isolate", &no_isolate}};
     if (!options_.resume.empty()) {
       options_.out = options_.resume;
       const Journal journal = unfinished_run(options_.resume);
@@ -153,6 +147,7 @@ class CommandLine {
         *text = was;
       }
       options_.filters = words_of(filters);
+      options_.sizes = words_of(sizes);
       options_.specimens = !specimens.empty();
       options_.hostile = specimens == "hostile";
       raw_.no_isolate = !no_isolate.empty();

@@ -55,8 +55,9 @@ struct Options {
   std::optional<int64_t> max_failures;                   // per path
   std::optional<int64_t> max_elements;                   // of the largest tensor of a case
   uint64_t seed = 0;
-  int64_t shard = 0;   // of `--shard i/n`: i - 1
-  int64_t shards = 1;  // n
+  int64_t shard = 0;               // of `--shard i/n`: i - 1
+  int64_t shards = 1;              // n
+  std::vector<std::string> sizes;  // of `bench`: axes of dimensions
   bool specimens = false;
   bool hostile = false;  // those specimens that cheat when they are timed
   bool shares = false;

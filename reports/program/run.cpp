@@ -9,6 +9,7 @@
 #include "reports/program/commands.h"
 #include "reports/program/judging.h"
 #include "reports/program/machine.h"
+#include "reports/program/problems.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
 #include "reports/program/session.h"
@@ -79,12 +80,6 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   });
   // A path that times out again and again, or has failed often enough, is left early.
   if (pace.planned) *pace.planned += pace.done - done_before - *planned_cases(options);
-}
-
-bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
-  return sweep.op == subject.op->name && sweep.device == subject.path->device &&
-         std::ranges::count(subject.path->dtypes, sweep.dtype) != 0 &&
-         (!options.dtype || sweep.dtype == *options.dtype);
 }
 
 // Returns whether something was timed.
@@ -244,7 +239,7 @@ bool is_caught_when_timed(PathJudge& judge, const Subject& subject, const Dims& 
 
 }  // namespace
 
-int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const Options& given) {
+int run_paths(const Registry& registry, const std::vector<Sweep>& production, const Options& given) {
   Options options = given;
   if (options.command == Command::kRun && options.out.empty()) options.out = "assay-out";
   const bool verifies = options.command != Command::kBench;
@@ -252,6 +247,7 @@ int run_paths(const Registry& registry, const std::vector<Sweep>& sweeps, const 
 
   const auto [devices, absent] = devices_for(options);
   const std::vector<SelectedPath> selected = select_paths(registry, options, devices);
+  const std::vector<Sweep> sweeps = options.sizes.empty() ? production : swept(selected, production, options);
   const std::optional<Conditions> conditions =
       is_timed ? std::optional(timing_conditions(devices)) : std::nullopt;
   std::vector<std::string> disturbances;

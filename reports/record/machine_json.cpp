@@ -19,6 +19,8 @@ Json to_json(const Ceilings& ceilings) {
   put_number(json, "copy_bytes_per_s", ceilings.copy_bytes_per_s);
   json["copy_method"] = ceilings.copy_method;
   put_number(json, "read_bytes_per_s", ceilings.read_bytes_per_s);
+  if (ceilings.launch_s != 0) put_number(json, "launch_s", ceilings.launch_s);
+  if (ceilings.next_launch_s != 0) put_number(json, "next_launch_s", ceilings.next_launch_s);
   json["products"] = Json::array();
   for (const auto& [factor, rate] : ceilings.product_flops_per_s) {
     Json& product = json["products"].emplace_back(Json{{"factor", name_of(factor)}});
@@ -32,6 +34,8 @@ Ceilings read_ceilings(const JsonFields& fields) {
                     .copy_method = fields.text("copy_method"),
                     .read_bytes_per_s = fields.number("read_bytes_per_s"),
                     .product_flops_per_s = {}};
+  if (fields.has("launch_s")) ceilings.launch_s = fields.number("launch_s");
+  if (fields.has("next_launch_s")) ceilings.next_launch_s = fields.number("next_launch_s");
   if (fields.has("products")) {
     for (const JsonFields& product : fields.objects("products"))
       ceilings.product_flops_per_s[product.one_of("factor", kFactors)] = product.number("flops_per_s");

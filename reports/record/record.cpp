@@ -20,6 +20,7 @@ constexpr std::array kVerdicts{
     VerdictKind::kPass,        VerdictKind::kFail,    VerdictKind::kMistrusted, VerdictKind::kUninformative,
     VerdictKind::kUnsupported, VerdictKind::kCrashed, VerdictKind::kTimeout,    VerdictKind::kSkipped};
 constexpr std::array kKnownCaches{Cache::kCold, Cache::kWarm};
+constexpr std::array kLimits{FloorPart::Limit::kLaunch, FloorPart::Limit::kBytes, FloorPart::Limit::kFlops};
 
 // ---- numerics
 
@@ -128,6 +129,12 @@ Json to_json(const Perf& perf) {
   json["flops"] = perf.flops;
   put_number(json, "floor_ns", perf.floor_ns);
   put_number(json, "fraction_of_floor", perf.fraction_of_floor);
+  for (const FloorPart& part : perf.floor_parts) {
+    Json& to = json["floor_parts"].emplace_back(Json{{"name", part.name}, {"limit", name_of(part.limit)}});
+    put_number(to, "ns", part.ns);
+    to["bytes"] = part.bytes;
+    to["flops"] = part.flops;
+  }
   if (perf.implausible) json["implausible"] = *perf.implausible;
   put_number(json, "waits_ns", perf.waits_ns);
   if (perf.telemetry) json["telemetry"] = assay::to_json(*perf.telemetry);
@@ -138,6 +145,10 @@ Json to_json(const Perf& perf) {
     put_number(other, "median_ns", perf.other->median_ns);
     put_numbers(other, "ci95_ns", perf.other->ci95_ns);
     put_numbers(other, "samples_ns", perf.other->samples_ns);
+  }
+  if (perf.graph) {
+    put_number(json["graph"], "median_ns", perf.graph->median_ns);
+    put_numbers(json["graph"], "samples_ns", perf.graph->samples_ns);
   }
   return json;
 }
@@ -159,6 +170,14 @@ Perf read_perf(const JsonFields& fields) {
   perf.flops = fields.count("flops");
   if (fields.has_number("floor_ns")) perf.floor_ns = fields.number("floor_ns");
   if (fields.has_number("fraction_of_floor")) perf.fraction_of_floor = fields.number("fraction_of_floor");
+  if (fields.has("floor_parts")) {
+    for (const JsonFields& part : fields.objects("floor_parts"))
+      perf.floor_parts.push_back({.name = part.text("name"),
+                                  .limit = part.one_of("limit", kLimits),
+                                  .ns = part.number("ns"),
+                                  .bytes = part.count("bytes"),
+                                  .flops = part.count("flops")});
+  }
   if (fields.has("implausible")) perf.implausible = fields.text("implausible");
   if (fields.has("waits_ns")) perf.waits_ns = fields.number("waits_ns");
   if (fields.has("draws")) perf.draws = fields.integer<uint64_t>("draws");
@@ -168,6 +187,11 @@ Perf read_perf(const JsonFields& fields) {
                            .samples_ns = other.numbers("samples_ns"),
                            .median_ns = other.number("median_ns")};
     read_interval(other, perf.other->ci95_ns);
+  }
+  if (fields.has("graph")) {
+    const JsonFields graph = fields.object("graph");
+    perf.graph =
+        GraphTimes{.samples_ns = graph.numbers("samples_ns"), .median_ns = graph.number("median_ns")};
   }
   if (fields.has("telemetry")) perf.telemetry = read_telemetry(fields.object("telemetry"));
   return perf;

@@ -10,6 +10,7 @@
 #include "reports/render/html_details.h"
 #include "reports/render/html_paths.h"
 #include "reports/render/render.h"
+#include "reports/render/size_charts.h"
 #include "reports/render/summary.h"
 #include "reports/render/telemetry.h"
 #include "reports/render/text.h"
@@ -157,16 +158,20 @@ std::string perf_row(const Perf& perf) {
 
 std::string time_card(const CaseRecord& item, const std::string& anchor) {
   const Perf& any = item.perf ? *item.perf : *item.perf_warm;
+  const std::string parts = any.floor_ns ? render_floor_parts(any) : "";
   return fmt::format(
       "<div class=\"card\"><h3><a href=\"#{}\">{}/{}</a> {}</h3><div class=\"small muted\">{} · {} · {}, "
       "{}</div>"
       "<table><tr class=\"muted\"><td><td class=\"number\">median<td class=\"number\">95 % interval<td "
       "class=\"number\">rate"
-      "<td class=\"number\">of floor\n{}{}</table>{}</div>\n",
+      "<td class=\"number\">of floor\n{}{}</table>{}{}</div>\n",
       anchor, escape_markup(item.which.op), escape_markup(item.which.path), name_of(item.which.dtype),
       escape_markup(format_dims(item.which.dims)), format_bytes(any.bytes),
       plural(static_cast<int64_t>(any.samples_ns.size()), "sample"), escape_markup(any.timer),
       item.perf ? perf_row(*item.perf) : "", item.perf_warm ? perf_row(*item.perf_warm) : "",
+      parts.empty() ? ""
+                    : fmt::format("<div class=\"small muted\">floor {} = {}</div>",
+                                  format_time(*any.floor_ns), escape_markup(parts)),
       sample_chart(item));
 }
 
@@ -247,6 +252,7 @@ std::string render_html(const Record& record) {
       {"failures", "Failures", failures_section(record, blocks, anchors)},
       {"errors", "How close to the bounds", blocks.empty() ? "" : charts},
       {"stages", "What each stage adds", stages_section(record, anchors)},
+      {"sizes", "Time over floor, by size", size_charts(record)},
       {"times", "How fast", times_section(record, anchors)},
       {"not-run", "Not run", not_run_section(record)},
       {"machine", "Machine", machine_section(record)},

@@ -174,8 +174,10 @@ std::string times_section(const Record& record) {
              "|---|---|--:|--:|--:|--:|--:|{}\n",
              has_telemetry ? " meanwhile |" : "", has_telemetry ? "---|" : "") +
          rows_within(rows, kTimesShare) +
-         "\nThe floor is the longer of two times: copying the bytes (inputs read once, outputs written once) "
-         "at the measured bandwidth, and doing the flops at the measured rate of products. 100 % is that "
+         "\nThe floor is the time of the launches and, of each launch, the longer of two times: copying its "
+         "bytes "
+         "(inputs read once, outputs written once) at the measured bandwidth, and doing its flops at the "
+         "measured rate of products. 100 % is that "
          "speed. A little more is possible: memory can be read faster than copied, which favours a path that "
          "reads more than it writes. A time that would need more than the measured read bandwidth, or 1.25 "
          "times the measured rate of products, is called implausible. Times drift if they change while they "

@@ -72,6 +72,18 @@ void Plot::set_y(const std::vector<double>& values) {
   }
 }
 
+void Plot::set_y_near_one(const std::vector<double>& values) {
+  std::tie(y_low_, y_high_) = decades_of(values);
+  for (double value : {0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4}) {
+    if (std::log10(value) < y_low_ || std::log10(value) > y_high_) continue;
+    const double y = at_y(value);
+    body_ += fmt::format(
+        "<path class=\"axis\" d=\"M{} {:.1f}h-3\"/><text x=\"{}\" y=\"{:.1f}\" "
+        "text-anchor=\"end\">{:g}</text>",
+        left_, y, left_ - 5, y + 3, value);
+  }
+}
+
 void Plot::set_shares() {
   for (const auto& [share, text] : {std::pair(0.0, "0 %"), std::pair(0.5, "50 %"), std::pair(1.0, "100 %")})
     body_ += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", left_ - 5,
@@ -89,6 +101,12 @@ void Plot::axis_of_decades() {
   const auto step = std::max(1, static_cast<int>(std::ceil((x_high_ - x_low_) / 5)));
   for (int decade = static_cast<int>(std::ceil(x_low_)); decade <= x_high_; decade += step)
     tick(at_x(std::pow(10, decade)), fmt::format("1e{}", decade));
+}
+
+void Plot::axis_of_bytes() {
+  const auto step = std::max(1, static_cast<int>(std::ceil((x_high_ - x_low_) / 5)));
+  for (int decade = static_cast<int>(std::ceil(x_low_)); decade <= x_high_; decade += step)
+    tick(at_x(std::pow(10, decade)), format_bytes(static_cast<int64_t>(std::pow(10, decade))));
 }
 
 void Plot::line(const std::vector<double>& y, std::string_view style) {
@@ -135,6 +153,13 @@ void Plot::point(std::optional<double> x, double y, std::string_view style, std:
   const bool is_left = x && here > right_ - 120;
   body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
                        here + (is_left ? -7 : 7), text, is_left ? "end" : "start", escape_markup(label));
+}
+
+void Plot::dot(double x, double y, std::string_view style, std::string_view title) {
+  if (!has_logarithm(x) || !has_logarithm(y)) return;
+  body_ +=
+      fmt::format("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{}</title></circle>",
+                  style, at_x(x), at_y(y), escape_markup(title));
 }
 
 std::string Plot::svg(std::string_view what) const {

@@ -21,16 +21,20 @@ class Plot {
   void set_x(const std::vector<double>& values);
   void set_values(const std::vector<study::AxisValue>& values);  // x are these, evenly spaced
   void set_y(const std::vector<double>& values);                 // with ticks at some decades
+  void set_y_near_one(const std::vector<double>& values);        // with ticks at 1, 1.5, 2, 3, 5
   void set_shares();                                             // y runs from 0 to 1
 
   void axis_of_times();    // x in [ns]
   void axis_of_decades();  // x
+  void axis_of_bytes();    // x in [bytes]
 
   void line(const std::vector<double>& y, std::string_view style);  // over set_values()
   void ecdf(const std::vector<double>& sorted, std::string_view style);
   void horizontal(double y, std::string_view style);
   // At the right end if there is no x.
   void point(std::optional<double> x, double y, std::string_view style, std::string_view label);
+
+  void dot(double x, double y, std::string_view style, std::string_view title);  // without a label
 
   std::string svg(std::string_view what) const;
 

@@ -177,6 +177,15 @@ std::string render_rates(const Perf& perf, std::string_view between) {
   return fmt::format("{}{}{}", format_rate(*rate), between, format_flops(flops));
 }
 
+std::string render_floor_parts(const Perf& perf) {
+  std::string text;
+  for (const FloorPart& part : perf.floor_parts) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : " + ", printable(part.name), format_time(part.ns));
+    if (part.limit != FloorPart::Limit::kLaunch) text += fmt::format(" by {}", name_of(part.limit));
+  }
+  return text;
+}
+
 std::string render_drift(const Perf& perf) {
   const std::optional<Drift> drift = drift_of(perf.samples_ns);
   return drift ? fmt::format("the first {} calls took {}, the last half {}", drift->count,

@@ -62,6 +62,8 @@ std::string describe(const Tally& tally);
 std::optional<double> bytes_per_second(const Perf& perf);
 // "1250 GB/s", "187 TFLOP/s" with `between` between them, or a dash.
 std::string render_rates(const Perf& perf, std::string_view between);
+// "launch 3.9 us + call 32 us by bytes"; empty without parts.
+std::string render_floor_parts(const Perf& perf);
 // "the first 24 calls took 1.38 ms, the last half 1.47 ms"; empty unless the samples drift.
 std::string render_drift(const Perf& perf);
 

@@ -168,6 +168,14 @@ Perf perf(Cache cache, std::string_view timer, double floor_ns, double typical_n
   result.flops = 2 * bytes;
   result.floor_ns = floor_ns;
   result.fraction_of_floor = floor_ns / middle.median;
+  result.floor_parts = {{.name = "launch", .ns = 0.125 * floor_ns},
+                        {.name = "call",
+                         .limit = FloorPart::Limit::kBytes,
+                         .ns = 0.875 * floor_ns,
+                         .bytes = bytes,
+                         .flops = 2 * bytes}};
+  if (cache == Cache::kCold && timer == "cuda_event")
+    result.graph = GraphTimes{.samples_ns = {typical_ns, typical_ns}, .median_ns = typical_ns};
   if (cache == Cache::kCold && result.fraction_of_floor > 1) {
     result.implausible = fmt::format("{:.3g} ns is below the floor of {:.3g} ns", middle.median, floor_ns);
   }

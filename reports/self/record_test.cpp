@@ -75,14 +75,8 @@ static auto fields(const std::optional<Telemetry>& telemetry) {
                     bits(load), bits(cycles), absent);
 }
 
-static auto fields(const std::optional<Perf>& perf) {
-  const auto& [cache, timer, samples, median, interval, bytes, flops, floor, fraction, implausible, draws,
-               other, waits, telemetry] = perf.value_or(Perf{});
-  const auto& [data, other_samples, other_median, other_interval] = other.value_or(OtherData{});
-  return std::tuple(perf.has_value(), cache, timer, bits(samples), bits(median), bits(interval[0]),
-                    bits(interval[1]), bytes, flops, bits(floor), bits(fraction), implausible, draws,
-                    other.has_value(), data, bits(other_samples), bits(other_median), bits(other_interval[0]),
-                    bits(other_interval[1]), bits(waits), fields(telemetry));
+static auto fields(const FloorPart& part) {
+  return std::tuple(part.name, part.limit, bits(part.ns), part.bytes, part.flops);
 }
 
 template <class Item>
@@ -90,6 +84,18 @@ static auto all_fields(const std::vector<Item>& items) {
   std::vector<decltype(fields(items.front()))> all;
   for (const Item& item : items) all.push_back(fields(item));
   return all;
+}
+
+static auto fields(const std::optional<Perf>& perf) {
+  const auto& [cache, timer, samples, median, interval, bytes, flops, floor, fraction, floor_parts,
+               implausible, draws, other, graph, waits, telemetry] = perf.value_or(Perf{});
+  const auto& [data, other_samples, other_median, other_interval] = other.value_or(OtherData{});
+  return std::tuple(perf.has_value(), cache, timer, bits(samples), bits(median), bits(interval[0]),
+                    bits(interval[1]), bytes, flops, bits(floor), bits(fraction), implausible, draws,
+                    other.has_value(), data, bits(other_samples), bits(other_median), bits(other_interval[0]),
+                    bits(other_interval[1]), bits(waits), all_fields(floor_parts), graph.has_value(),
+                    bits(graph ? graph->samples_ns : std::vector<double>{}),
+                    bits(graph ? graph->median_ns : 0), fields(telemetry));
 }
 
 static auto fields(const CaseRecord& item) {
@@ -134,8 +140,8 @@ static auto fields(const Conditions& conditions) {
 }
 
 static auto fields(const Ceilings& ceilings) {
-  const auto& [copy, method, read, products] = ceilings;
-  return std::tuple(bits(copy), method, bits(read), products);
+  const auto& [copy, method, read, products, launch, next_launch] = ceilings;
+  return std::tuple(bits(copy), method, bits(read), products, bits(launch), bits(next_launch));
 }
 
 static auto fields(const Sentinel& sentinel) {

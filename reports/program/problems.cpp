@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/program/problems.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "kernels/core/printable.h"
+#include "study/axis.h"
+
+namespace assay {
+namespace {
+
+// [elements]
+int64_t largest_tensor(const Op& op, const Dims& dims) {
+  int64_t most = 0;
+  for (const auto* tensors : {&op.inputs, &op.outputs})
+    for (const TensorInfo& tensor : *tensors) most = std::max(most, element_count(shape_of(tensor, dims)));
+  return most;
+}
+
+}  // namespace
+
+bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
+  return sweep.op == subject.op->name && sweep.device == subject.path->device &&
+         std::ranges::count(subject.path->dtypes, sweep.dtype) != 0 &&
+         (!options.dtype || sweep.dtype == *options.dtype);
+}
+
+std::vector<Sweep> swept(const std::vector<SelectedPath>& paths, const std::vector<Sweep>& sweeps,
+                         const Options& options) {
+  std::vector<Sweep> problems;
+  std::set<std::tuple<std::string_view, DeviceKind, DType>> done;
+  for (const Sweep& first : sweeps) {
+    const auto times_it = [&](const SelectedPath& path) { return times(path.subject, first, options); };
+    const auto path = std::ranges::find_if(paths, times_it);
+    if (path == paths.end() || !done.insert({first.op, first.device, first.dtype}).second) continue;
+    const Op& op = *path->subject.op;
+    std::vector<study::Axis> axes;
+    for (const std::string& text : options.sizes) {
+      axes.push_back(study::parse_axis(op, text));
+      if (axes.back().kind != study::Axis::Kind::kDim)
+        throw usage_error("--sweep {} is no dimension of {}", excerpt(axes.back().name), op.name);
+    }
+    for (const study::Point& point : study::points_of(axes)) {
+      Sweep problem = first;
+      for (size_t i = 0; i < axes.size(); ++i)
+        problem.dims.set(axes[i].name, static_cast<int64_t>(*axes[i].values[point[i]].number));
+      require_dims(op, problem.dims);
+      if (!options.max_elements || largest_tensor(op, problem.dims) <= *options.max_elements)
+        problems.push_back(problem);
+    }
+  }
+  return problems;
+}
+
+}  // namespace assay
