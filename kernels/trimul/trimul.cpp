@@ -147,13 +147,14 @@ std::vector<Stage> stages_of(Format factors, const Dims& dims) {
   const int64_t edges = dims[kB] * n * n;
   constexpr int64_t kFloat = sizeof(float);
   const bool is_short = factors == Format::kF16 || factors == Format::kBF16;
-  const int64_t plane = edges * h * (is_short ? 2 : kFloat);  // [bytes] of hidden, and of the gate
-  const int64_t side = (is_split(factors) ? 2 : 1) * plane;   // of left, and of right
+  // [bytes] of left, right, hidden and the gate of the output each: a factor in two parts has as
+  // many as an f32
+  const int64_t plane = edges * h * (is_short ? 2 : kFloat);
   return {{.name = "project",
            .bytes = (edges * (c + dims[kM]) + 5 * c * h + 2 * c) * kFloat,
-           .writes = 2 * side + plane,
+           .writes = 3 * plane,
            .flops = edges * 10 * c * h},
-          {.name = "contract", .reads = 2 * side, .writes = plane, .flops = edges * 2 * n * h},
+          {.name = "contract", .reads = 2 * plane, .writes = plane, .flops = edges * 2 * n * h},
           {.name = "finish",
            .bytes = (edges * c + c * h + 2 * h) * kFloat,
            .reads = 2 * plane,

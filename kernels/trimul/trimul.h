@@ -103,8 +103,7 @@ inline constexpr Site kUpdate{8, "to_out z"};  // the sum over h
 // the same format if that has 16 bits.
 Recipe recipe_of(Format factors);
 
-// The launches of a CUDA path with these factors. left and right have two parts if the factors do;
-// hidden and the gate of the output have one.
+// The launches of a CUDA path with these factors.
 std::vector<Stage> stages_of(Format factors, const Dims& dims);
 
 // The weights of one projection and of its gate.
