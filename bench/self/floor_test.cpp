@@ -84,7 +84,7 @@ TEST(Stages, ShareTheCostOfTheOp) {
       EXPECT_EQ(fault_of(stages(dims, dtype), registry().op(name).cost(dims, dtype)), "") << name;
     }
   }
-  for (const Format factors : {Format::kF16, Format::kTF32, Format::kTF32x3}) {
+  for (const Format factors : {Format::kF16, Format::kBF16, Format::kF16x3}) {
     const Dims dims{{"b", 2}, {"n", 9}, {"c", 5}, {"h", 3}, {"mask", 1}};
     const Cost cost = registry().op("trimul").cost(dims, DType::kF32);
     EXPECT_EQ(fault_of(trimul::stages_of(factors, dims), cost), "") << name_of(factors);
