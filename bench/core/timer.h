@@ -85,7 +85,7 @@ class Timer {
     uint64_t before, answer;  // hashes of the outputs: of the call before, and of the timed one
   };
   Variation time_variation(size_t draw, uint64_t seed, bool changes);
-  std::vector<double> time_graph();  // [ns] with cold caches; none if the device has no graphs
+  std::vector<double> time_graph();  // [ns] with cold caches; none if the call makes no graph
   std::string look_at_variations(const std::vector<Variation>& variations, double median_ns);
   void flip_outputs();
   void watch_call(size_t draw);
