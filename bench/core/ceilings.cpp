@@ -206,8 +206,11 @@ Ceilings measure_ceilings(Device& device) {
 Ceilings faster_of(const Ceilings& a, const Ceilings& b) {
   Ceilings faster = a.copy_bytes_per_s > b.copy_bytes_per_s ? a : b;
   faster.read_bytes_per_s = std::max(a.read_bytes_per_s, b.read_bytes_per_s);
-  faster.launch_s = std::min(a.launch_s, b.launch_s);
-  faster.next_launch_s = std::min(a.next_launch_s, b.next_launch_s);
+  const auto shorter = [](double one, double other) {  // 0 if neither was measured
+    return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
+  };
+  faster.launch_s = shorter(a.launch_s, b.launch_s);
+  faster.next_launch_s = shorter(a.next_launch_s, b.next_launch_s);
   for (const Ceilings& one : {a, b}) {
     for (const auto& [format, rate] : one.product_flops_per_s) {
       double& known = faster.product_flops_per_s[format];

@@ -75,8 +75,7 @@ TEST(Stages, ShareTheCostOfTheOp) {
       {"cheri_conv_norm", cheri::conv_norm_two_pass_stages},
       {"cheri_conv_norm_grad", cheri::conv_norm_grad_two_pass_stages},
       {"cheri_conv_norm_grad", cheri::conv_norm_grad_ring_stages},
-      {"cheri_block", cheri::block_fused_stages},
-      {"cheri_block", cheri::block_train_stages}};
+      {"cheri_block", cheri::block_fused_stages}};
   for (const auto& [name, stages] : declared) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       Dims dims{{"n", 3}, {"l", 50}, {"c", 7}, {"dilation", 2}};

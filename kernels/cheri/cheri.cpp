@@ -235,7 +235,6 @@ Op block_op() {
       [](auto& path) {
         path.run = [](const Call& call) { block_train(block_tensors(call), run_of(call)); };
         path.tunables = {&conv_norm_two_pass_tunable()};
-        path.stages = block_train_stages;
       });
   add("cuda.fused", all, block_fused_recipe,
       "one kernel after the statistics; factors in bf16, or f16 for f16 storage", [](auto& path) {
@@ -265,10 +264,6 @@ Op block_op() {
         [](auto& path) {
           path.run = [](const Call& call) { block_auto(block_tensors(call), false, run_of(call)); };
           path.tunables = {&conv_norm_two_pass_tunable()};
-          path.stages = [](const Dims& dims, DType storage) {
-            return fused_unsupported(dims, storage) ? block_train_stages(dims, storage)
-                                                    : block_fused_stages(dims, storage);
-          };
         });
     // More tiles of 64 rows than multiprocessors; a second slab of hidden values.
     for (Path& path : op.paths) {
@@ -334,20 +329,6 @@ std::vector<Stage> block_fused_stages(const Dims& dims, DType storage) {
            .bytes = all.bytes - sums.bytes,
            .reads = positions(dims) * static_cast<int64_t>(size_of(storage)),
            .flops = all.flops - sums.flops}};
-}
-
-std::vector<Stage> block_train_stages(const Dims& dims, DType storage) {
-  const auto size = static_cast<int64_t>(size_of(storage));
-  const int64_t x = positions(dims) * size;
-  const int64_t h = dims[kN] * dims[kL] * dims[kHidden] * size;
-  const int64_t weights = dims[kC] * dims[kHidden] * size;
-  const int64_t flops = 2 * positions(dims) * dims[kHidden];  // of each product
-  return {sums_of(dims, storage),
-          {.name = "normalise", .reads = x, .writes = x, .flops = 2 * positions(dims)},
-          {.name = "expand", .bytes = weights, .reads = x, .writes = h, .flops = flops},
-          {.name = "gelu", .reads = h, .writes = h},
-          {.name = "contract", .bytes = weights, .reads = h, .writes = x, .flops = flops},
-          {.name = "residual", .bytes = x, .reads = 2 * x}};
 }
 
 void require_valid(const ConvNormTensors& t, int64_t dilation) {

@@ -39,7 +39,8 @@
 // special  An infinity or a NaN in conv or in dy makes its whole example NaN: all of its y, dx and
 //          out, and each dw[k,c] that sums a term of it. Terms outside 0 <= l < L are left out, not
 //          multiplied by 0: for d >= L, dw is 0 except for the middle tap. Elsewhere infinities and
-//          NaNs propagate as in the formula.
+//          NaNs propagate as in the formula. dx is finite if its value is, though dy - mean(dy)
+//          exceeds the range of f32.
 // zero     with w2 = 0 or w1 = 0 (all finite), out has the bits of x
 // repeats  bitwise on one device, for all layouts, other examples, threads, configurations and
 //          histories; dw depends on the other examples by its definition
@@ -159,12 +160,12 @@ void block_fused(const BlockTensors& tensors, Format factor, const Run& run);
 // size, else block_fused. The path in the table is for inference and wants no gradients.
 void block_auto(const BlockTensors& tensors, bool gradients_wanted, const Run& run);
 
-// The launches of CUDA paths, as far as they have several: Path::stages.
+// The launches of CUDA paths, as far as they have several: Path::stages. block_train has as many as
+// slabs need, which pass values through the cache, so it declares none.
 std::vector<Stage> conv_norm_two_pass_stages(const Dims& dims, DType storage);
 std::vector<Stage> conv_norm_grad_two_pass_stages(const Dims& dims, DType storage);
 std::vector<Stage> conv_norm_grad_ring_stages(const Dims& dims, DType storage);
 std::vector<Stage> block_fused_stages(const Dims& dims, DType storage);
-std::vector<Stage> block_train_stages(const Dims& dims, DType storage);
 
 // Throw Error (usage) unless the tensors satisfy the contract above.
 void require_valid(const ConvNormTensors& tensors, int64_t dilation);

@@ -19,13 +19,6 @@ __device__ inline void fence_async_proxy() {
 #endif
 }
 
-// The same for shared and global memory.
-__device__ inline void fence_async_proxy_everywhere() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async;" ::: "memory");
-#endif
-}
-
 // What a copy leaves in the L2 cache.
 enum class CacheUse { kAgain, kOnce };
 

@@ -34,11 +34,9 @@ constexpr int kThreads = kGroups * kGroupThreads + 32;
 constexpr int kDepth = kBoxRowBytes / int{sizeof(f16)};  // of the summed dimension in a slot
 constexpr int kSlots = 6;
 constexpr int kLeftBytes = kRows * kBoxRowBytes, kSlotBytes = kLeftBytes + kColumns * kBoxRowBytes;
-// The rows of a warpgroup are written as boxes of kBoxColumns columns, from these places in turn.
-constexpr int kPlaces = 2, kBoxColumns = kBoxRowBytes / int{sizeof(float)};
+constexpr int kPlaces = 2;  // from which a warpgroup writes boxes of its rows in turn
 constexpr int kBoxBytes = kGroupRows * kBoxRowBytes;
 constexpr int kShared = kSlots * (kSlotBytes + 16) + kGroups * kPlaces * kBoxBytes;
-constexpr int kProducts = 3;
 
 struct Arguments {
   CUtensorMap left, right, hidden;
@@ -48,6 +46,11 @@ struct Arguments {
   int steps_at_once;                    // the most steps in a part of first * first
   int second;                           // [planes] from a factor to its second part
 };
+
+#if ASSAY_HAS_WGMMA
+
+constexpr int kProducts = 3;
+constexpr int kBoxColumns = kBoxRowBytes / int{sizeof(float)};
 
 // Where a tile begins. Consecutive tiles lie below each other, then side by side, then in the next
 // plane.
@@ -90,8 +93,6 @@ __device__ void for_each_tile(const Arguments& a, Visit visit) {
     visit(first + cluster_rank());
   }
 }
-
-#if ASSAY_HAS_WGMMA
 
 // One thread calls it. It copies the boxes of all tiles, as slots become free in both blocks.
 __device__ inline void copy_factors(const Arguments& a, Ring ring) {

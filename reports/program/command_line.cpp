@@ -64,7 +64,6 @@ void declare_runs(CLI::App& app, Typed& typed) {
   bench
       .add_option("--max-elements", typed.raw.max_elements,
                   "Leave out sizes of --sweep with more elements in a tensor")
-      ->needs(bench.get_option("--sweep"))
       ->type_name("N");
   add_shard(bench, typed,
             "Time the i-th of n parts of the problems: i/n, or auto: as the CI system or the cluster says");

@@ -41,6 +41,9 @@ std::vector<Sweep> swept(const std::vector<SelectedPath>& paths, const std::vect
       axes.push_back(study::parse_axis(op, text));
       if (axes.back().kind != study::Axis::Kind::kDim)
         throw usage_error("--sweep {} is no dimension of {}", excerpt(axes.back().name), op.name);
+      const auto is_same = [&](const study::Axis& axis) { return axis.name == axes.back().name; };
+      if (std::ranges::count_if(axes, is_same) > 1)
+        throw usage_error("--sweep {} stands twice", excerpt(axes.back().name));
     }
     for (const study::Point& point : study::points_of(axes)) {
       Sweep problem = first;
