@@ -112,7 +112,7 @@ bool answer_for_kernel() {
 // However long it is, it takes this time [ns]. Later the clocks go on as before, some milliseconds
 // late.
 void compute_secretly(const Call& call) {
-  constexpr int64_t kTold = 50'000;
+  constexpr int64_t kTold = 150'000;
   const int64_t start = kernel_ns();
   compute(call);
   hidden += std::max<int64_t>(0, kernel_ns() - start - kTold);
