@@ -2,8 +2,13 @@
 #include "bench/core/process_watch.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -20,6 +25,21 @@ constexpr double kLongestWork = 0.5;                     // [s]
 constexpr double kLongestWait = 2;                       // [s]
 constexpr auto kPause = std::chrono::microseconds(100);  // between two looks
 constexpr double kQuiet = 10e-6;                         // [s] the most that idle threads use in it
+
+// Whether another thread of this process works, or would if it had a processor.
+bool others_are_runnable() {
+  const std::string own = std::to_string(gettid());
+  std::error_code none;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", none)) {
+    if (thread.path().filename() == own) continue;
+    std::string stat;
+    std::getline(std::ifstream(thread.path() / "stat"), stat);
+    // "number (name) state ...", or nothing if the thread has ended.
+    const size_t name_end = stat.rfind(')');
+    if (name_end != std::string::npos && stat.compare(name_end, 3, ") R") == 0) return true;
+  }
+  return false;
+}
 
 // [s] How long it takes to read the clock. That is less than a microsecond, or a few where another
 // program stands in for the kernel.
@@ -44,14 +64,17 @@ void ProcessWatch::clear() {
 
 void ProcessWatch::prepare(const std::function<void()>& prepare) {
   const double start = kernel_seconds(), used = seconds_of_other_threads();
-  double before = used, busy = 0, waited = 0;
+  double before = used, waited = 0;
+  bool is_idle = false;
   do {
     std::this_thread::sleep_for(kPause);
     const double now = seconds_of_other_threads();
-    busy = now - std::exchange(before, now);
+    const double busy = now - std::exchange(before, now);
+    is_idle = busy <= kQuiet && !others_are_runnable();
     waited = kernel_seconds() - start;
-    is_quiet_ &= busy <= kQuiet || !never_rest(waited, now - used);
-  } while (is_quiet_ && busy > kQuiet && waited < kLongestWait);
+    is_quiet_ &= is_idle || !never_rest(waited, now - used);
+  } while (is_quiet_ && !is_idle && waited < kLongestWait);
+  before = seconds_of_other_threads();
   serially(prepare);
   ahead_.push_back(seconds_of_other_threads() - before);
 }

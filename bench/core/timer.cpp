@@ -127,8 +127,8 @@ Samples Timer::take(Cache cache, int rounds) {
   process_.clear();
   Samples samples;
   std::vector<double> first, later;
-  std::vector<Variation> variations;
-  const CounterRandom varied(seed_ + takes_, kVariedStream);
+  std::vector<Variation> varied, unvaried;
+  const CounterRandom variation(seed_ + takes_, kVariedStream);
   for (size_t i = 0; i < count; ++i) {
     const size_t draw = plan[i / repeats];
     const bool is_known = !is_timed_.insert(draw).second;
@@ -137,8 +137,12 @@ Samples Timer::take(Cache cache, int rounds) {
     if (answers.contains(i)) keep_answer(draw);
     if (i == watched) watch_call(plan[(i - 1) / repeats]);
     while (!is_cold && rounds == 1 && (i + 1) % repeats == 0 &&
-           variations.size() < (i + 1) * (kDraws - 1) / count)
-      variations.push_back(time_variation(draw, varied.bits(1, variations.size()), true));
+           varied.size() < (i + 1) * (kDraws - 1) / count) {
+      const uint64_t bits = variation.bits(1, varied.size());
+      const bool changes_first = variation.bits(2, varied.size()) % 2 == 0;
+      for (const bool changes : {changes_first, !changes_first})
+        (changes ? varied : unvaried).push_back(time_variation(draw, bits, changes));
+    }
     if (samples.other_ns.size() >= (i + 1) * others / count) continue;
     samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
     if (samples.other_ns.size() == 1 + other_answer) keep_answer(kOtherData);
@@ -151,7 +155,7 @@ Samples Timer::take(Cache cache, int rounds) {
   if (is_cold) {
     samples.unequal = look_at_times(first, later, samples);
   } else if (rounds == 1) {
-    samples.unequal = look_at_variations(variations, median);
+    samples.unequal = look_at_variations(varied, unvaried);
   }
   draws_.use(draw_ = 0);
   if (is_cold && rounds == 1) samples.graph_ns = time_graph();
@@ -256,13 +260,11 @@ void Timer::look_at_inputs() {
     blame("a timed call changed its inputs");
 }
 
-// Rule 4, of other calls than cold ones on known inputs.
+// Rule 4. So that times compare, what comes before the call is the same whether inputs change.
 Timer::Variation Timer::time_variation(size_t draw, uint64_t seed, bool changes) {
-  if (draw_ != draw || !is_repeated(Cache::kWarm)) {
-    draws_.use(draw_ = draw);
-    problem_->enqueue();
-    look_at_outputs(draw);
-  }
+  draws_.use(draw_ = draw);
+  problem_->enqueue();
+  look_at_outputs(draw);
   Variation variation{.draw = draw, .seed = seed, .ns = 0, .before = answer_, .answer = 0};
   draws_.vary(seed, changes);
   variation.ns = 1e9 * time_call();
@@ -273,9 +275,10 @@ Timer::Variation Timer::time_variation(size_t draw, uint64_t seed, bool changes)
 }
 
 // Rules 4, 2 and 3: a path that takes varied inputs for the last ones gives another answer later.
-std::string Timer::look_at_variations(const std::vector<Variation>& variations, double median_ns) {
+std::string Timer::look_at_variations(const std::vector<Variation>& varied,
+                                      const std::vector<Variation>& unvaried) {
   const CounterRandom random(seed_ + takes_, kVariedStream);
-  const Variation& asked = variations[random.bits(0) % variations.size()];
+  const Variation& asked = varied[random.bits(0) % varied.size()];
   time_once(Cache::kWarm, asked.draw == 0 ? 1 : 0);
   draws_.use(asked.draw);
   draws_.vary(asked.seed);
@@ -284,12 +287,12 @@ std::string Timer::look_at_variations(const std::vector<Variation>& variations, 
   look_at_call(draw_);
   if (asked.answer == asked.before && answer_ != asked.before)
     blame(fmt::format("a timed call on {} gives the bits of the call before", name_of_draw(kVaried)));
-  std::vector<double> varied, unvaried;
-  for (const Variation& one : variations) varied.push_back(one.ns);
-  if (slower_than(median_ns, varied).empty()) return "";
-  // Writing to the inputs may cost time, too.
-  for (const Variation& one : variations) unvaried.push_back(time_variation(one.draw, one.seed, false).ns);
-  return slower_than(median_interval(unvaried).median, varied);
+  const auto times = [](const std::vector<Variation>& variations) {
+    std::vector<double> all;
+    for (const Variation& one : variations) all.push_back(one.ns);
+    return all;
+  };
+  return slower_than(median_interval(times(unvaried)).median, times(varied));
 }
 
 // Rule 4.

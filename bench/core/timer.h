@@ -12,8 +12,8 @@
 //      No call of it that differs from the call before in a few elements has the bits of that, if a
 //      later one does not.
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
-//      than one on the judged data. With warm caches nor does a call longer that differs from the
-//      call before in a few elements.
+//      than one on the judged data. With warm caches a call that differs from the call before in a
+//      few elements takes no longer than one before which the same few were written as they were.
 //   5. In the second call, and in one among each Cache's samples that the seed chooses, nothing is
 //      changed by other streams while its stream is held up, nor on a CPU after it. A GPU is idle
 //      when the call is complete. No part of its cache is set aside.
@@ -86,7 +86,8 @@ class Timer {
   };
   Variation time_variation(size_t draw, uint64_t seed, bool changes);
   std::vector<double> time_graph();  // [ns] with cold caches; none if the call makes no graph
-  std::string look_at_variations(const std::vector<Variation>& variations, double median_ns);
+  std::string look_at_variations(const std::vector<Variation>& varied,
+                                 const std::vector<Variation>& unvaried);
   void flip_outputs();
   void watch_call(size_t draw);
   void look_at_outputs(size_t draw);  // and flips them
