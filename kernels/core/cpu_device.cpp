@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -15,6 +17,7 @@
 #include "kernels/core/device.h"
 #include "kernels/core/kept_memory.h"
 #include "kernels/core/parallel.h"
+#include "kernels/core/printable.h"
 
 namespace assay {
 namespace {
@@ -35,8 +38,18 @@ std::string cpu_model() {
   return "unknown CPU";
 }
 
-// At least what most processors have: a virtual machine may hide its last level.
+// What the user says, else at least what most processors have: a virtual machine may hide its last
+// level.
 int64_t cache_bytes() {
+  constexpr int64_t kLeast = int64_t{1} << 20;
+  if (const char* const text = std::getenv("ASSAY_CACHE_BYTES")) {
+    int64_t bytes = 0;
+    const char* const end = text + std::strlen(text);
+    const auto [rest, error] = std::from_chars(text, end, bytes);
+    if (error != std::errc{} || rest != end || bytes < kLeast)
+      throw usage_error("ASSAY_CACHE_BYTES is {}; expected bytes, {} or more", printable(text), kLeast);
+    return bytes;
+  }
   return std::max(last_level_cache_bytes("/sys/devices/system/cpu"), int64_t{32} << 20);
 }
 

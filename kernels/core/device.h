@@ -158,6 +158,8 @@ class DeviceBuffer {
   void* data_;
 };
 
+// The environment variable ASSAY_CACHE_BYTES is the size of its last-level cache, where a virtual
+// machine tells that of a whole processor. Throws Error (usage) unless it is a number of bytes.
 std::unique_ptr<Device> open_cpu();
 
 }  // namespace assay

@@ -227,10 +227,11 @@ void describe(CLI::App& app) {
   for (const auto& [code, meaning] : kExitMeanings)
     codes.push_back(fmt::format("{} {}", static_cast<int>(code), meaning));
   app.formatter(std::make_shared<HelpLayout>());
-  app.footer(
-      fmt::format("Exit codes: {}.\nOptions have environment twins, ASSAY_CASES for --cases. "
-                  "The command line beats them.",
-                  fmt::join(codes, ", ")));
+  app.footer(fmt::format(
+      "Exit codes: {}.\nOptions have environment twins, ASSAY_CASES for --cases. "
+      "The command line beats them. ASSAY_CACHE_BYTES is the last-level cache of the CPUs that the "
+      "program may use, where the system tells that of a larger machine.",
+      fmt::join(codes, ", ")));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ import unittest
 
 import jsonschema
 
-from program import ASSAY, CASE, WRONG, ProgramTest, assay
+from program import ASSAY, CASE, ENVIRONMENT, WRONG, ProgramTest, assay
 
 SCHEMAS = pathlib.Path(__file__).resolve().parents[2] / "reports/schema"
 REPORTS = {"report.html", "report.md", "junit.xml", "benchmark.json"}
@@ -37,8 +37,7 @@ class JournalTest(ProgramTest):
         self.journal = self.out / "journal.jsonl"
 
     def start(self, *args, **kwargs):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")}
-        process = subprocess.Popen([ASSAY, *args, "--out", self.out], text=True, env=environment, stderr=subprocess.PIPE,
+        process = subprocess.Popen([ASSAY, *args, "--out", self.out], text=True, env=ENVIRONMENT, stderr=subprocess.PIPE,
                                    stdout=subprocess.DEVNULL, **kwargs)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
@@ -151,7 +150,7 @@ class Resume(JournalTest):
         self.assertIn("holds no unfinished run: no journal.jsonl", again.stderr)
 
     def test_bench_goes_on_too(self):
-        process = self.start("bench", "mhc_post/cpu", "--dtype", "bf16")
+        process = self.start("bench", "mhc_post/cpu", "--dtype", "bf16", "--sweep", "n=64,128")
         while process.poll() is None and not (self.journal.exists() and '"running"' in self.journal.read_text()):
             time.sleep(0.005)
         process.kill()
@@ -248,7 +247,8 @@ class FullDisk(JournalTest):
         self.assertIn(f"cannot write {self.journal}: File too large\n", result.stderr)
         self.assertIn(f"{self.out} keeps what was judged; --resume {self.out} goes on\n", result.stderr)
         self.assertGreater(self.verdicts(), 5)
-        self.assertEqual(assay("verify", "--resume", self.out, "-q").returncode, 0)
+        resumed = assay("verify", "--resume", self.out, "-q")
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertEqual(len(self.record()["cases"]), 120)
 
     def test_the_journal_in_memory_has_a_name(self):

@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 
 import jsonschema
 
-from program import ASSAY, CASE, WRONG, ProgramTest, assay
+from program import ASSAY, CASE, ENVIRONMENT, WRONG, ProgramTest, assay
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = "cheri_block/cpu/f32/n=1/l=2/c=3/dilation=1/hidden=4/state="
@@ -36,6 +36,14 @@ class Commands(ProgramTest):
         self.assertGreater(doctor["devices"][0]["copy_bytes_per_s"], 1e8)
         (product,) = doctor["devices"][0]["products"]
         self.assertGreater(product["flops_per_s"], 1e9)
+
+    def test_the_user_knows_the_cache(self):
+        doctor = assay("doctor", "--device", "cpu", env={"ASSAY_CACHE_BYTES": "3145728"})
+        self.assertIn(" 3 MiB last-level cache", doctor.stdout)
+        for text in "32M", "", "-1", "1048575", "1e8":
+            doctor = assay("doctor", "--device", "cpu", env={"ASSAY_CACHE_BYTES": text})
+            self.assertEqual(doctor.returncode, 2, doctor.stderr)
+            self.assertIn(f"ASSAY_CACHE_BYTES is {text}; expected bytes, 1048576 or more", doctor.stderr)
 
     def test_doctor_tells_the_state_of_the_cpu_or_why_it_does_not(self):
         (cpu, ) = json.loads(assay("doctor", "--device", "cpu", "--json").stdout)["devices"]
@@ -176,9 +184,8 @@ class ScriptRun(ProgramTest):
 
     def run_script(self, assay_script, *args, **env):
         self.script(self.build / "bin/assay", f"#!/bin/sh\necho \"$@\"\n{assay_script}\n")
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_")} | env
-        environment["PATH"] = f"{self.dir / 'bin'}:{environment['PATH']}"
-        return subprocess.run([self.tree / "scripts/run", *args], text=True, capture_output=True, cwd=self.dir, env=environment)
+        path = {"PATH": f"{self.dir / 'bin'}:{ENVIRONMENT['PATH']}"}
+        return subprocess.run([self.tree / "scripts/run", *args], text=True, capture_output=True, cwd=self.dir, env=ENVIRONMENT | path | env)
 
     def test_announces_the_report_where_it_is(self):
         for out, args, env in [

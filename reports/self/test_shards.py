@@ -52,7 +52,7 @@ class Shards(ProgramTest):
         self.share_out_timed_problems("run", "dynamic_conv/cpu", "--cases", "3")
 
     def test_timed_problems_of_bench_are_shared_out(self):
-        self.share_out_timed_problems("bench", "dynamic_conv/cpu")
+        self.share_out_timed_problems("bench", "dynamic_conv/cpu", "--dtype", "f32", "--sweep", "t=64,128")
 
     def share_out_timed_problems(self, *options):
         assay(*options, "--out", self.dir / "whole", "-q")

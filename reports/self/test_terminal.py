@@ -16,7 +16,7 @@ import termios
 import time
 import unittest
 
-from program import ASSAY, CASE, ProgramTest, assay
+from program import ASSAY, CASE, ENVIRONMENT, ProgramTest, assay
 
 CLEAR = "\r\x1b[2K"
 
@@ -25,7 +25,7 @@ def on_terminal(*args, columns=80, stop_after=None, **env):
     """Runs the program on a terminal. Returns its exit code and what the terminal received."""
     main, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("ASSAY_") and k not in ("COLUMNS", "NO_COLOR", "TERM")}
+    environment = {k: v for k, v in ENVIRONMENT.items() if k not in ("COLUMNS", "NO_COLOR", "TERM")}
     process = subprocess.Popen([ASSAY, *args], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, env=environment | env)
     os.close(terminal)
     received, start = b"", time.time()

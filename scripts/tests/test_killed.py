@@ -148,7 +148,7 @@ class Killed(MurderousTest):
 
     def test_processes_of_others_go_on(self):
         """A shell that becomes the program leaves it a child, whose own child is an orphan soon."""
-        script = f"""(sh -c 'sleep 97.5 & echo $! > {self.work}/other; sleep 0.3') &
+        script = f"""(sh -c 'sleep 97.5 >/dev/null 2>&1 & echo $! > {self.work}/other; sleep 0.3') &
                      exec {self.program} verify echo/leaves_a_session echo/abort --cases 100 --device cpu -q"""
         subprocess.run(["sh", "-c", script], capture_output=True, cwd=self.work)
         os.kill(int((self.work / "other").read_text()), signal.SIGKILL)  # throws if it has ended
