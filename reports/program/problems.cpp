@@ -19,6 +19,24 @@ int64_t largest_tensor(const Op& op, const Dims& dims) {
   return most;
 }
 
+// Of --sweep.
+std::vector<study::Axis> axes_of(const Op& op, const std::vector<std::string>& texts) {
+  std::vector<study::Axis> axes;
+  for (const std::string& text : texts) {
+    try {
+      axes.push_back(study::parse_axis(op, text));
+    } catch (const Error& error) {
+      throw usage_error("--sweep {}: {}; FILTER selects ops", excerpt(text), error.what());
+    }
+    if (axes.back().kind != study::Axis::Kind::kDim)
+      throw usage_error("--sweep {} is no dimension of {}", excerpt(axes.back().name), op.name);
+    const auto is_same = [&](const study::Axis& axis) { return axis.name == axes.back().name; };
+    if (std::ranges::count_if(axes, is_same) > 1)
+      throw usage_error("--sweep {} stands twice", excerpt(axes.back().name));
+  }
+  return axes;
+}
+
 }  // namespace
 
 bool times(const Subject& subject, const Sweep& sweep, const Options& options) {
@@ -36,15 +54,7 @@ std::vector<Sweep> swept(const std::vector<SelectedPath>& paths, const std::vect
     const auto path = std::ranges::find_if(paths, times_it);
     if (path == paths.end() || !done.insert({first.op, first.device, first.dtype}).second) continue;
     const Op& op = *path->subject.op;
-    std::vector<study::Axis> axes;
-    for (const std::string& text : options.sizes) {
-      axes.push_back(study::parse_axis(op, text));
-      if (axes.back().kind != study::Axis::Kind::kDim)
-        throw usage_error("--sweep {} is no dimension of {}", excerpt(axes.back().name), op.name);
-      const auto is_same = [&](const study::Axis& axis) { return axis.name == axes.back().name; };
-      if (std::ranges::count_if(axes, is_same) > 1)
-        throw usage_error("--sweep {} stands twice", excerpt(axes.back().name));
-    }
+    const std::vector<study::Axis> axes = axes_of(op, options.sizes);
     for (const study::Point& point : study::points_of(axes)) {
       Sweep problem = first;
       for (size_t i = 0; i < axes.size(); ++i)
@@ -54,6 +64,8 @@ std::vector<Sweep> swept(const std::vector<SelectedPath>& paths, const std::vect
         problems.push_back(problem);
     }
   }
+  if (problems.empty() && !done.empty())
+    throw usage_error("--max-elements {} leaves out all sizes of --sweep", *options.max_elements);
   return problems;
 }
 

@@ -176,7 +176,8 @@ std::string times_section(const Record& record) {
          rows_within(rows, kTimesShare) +
          "\nThe floor is the time of the launches and, of each launch, the longer of two times: copying its "
          "bytes "
-         "(inputs read once, outputs written once) at the measured bandwidth, and doing its flops at the "
+         "(inputs read once, outputs written once, and of what launches pass to each other as much as the "
+         "cache cannot hold) at the measured bandwidth, and doing its flops at the "
          "measured rate of products. 100 % is that "
          "speed. A little more is possible: memory can be read faster than copied, which favours a path that "
          "reads more than it writes. A time that would need more than the measured read bandwidth, or 1.25 "

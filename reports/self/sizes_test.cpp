@@ -4,6 +4,7 @@
 
 #include "reports/program/problems.h"
 #include "reports/render/size_charts.h"
+#include "reports/self/error_of.h"
 
 namespace assay {
 namespace {
@@ -35,8 +36,14 @@ TEST(Swept, LeavesOutLargeTensors) {
 }
 
 TEST(Swept, RefusesWhatIsNoSize) {
-  EXPECT_THROW(swept_by({"x.scale=1,2"}), Error);
-  EXPECT_THROW(swept_by({"length=1"}), Error);
+  const auto error_of_axes = [](const std::vector<std::string>& axes, std::optional<int64_t> most = {}) {
+    return error_of([&] { swept_by(axes, most); });
+  };
+  EXPECT_EQ(error_of_axes({"x.scale=1,2"}), "--sweep x.scale is no dimension of dynamic_conv");
+  EXPECT_EQ(error_of_axes({"length=1"}),
+            "--sweep length=1: dynamic_conv has no axis length; FILTER selects ops");
+  EXPECT_EQ(error_of_axes({"t=4", "t=8"}), "--sweep t stands twice");
+  EXPECT_EQ(error_of_axes({"t=4,8"}, 1), "--max-elements 1 leaves out all sizes of --sweep");
   EXPECT_THROW(swept_by({"w=-1"}), Error);
 }
 
