@@ -235,11 +235,14 @@ std::string fault_of(const Subject& subject, const Case& which, uint64_t seed,
 }
 
 struct Caught {
-  std::string_view path, by;
+  std::string_view path;
+  std::string by;  // a regular expression
 };
 
-// By which rule each hostile specimen is caught; that of one shape is right on this one.
-constexpr Caught kCaught[] = {
+// By which rule each hostile specimen is caught; that of one shape is right on this one. Where the
+// machine keeps the harness from a processor for as long as a thread waits until it writes, the
+// bits of the call itself are other ones.
+const Caught kCaught[] = {
     {"hostile.nothing", "still holds what was there before the call"},
     {"hostile.constant", "are wrong"},
     {"hostile.first_row", "still holds what was there before the call"},
@@ -260,7 +263,8 @@ constexpr Caught kCaught[] = {
     {"hostile.slow_on_other_data", "from another seed, and"},
     {"hostile.computes_later", "out"},
     {"hostile.ends_later", "out"},
-    {"hostile.writes_later_after_calls", "the outputs change after the call has returned"},
+    {"hostile.writes_later_after_calls",
+     "the outputs change after the call has returned|gives other bits than an earlier call on it"},
     {"hostile.spoils_inputs_after_calls", "wrote to the input x"},
     {"hostile.keeps_last_result", "on inputs that it has not seen"},
     {"hostile.keeps_last_result_by_few_values",
@@ -289,8 +293,8 @@ TEST(Hostile, EachSpecimenIsCaughtByItsRule) {
     const Subject subject = registry().subject("dynamic_conv", specimen->path.name);
     const std::string fault = fault_of(
         subject, small_case("dynamic_conv", specimen->path.name, *specimen->timed_on), kSeed, ceilings);
-    EXPECT_NE(fault.find(caught->by), std::string::npos) << specimen->path.name << ": " << fault;
     EXPECT_EQ(fault.empty(), caught->by.empty()) << specimen->path.name << ": " << fault;
+    EXPECT_THAT(fault, testing::ContainsRegex(caught->by)) << specimen->path.name;
   }
   EXPECT_EQ(on_cpu, std::size(kCaught));
 }

@@ -100,7 +100,7 @@ void write_later(const Call& call) {
   if (thread.joinable()) thread.join();
   compute(call);
   thread = std::jthread([to = &element(call, 0)] {
-    std::this_thread::sleep_for(2ms);
+    std::this_thread::sleep_for(5ms);
     float wrong = 1000;
     const iovec from{&wrong, sizeof(wrong)}, there{to, sizeof(wrong)};
     static_cast<void>(process_vm_writev(getpid(), &from, 1, &there, 1, 0));

@@ -175,15 +175,12 @@ std::string times_section(const Record& record) {
              has_telemetry ? " meanwhile |" : "", has_telemetry ? "---|" : "") +
          rows_within(rows, kTimesShare) +
          "\nThe floor is the time of the launches and, of each launch, the longer of two times: copying its "
-         "bytes "
-         "(inputs read once, outputs written once, and of what launches pass to each other as much as the "
-         "cache cannot hold) at the measured bandwidth, and doing its flops at the "
-         "measured rate of products. 100 % is that "
-         "speed. A little more is possible: memory can be read faster than copied, which favours a path that "
-         "reads more than it writes. A time that would need more than the measured read bandwidth, or 1.25 "
-         "times the measured rate of products, is called implausible. Times drift if they change while they "
-         "are taken, as on a GPU that meets its power "
-         "limit.\n\n";
+         "bytes (inputs read once, outputs written once, and of what launches pass to each other as much "
+         "as the cache cannot hold) at the measured bandwidth, and doing its flops at the measured rate of "
+         "products. 100 % is that speed. A little more is possible: memory can be read faster than copied, "
+         "which favours a path that reads more than it writes. A time that would need more than the "
+         "measured read bandwidth, or 1.25 times the measured rate of products, is called implausible. "
+         "Times drift if they change while they are taken, as on a GPU that meets its power limit.\n\n";
 }
 
 std::string not_run_in_markdown(const Record& record) {
