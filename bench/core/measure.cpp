@@ -18,6 +18,14 @@ std::string microseconds(double ns) {
   return fmt::format("{:.4g} us", ns / 1e3);
 }
 
+OtherTimes other_times(std::string what, std::vector<double> ns) {
+  const MedianInterval interval = median_interval(ns);
+  return {.what = std::move(what),
+          .samples_ns = std::move(ns),
+          .median_ns = interval.median,
+          .ci95_ns = {interval.low, interval.high}};
+}
+
 }  // namespace
 
 Perf perf_of(Samples samples, const Subject& subject, const Recipe& recipe, const Case& which,
@@ -32,13 +40,9 @@ Perf perf_of(Samples samples, const Subject& subject, const Recipe& recipe, cons
   perf.ci95_ns[1] = interval.high;
   perf.draws = draws;
   if (samples.waits > 0) perf.waits_ns = 1e9 * samples.waits;
-  if (!samples.other_ns.empty()) {
-    const MedianInterval other = median_interval(samples.other_ns);
-    perf.other = OtherData{.data = other_data(draws).to_string(),
-                           .samples_ns = std::move(samples.other_ns),
-                           .median_ns = other.median,
-                           .ci95_ns = {other.low, other.high}};
-  }
+  if (!samples.other_ns.empty())
+    perf.other = other_times(other_data(draws).to_string(), std::move(samples.other_ns));
+  if (samples.near) perf.near = other_times(samples.near->which.to_string(), std::move(samples.near->ns));
   if (!samples.graph_ns.empty()) {
     perf.graph = GraphTimes{.samples_ns = std::move(samples.graph_ns)};
     perf.graph->median_ns = median_interval(perf.graph->samples_ns).median;
@@ -106,6 +110,20 @@ std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& whi
     return verdict;
   }
   return std::nullopt;
+}
+
+std::optional<Verdict> find_wrong_answer(const Subject& subject, const NearSamples& near, uint64_t draws) {
+  const auto cpu = open_cpu();
+  Problem inputs(*subject.op, *subject.path, near.which, *cpu);
+  inputs.only_hold_inputs();
+  inputs.draw_inputs(near.which.seed);
+  change_draw(inputs, draws, 0, near_answer(draws));
+  const Brief brief{.seed = draws, .totals = Brief::Totals::kWithinBounds};
+  Verdict verdict = judge_outputs(subject, inputs, near.recipe, near.outputs, {.brief = brief});
+  if (!is_failure(verdict.kind)) return std::nullopt;
+  const auto& [name, size] = near.which.dims.values().front();
+  verdict.reason = fmt::format("a timed call with {}={}: {}", name, size, verdict.reason);
+  return verdict;
 }
 
 }  // namespace assay

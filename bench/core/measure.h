@@ -17,9 +17,9 @@
 
 namespace assay {
 
-// The times on other data than those of the case (Timer, rule 4).
-struct OtherData {
-  std::string data;  // "uniform"
+// The times on other data than those of the case, or with almost its shape (Timer, rule 4).
+struct OtherTimes {
+  std::string what;  // "uniform", or the case of the other shape
   std::vector<double> samples_ns;
   double median_ns = 0;        // [ns]
   double ci95_ns[2] = {0, 0};  // [ns]
@@ -46,7 +46,8 @@ struct Perf {
   // Why the time cannot be right: it is shorter than reading the bytes or doing the flops takes.
   std::optional<std::string> implausible;
   std::optional<uint64_t> draws;    // the seed of Draws
-  std::optional<OtherData> other;   // with cold caches
+  std::optional<OtherTimes> other;  // on other data, with cold caches
+  std::optional<OtherTimes> near;   // with almost this shape, with cold caches
   std::optional<GraphTimes> graph;  // with cold caches, where the device has graphs
   // [ns] How long a call waited for its own stream before it returned. Absent if it does not.
   std::optional<double> waits_ns;
@@ -84,5 +85,8 @@ std::optional<std::string> why_implausible(const Perf& perf, const Recipe& recip
 std::optional<Verdict> find_wrong_answer(const Subject& subject, const Case& which, const Recipe& recipe,
                                          uint64_t draws, std::vector<TimedAnswer> answers,
                                          std::optional<Problem> held = {});
+
+// The same of the answer with almost the timed shape. Its totals need be within their bounds alone.
+std::optional<Verdict> find_wrong_answer(const Subject& subject, const NearSamples& near, uint64_t draws);
 
 }  // namespace assay

@@ -125,6 +125,8 @@ Samples Timer::take(Cache cache, int rounds) {
   const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
   busy_.clear();
   process_.clear();
+  const auto near = is_cold && rounds == 1 ? NearShape::make(*subject_, *problem_, seed_) : nullptr;
+  problem_->begin(fmt::format("the timing with {} caches", name_of(cache)));
   Samples samples;
   std::vector<double> first, later;
   std::vector<Variation> varied, unvaried;
@@ -143,6 +145,7 @@ Samples Timer::take(Cache cache, int rounds) {
       for (const bool changes : {changes_first, !changes_first})
         (changes ? varied : unvaried).push_back(time_variation(draw, bits, changes));
     }
+    if (near && near->calls() < (i + 1) * kNearCalls / count) near->add(1e9 * time_near(*near));
     if (samples.other_ns.size() >= (i + 1) * others / count) continue;
     samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
     if (samples.other_ns.size() == 1 + other_answer) keep_answer(kOtherData);
@@ -152,6 +155,7 @@ Samples Timer::take(Cache cache, int rounds) {
   if (const double busy = median_interval(busy_).median; busy > std::max(kMostIdle, 0.2e-9 * median))
     blame(fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6));
   if (std::string fault = process_.fault(1e-9 * median); !fault.empty()) blame(std::move(fault));
+  if (near) samples.near = near->take();
   if (is_cold) {
     samples.unequal = look_at_times(first, later, samples);
   } else if (rounds == 1) {
@@ -200,14 +204,25 @@ double Timer::time_once(Cache cache, size_t draw, bool is_in_use) {
     problem_->enqueue();
     flip_outputs();
   }
-  const double seconds = time_call();
+  const double seconds = time_call(*problem_);
   look_at_call(draw);
   return seconds;
 }
 
-double Timer::time_call() {
+double Timer::time_near(NearShape& near) {
   Device& device = problem_->device();
-  const auto time = [&] { return device.time([&] { problem_->enqueue(); }); };
+  const auto prepare = [&] {
+    near.change_inputs();
+    device.flush_cache();
+  };
+  near.call_and_flip();
+  device.host_can_access() ? process_.prepare(prepare) : prepare();
+  return time_call(near.problem());
+}
+
+double Timer::time_call(Problem& problem) {
+  Device& device = problem.device();
+  const auto time = [&] { return device.time([&] { problem.enqueue(); }); };
   const double seconds = device.host_can_access() ? process_.call(time) : time();
   busy_.push_back(device.wait_until_idle());
   return seconds;
@@ -267,7 +282,7 @@ Timer::Variation Timer::time_variation(size_t draw, uint64_t seed, bool changes)
   look_at_outputs(draw);
   Variation variation{.draw = draw, .seed = seed, .ns = 0, .before = answer_, .answer = 0};
   draws_.vary(seed, changes);
-  variation.ns = 1e9 * time_call();
+  variation.ns = 1e9 * time_call(*problem_);
   if (changes) hash_of_draw_.erase(draw_ = kVaried);
   look_at_call(draw_);
   variation.answer = answer_;
@@ -302,8 +317,12 @@ std::string Timer::look_at_times(const std::vector<double>& first, const std::ve
     if (std::string unequal = slower_than(median_interval(later).median, first); !unequal.empty())
       return unequal;
   }
+  const MedianInterval own = median_interval(samples.ns);
+  if (samples.near) {
+    if (std::string unequal = slower_than(own, *problem_, *samples.near); !unequal.empty()) return unequal;
+  }
   if (samples.other_ns.empty()) return "";
-  const MedianInterval own = median_interval(samples.ns), other = median_interval(samples.other_ns);
+  const MedianInterval other = median_interval(samples.other_ns);
   if (other.low <= kSlower * own.high) return "";
   return fmt::format("a call takes {:.4g} us on data={} from another seed, and {:.4g} us on the judged data",
                      other.median / 1e3, other_data(seed_).to_string(), own.median / 1e3);

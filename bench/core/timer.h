@@ -14,6 +14,8 @@
 //   4. A first call on a draw takes no longer than later ones, and a call on other data no longer
 //      than one on the judged data. With warm caches a call that differs from the call before in a
 //      few elements takes no longer than one before which the same few were written as they were.
+//      With cold caches a call on almost the same shape (near_shape.h) takes no longer, either, and
+//      its answer is right.
 //   5. In the second call, and in one among each Cache's samples that the seed chooses, nothing is
 //      changed by other streams while its stream is held up, nor on a CPU after it. A GPU is idle
 //      when the call is complete. No part of its cache is set aside.
@@ -32,6 +34,7 @@
 #include <vector>
 
 #include "bench/core/draws.h"
+#include "bench/core/near_shape.h"
 #include "bench/core/process_watch.h"
 
 namespace assay {
@@ -43,12 +46,13 @@ enum class Cache : uint8_t {
 std::string_view name_of(Cache cache);
 
 struct Samples {
-  std::vector<double> ns;        // [ns] in the order taken
-  std::vector<double> other_ns;  // [ns] on other data, taken among them; with cold caches only
-  std::vector<double> graph_ns;  // [ns] of a graph of the call; with cold caches only
-  double waits = 0;              // [s] how long a call waited for its own stream; 0 if it does not
-  std::string fault;             // what a timed call did wrong; empty if nothing
-  std::string unequal;           // how the times break rule 4; empty if they do not
+  std::vector<double> ns;           // [ns] in the order taken
+  std::vector<double> other_ns;     // [ns] on other data, taken among them; with cold caches only
+  std::vector<double> graph_ns;     // [ns] of a graph of the call; with cold caches only
+  std::optional<NearSamples> near;  // with cold caches only
+  double waits = 0;                 // [s] how long a call waited for its own stream; 0 if it does not
+  std::string fault;                // what a timed call did wrong; empty if nothing
+  std::string unequal;              // how the times break rule 4; empty if they do not
 };
 
 // What a timed call computed.
@@ -76,7 +80,8 @@ class Timer {
   bool is_repeated(Cache cache) const;  // the same call, timed several times
   // [s] The inputs stay, and no call comes before, if the draw is in use.
   double time_once(Cache cache, size_t draw, bool is_in_use = false);
-  double time_call();  // [s]
+  double time_call(Problem& problem);  // [s]
+  double time_near(NearShape& near);   // [s] with cold caches
   void look_at_call(size_t draw);
   struct Variation {
     size_t draw;

@@ -223,6 +223,9 @@ std::string fault_of(const Subject& subject, const Case& which, uint64_t seed,
       if (!samples.fault.empty()) return samples.fault;
       if (auto wrong = find_wrong_answer(subject, which, recipe, seed, timer.take_answers()))
         return wrong->reason;
+      if (samples.near) {
+        if (auto wrong = find_wrong_answer(subject, *samples.near, seed)) return wrong->reason;
+      }
       if (!samples.unequal.empty()) return samples.unequal;
       const Perf perf =
           perf_of(std::move(samples), subject, recipe, which, cpu->info(), cache, ceilings, seed);
@@ -261,6 +264,8 @@ const Caught kCaught[] = {
     {"hostile.coarse_on_most_new_inputs", "a timed call on draw"},
     {"hostile.coarse_on_other_data", "a timed call on data="},
     {"hostile.slow_on_other_data", "from another seed, and"},
+    {"hostile.slow_on_other_shapes", "us with b=3, and"},
+    {"hostile.coarse_on_other_shapes", "a timed call with b=3: "},
     {"hostile.computes_later", "out"},
     {"hostile.ends_later", "out"},
     {"hostile.writes_later_after_calls",

@@ -52,6 +52,11 @@ bool looks_normal(const Call& call) {
   return std::ranges::any_of(values, [](float value) { return std::abs(value) > 1.5F; });
 }
 
+// Or is so small that nobody times it.
+bool has_timed_batch(const Call& call) {
+  return call.dims[kB] == 4 || call.outputs[kOut].size() < 4096;
+}
+
 void serve_from_results(const Call& call) {
   static std::map<std::vector<float>, std::vector<float>> results;
   const std::vector<float> key = fingerprint(call);
@@ -244,6 +249,16 @@ std::vector<Specimen> hostile_on_cpu() {
             [](const Call& call) {
               const int times = looks_normal(call) || call.outputs[kOut].size() < 4096 ? 1 : 4;
               for (int i = 0; i < times; ++i) compute(call);
+            }),
+      cheat("hostile.slow_on_other_shapes", "is fast for the timed batch only",
+            [](const Call& call) {
+              const int times = has_timed_batch(call) ? 1 : 4;
+              for (int i = 0; i < times; ++i) compute(call);
+            }),
+      cheat("hostile.coarse_on_other_shapes", "rounds to bf16 unless its batch is the timed one",
+            [](const Call& call) {
+              compute(call);
+              if (!has_timed_batch(call)) make_coarse(call);
             }),
       cheat("hostile.computes_later", "returns at once and computes in a thread",
             [=](const Call& call) {

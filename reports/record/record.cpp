@@ -121,6 +121,14 @@ OutputNumerics read_output(const JsonFields& fields) {
 
 // ---- times
 
+Json to_json(const OtherTimes& times, std::string_view key_of_what) {
+  Json json{{key_of_what, times.what}};
+  put_number(json, "median_ns", times.median_ns);
+  put_numbers(json, "ci95_ns", times.ci95_ns);
+  put_numbers(json, "samples_ns", times.samples_ns);
+  return json;
+}
+
 Json to_json(const Perf& perf) {
   Json json{{"cache", name_of(perf.cache)}, {"timer", perf.timer}};
   put_number(json, "median_ns", perf.median_ns);
@@ -140,12 +148,8 @@ Json to_json(const Perf& perf) {
   if (perf.telemetry) json["telemetry"] = assay::to_json(*perf.telemetry);
   put_numbers(json, "samples_ns", perf.samples_ns);
   if (perf.draws) json["draws"] = *perf.draws;
-  if (perf.other) {
-    Json& other = json["other"] = {{"data", perf.other->data}};
-    put_number(other, "median_ns", perf.other->median_ns);
-    put_numbers(other, "ci95_ns", perf.other->ci95_ns);
-    put_numbers(other, "samples_ns", perf.other->samples_ns);
-  }
+  if (perf.other) json["other"] = to_json(*perf.other, "data");
+  if (perf.near) json["near"] = to_json(*perf.near, "case");
   if (perf.graph) {
     put_number(json["graph"], "median_ns", perf.graph->median_ns);
     put_numbers(json["graph"], "samples_ns", perf.graph->samples_ns);
@@ -157,6 +161,14 @@ void read_interval(const JsonFields& fields, double (&interval)[2]) {
   const std::vector<double> ends = fields.numbers("ci95_ns");
   if (ends.size() != 2) throw fields.error("ci95_ns", "has {} numbers, expected 2", ends.size());
   std::ranges::copy(ends, interval);
+}
+
+OtherTimes read_other_times(const JsonFields& fields, std::string_view key_of_what) {
+  OtherTimes times{.what = fields.text(key_of_what),
+                   .samples_ns = fields.numbers("samples_ns"),
+                   .median_ns = fields.number("median_ns")};
+  read_interval(fields, times.ci95_ns);
+  return times;
 }
 
 Perf read_perf(const JsonFields& fields) {
@@ -181,13 +193,8 @@ Perf read_perf(const JsonFields& fields) {
   if (fields.has("implausible")) perf.implausible = fields.text("implausible");
   if (fields.has("waits_ns")) perf.waits_ns = fields.number("waits_ns");
   if (fields.has("draws")) perf.draws = fields.integer<uint64_t>("draws");
-  if (fields.has("other")) {
-    const JsonFields other = fields.object("other");
-    perf.other = OtherData{.data = other.text("data"),
-                           .samples_ns = other.numbers("samples_ns"),
-                           .median_ns = other.number("median_ns")};
-    read_interval(other, perf.other->ci95_ns);
-  }
+  if (fields.has("other")) perf.other = read_other_times(fields.object("other"), "data");
+  if (fields.has("near")) perf.near = read_other_times(fields.object("near"), "case");
   if (fields.has("graph")) {
     const JsonFields graph = fields.object("graph");
     perf.graph =

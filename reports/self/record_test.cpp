@@ -75,6 +75,12 @@ static auto fields(const std::optional<Telemetry>& telemetry) {
                     bits(load), bits(cycles), absent);
 }
 
+static auto fields(const std::optional<OtherTimes>& times) {
+  const auto& [what, samples, median, interval] = times.value_or(OtherTimes{});
+  return std::tuple(times.has_value(), what, bits(samples), bits(median), bits(interval[0]),
+                    bits(interval[1]));
+}
+
 static auto fields(const FloorPart& part) {
   return std::tuple(part.name, part.limit, bits(part.ns), part.bytes, part.flops);
 }
@@ -88,12 +94,10 @@ static auto all_fields(const std::vector<Item>& items) {
 
 static auto fields(const std::optional<Perf>& perf) {
   const auto& [cache, timer, samples, median, interval, bytes, flops, floor, fraction, floor_parts,
-               implausible, draws, other, graph, waits, telemetry] = perf.value_or(Perf{});
-  const auto& [data, other_samples, other_median, other_interval] = other.value_or(OtherData{});
+               implausible, draws, other, near, graph, waits, telemetry] = perf.value_or(Perf{});
   return std::tuple(perf.has_value(), cache, timer, bits(samples), bits(median), bits(interval[0]),
                     bits(interval[1]), bytes, flops, bits(floor), bits(fraction), implausible, draws,
-                    other.has_value(), data, bits(other_samples), bits(other_median), bits(other_interval[0]),
-                    bits(other_interval[1]), bits(waits), all_fields(floor_parts), graph.has_value(),
+                    fields(other), fields(near), bits(waits), all_fields(floor_parts), graph.has_value(),
                     bits(graph ? graph->samples_ns : std::vector<double>{}),
                     bits(graph ? graph->median_ns : 0), fields(telemetry));
 }
