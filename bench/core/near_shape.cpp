@@ -16,7 +16,7 @@ namespace assay {
 namespace {
 
 constexpr uint64_t kNearStream = 5300;
-constexpr double kUnlearned = 50e-6;  // [s]
+constexpr double kLeastOnCpu = 1e-3;  // [s]
 
 int64_t outermost(const Case& which) {
   return which.dims.values().front().second;
@@ -50,7 +50,7 @@ std::string slower_than(const MedianInterval& timed, const Problem& problem, con
   const double growth =
       std::max(1.0, static_cast<double>(outermost(near.which)) / static_cast<double>(outermost(which)));
   const double allowed = growth * timed.high;
-  const double least = problem.device().host_can_access() ? kUnlearned : kLeastSlower;
+  const double least = problem.device().host_can_access() ? kLeastOnCpu : kLeastSlower;
   const MedianInterval other = median_interval(near.ns);
   if (other.low <= std::max(kSlower * allowed, allowed + 1e9 * least)) return "";
   return fmt::format("a call takes {:.4g} us with {}, and {:.4g} us with {}", other.median / 1e3,

@@ -24,12 +24,13 @@ struct NearSamples {
   Case which;
   Recipe recipe;
   std::vector<double> ns;  // [ns] with cold caches
-  TensorBytes outputs;     // of one of these calls, of each output the brief sample of the seed alone
+  TensorBytes outputs;     // of one of these calls; of each the brief sample of the seed alone
 };
 
-// How the times break the rule that a smaller problem takes no longer than the timed one, and one of
-// twice its size no longer than twice as long; empty if they do not. A quarter more does not count,
-// nor on a CPU 50 us: it has learned the branches of calls that repeat, and these come between.
+// How the times break the rule that a smaller problem takes no longer than the timed one, and one
+// of twice its size no longer than twice as long; empty if they do not. A quarter more does not
+// count, nor on a CPU a millisecond: a larger problem may be the first that has threads to wait
+// for, and of calls that come seldom the branches are not learned.
 std::string slower_than(const MedianInterval& timed, const Problem& problem, const NearSamples& near);
 
 // As many as an interval of the median needs. Each is on a draw of its own (draws.h).
@@ -41,8 +42,8 @@ size_t near_answer(uint64_t seed);
 class NearShape {
  public:
   // Runs the path on it, which is judged but for the oracle (runs.h). That is a step of the timed
-  // problem. Nothing if the path refuses the shape, or if there is no memory for it. Throws PathThrew
-  // with what is wrong.
+  // problem. Nothing if the path refuses the shape, or if there is no memory for it. Throws
+  // PathThrew with what is wrong.
   static std::unique_ptr<NearShape> make(const Subject& subject, Problem& timed, uint64_t seed);
 
   Problem& problem() { return problem_; }

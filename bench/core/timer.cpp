@@ -125,7 +125,8 @@ Samples Timer::take(Cache cache, int rounds) {
   const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
   busy_.clear();
   process_.clear();
-  const auto near = is_cold && rounds == 1 ? NearShape::make(*subject_, *problem_, seed_) : nullptr;
+  std::unique_ptr<NearShape> near;
+  if (is_cold && rounds == 1) blaming([&] { near = NearShape::make(*subject_, *problem_, seed_); });
   problem_->begin(fmt::format("the timing with {} caches", name_of(cache)));
   Samples samples;
   std::vector<double> first, later;
@@ -155,7 +156,7 @@ Samples Timer::take(Cache cache, int rounds) {
   if (const double busy = median_interval(busy_).median; busy > std::max(kMostIdle, 0.2e-9 * median))
     blame(fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6));
   if (std::string fault = process_.fault(1e-9 * median); !fault.empty()) blame(std::move(fault));
-  if (near) samples.near = near->take();
+  if (near) blaming([&] { samples.near = near->take(); });
   if (is_cold) {
     samples.unequal = look_at_times(first, later, samples);
   } else if (rounds == 1) {
@@ -353,6 +354,14 @@ void Timer::keep_answer(size_t draw) {
     for (std::byte& byte : answer.outputs.back()) byte ^= std::byte{1};  // back: they are flipped
   }
   answers_.push_back(std::move(answer));
+}
+
+void Timer::blaming(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const PathThrew& threw) {
+    blame(threw.verdict.reason);
+  }
 }
 
 void Timer::blame(std::string fault) {

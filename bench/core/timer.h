@@ -25,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -50,7 +51,7 @@ struct Samples {
   std::vector<double> other_ns;     // [ns] on other data, taken among them; with cold caches only
   std::vector<double> graph_ns;     // [ns] of a graph of the call; with cold caches only
   std::optional<NearSamples> near;  // with cold caches only
-  double waits = 0;                 // [s] how long a call waited for its own stream; 0 if it does not
+  double waits = 0;                 // [s] how long a call waited for its stream; 0 if it does not
   std::string fault;                // what a timed call did wrong; empty if nothing
   std::string unequal;              // how the times break rule 4; empty if they do not
 };
@@ -103,7 +104,8 @@ class Timer {
   std::set<size_t> plan_answers(const std::vector<size_t>& plan, size_t repeats) const;
   void keep_answer(size_t draw);
   int64_t output_elements() const;
-  void blame(std::string fault);  // the first one stays
+  void blame(std::string fault);                   // the first one stays
+  void blaming(const std::function<void()>& run);  // for what it throws of a path
   std::vector<MemorySpan> outputs() const;
   uint64_t hash(std::span<const MemorySpan> memory) const;
   uint64_t hash_of_inputs(bool weights) const;

@@ -120,12 +120,12 @@ std::string said(int64_t batch, double timed, double near) {
 }
 
 TEST(NearShape, MayTakeAQuarterLonger) {
-  EXPECT_EQ(said(4, 1000, 1249), "");
-  EXPECT_EQ(said(4, 1000, 1251), "a call takes 1251 us with b=3, and 1000 us with b=4");
-  EXPECT_EQ(said(1, 1000, 2499), "") << "twice the size";
-  EXPECT_EQ(said(1, 1000, 2501), "a call takes 2501 us with b=2, and 1000 us with b=1");
-  EXPECT_EQ(said(4, 10, 59), "") << "what a CPU has not learned";
-  EXPECT_NE(said(4, 10, 61), "");
+  EXPECT_EQ(said(4, 8000, 9999), "");
+  EXPECT_EQ(said(4, 8000, 10001), "a call takes 1e+04 us with b=3, and 8000 us with b=4");
+  EXPECT_EQ(said(1, 4000, 9999), "") << "twice the size";
+  EXPECT_EQ(said(1, 2000, 5002), "a call takes 5002 us with b=2, and 2000 us with b=1");
+  EXPECT_EQ(said(4, 10, 1009), "") << "a millisecond on a CPU";
+  EXPECT_EQ(said(4, 10, 1011), "a call takes 1011 us with b=3, and 10 us with b=4");
 }
 
 }  // namespace

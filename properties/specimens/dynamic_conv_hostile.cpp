@@ -252,7 +252,7 @@ std::vector<Specimen> hostile_on_cpu() {
             }),
       cheat("hostile.slow_on_other_shapes", "is fast for the timed batch only",
             [](const Call& call) {
-              const int times = has_timed_batch(call) ? 1 : 4;
+              const int times = has_timed_batch(call) ? 1 : 32;
               for (int i = 0; i < times; ++i) compute(call);
             }),
       cheat("hostile.coarse_on_other_shapes", "rounds to bf16 unless its batch is the timed one",

@@ -16,6 +16,7 @@
 #include "reports/program/machine.h"
 #include "reports/program/program.h"
 #include "reports/program/selection.h"
+#include "reports/program/timed_message.h"
 
 namespace assay {
 namespace {
@@ -44,10 +45,7 @@ struct Kept {
   std::optional<PlainCalls> calls;
 };
 
-// request {"time": "cold" or "warm", "rounds", "draws": seed}
-// answer  {"samples_ns", "other_ns", "waits_s", "fault", "unequal", "answers": draws, "near":
-//         {"ns", "recipe"} or null}, and what is kept of the outputs of these (TimedAnswer,
-//         NearSamples)
+// request {"time": "cold" or "warm", "rounds", "draws": seed}, answer: timed_message.h
 Message take_samples(const Subject& subject, Kept& kept, const Message& request, Channel& channel) {
   const auto name = request.fields.at("time").get<std::string>();
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
@@ -59,72 +57,12 @@ Message take_samples(const Subject& subject, Kept& kept, const Message& request,
     const auto limit = limit_on(kept.problem->path().device);
     if (!kept.timer) kept.timer.emplace(subject, *kept.problem, draws);
     Samples samples = kept.timer->take(*cache, request.fields.at("rounds").get<int>());
-    Message answer{.fields = {{"samples_ns", samples.ns},
-                              {"other_ns", samples.other_ns},
-                              {"graph_ns", samples.graph_ns},
-                              {"waits_s", samples.waits},
-                              {"fault", samples.fault},
-                              {"unequal", samples.unequal},
-                              {"answers", nlohmann::ordered_json::array()},
-                              {"near", nullptr}},
-                   .tensors = {}};
-    for (TimedAnswer& timed : kept.timer->take_answers()) {
-      answer.fields["answers"].push_back(timed.draw);
-      std::ranges::move(timed.outputs, std::back_inserter(answer.tensors));
-    }
-    if (samples.near) {
-      answer.fields["near"] = {{"ns", samples.near->ns}, {"recipe", to_json(samples.near->recipe)}};
-      std::ranges::move(samples.near->outputs, std::back_inserter(answer.tensors));
-    }
-    return answer;
+    return to_message({.samples = std::move(samples), .answers = kept.timer->take_answers()});
   } catch (const Trespass& error) {
     return answer_of({.kind = VerdictKind::kFail, .reason = error.what(), .outputs = {}});
   } catch (const OutOfMemory& error) {
     return answer_of(no_memory(error.what()));
   }
-}
-
-struct Timed {
-  Samples samples;
-  std::vector<TimedAnswer> answers;
-};
-
-// Throws an exception for what no worker sends that is intact.
-Timed timed_in(Message&& message, const Subject& subject, const Case& which, uint64_t draws) {
-  const auto& fields = message.fields;
-  Timed timed{.samples = {.ns = fields.at("samples_ns").get<std::vector<double>>(),
-                          .other_ns = fields.at("other_ns").get<std::vector<double>>(),
-                          .graph_ns = fields.at("graph_ns").get<std::vector<double>>(),
-                          .near = {},
-                          .waits = fields.at("waits_s").get<double>(),
-                          .fault = excerpt(fields.at("fault").get<std::string>(), kLongestReason),
-                          .unequal = excerpt(fields.at("unequal").get<std::string>(), kLongestReason)},
-              .answers = {}};
-  if (timed.samples.ns.empty()) throw Nonsense("no samples");
-  size_t next = 0;
-  const auto take_outputs = [&](const Case& of, uint64_t sample) {
-    TensorBytes outputs;
-    for (size_t i = 0; i < subject.op->outputs.size(); ++i) {
-      outputs.push_back(std::move(message.tensors.at(next++)));
-      const size_t elements = brief_sample(subject, of, i, sample).size();
-      const DType dtype = subject.op->outputs[i].dtype.value_or(of.dtype);
-      if (outputs.back().size() != elements * size_of(dtype)) throw Nonsense("outputs of other sizes");
-    }
-    return outputs;
-  };
-  for (const size_t draw : fields.at("answers").get<std::vector<size_t>>()) {
-    if (draw > kOtherData) throw Nonsense("no such draw");
-    timed.answers.push_back({.draw = draw, .outputs = take_outputs(which, sample_seed(draws, draw))});
-  }
-  const auto& near = fields.at("near");
-  const std::optional<Case> shape = near_case(*subject.op, which, draws);
-  if (!near.is_null() && shape)
-    timed.samples.near = NearSamples{.which = *shape,
-                                     .recipe = recipe_from_json(near.at("recipe")),
-                                     .ns = near.at("ns").get<std::vector<double>>(),
-                                     .outputs = take_outputs(*shape, draws)};
-  if (timed.samples.near && timed.samples.near->ns.empty()) throw Nonsense("no samples of another shape");
-  return timed;
 }
 
 // Why there are none.

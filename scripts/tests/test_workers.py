@@ -75,6 +75,7 @@ FATES = {
     "prints": ("pass", ""),
     "prints_and_ends": ("crashed", "ended its process with exit status 0 in the first run"),
     "dies_in_fortieth_call": (None, ""),
+    "dies_near_its_timed_size": (None, ""),
     "refuses_from_hundredth_call_on": (None, ""),
     "exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
     "_exits_when_asked": ("crashed", "ended its process with exit status 0 in unsupported()"),
@@ -191,6 +192,13 @@ class Workers(MurderousTest):
         self.assertEqual((case["verdict"], case["perf"], case["perf_warm"]), ("crashed", None, None))
         self.assertRegex(case["reason"], "died of SIGABRT in the timing with (cold|warm) caches")
         self.assertNotIn("capsule", case)
+
+    def test_a_path_that_serves_the_timed_size_alone_has_no_time(self):
+        self.assertEqual(self.assay("replay", "echo/dies_near_its_timed_size/f32/n=65536").returncode, 0)
+        bench = self.assay("bench", "echo/dies_near_its_timed_size", "--json", "--device", "cpu", "--out", self.work / "timed_size")
+        (case,) = json.loads(bench.stdout)["cases"]
+        self.assertEqual((bench.returncode, case["verdict"], case["perf"]), (1, "crashed", None))
+        self.assertRegex(case["reason"], r"^the path's process died of SIGABRT in the first run with n=\d+$")
 
     def test_a_path_ends_after_so_many_failures(self):
         def cases(*args):

@@ -103,9 +103,13 @@ struct Comma : std::numpunct<char> {
   char do_decimal_point() const override { return ','; }
 };
 
+void abort_if(bool is_so) {
+  if (is_so) std::abort();
+}
+
 void die_in_fortieth_call() {
   static int calls = 0;
-  if (++calls == 40) std::abort();
+  abort_if(++calls == 40);
 }
 
 void refuse_from_hundredth_call_on() {
@@ -293,15 +297,10 @@ std::vector<Path> murderous_paths() {
            }),
       path("says_nonsense", [](const Call&) { write_to_channel(); }),
       path("sends_false_sizes", [](const Call&) { send_false_sizes(); }),
-      path("grows_shared_memory",
-           [](const Call&) {
-             if (ftruncate(kMemory, off_t{1} << 47) != 0) std::abort();
-           }),
+      path("grows_shared_memory", [](const Call&) { abort_if(ftruncate(kMemory, off_t{1} << 47) != 0); }),
       path("seals_shared_memory", [](const Call&) { fcntl(kMemory, F_ADD_SEALS, F_SEAL_GROW); }),
       path("loses_shared_memory",
-           [](const Call&) {
-             if (dup2(open("/dev/zero", O_RDWR), kMemory) != kMemory) std::abort();
-           }),
+           [](const Call&) { abort_if(dup2(open("/dev/zero", O_RDWR), kMemory) != kMemory); }),
       path("limits_memory", [](const Call&) { limit(RLIMIT_AS); }),
       path("limits_private_memory_softly",
            [](const Call&) {
@@ -324,10 +323,7 @@ std::vector<Path> murderous_paths() {
       path("answers_twice", [](const Call&) { answer_twice('1'); }),
       path("trickles", [](const Call&) { trickle(); }),
       path("promises_too_much", [](const Call&) { promise_too_much(); }),
-      path("returns_twice",
-           [](const Call&) {
-             if (fork() < 0) std::abort();
-           }),
+      path("returns_twice", [](const Call&) { abort_if(fork() < 0); }),
       path("writes_to_closed_pipe", [](const Call&) { write_to_closed_pipe(); }),
       path("refuses_odd_sizes",
            [](const Call& call) {
@@ -368,10 +364,7 @@ std::vector<Path> murderous_paths() {
              if (setpgid(0, getpgid(getppid())) != 0) std::abort();
              hang();
            }),
-      path("changes_folder",
-           [](const Call&) {
-             if (chdir("/") != 0) std::abort();
-           }),
+      path("changes_folder", [](const Call&) { abort_if(chdir("/") != 0); }),
       path("rounds_up", [](const Call&) { std::fesetround(FE_UPWARD); }),
       path("flushes_to_zero", [](const Call&) { _mm_setcsr(_mm_getcsr() | 0x8000); }),
       path("takes_zero_for_denormal", [](const Call&) { _mm_setcsr(_mm_getcsr() | 0x0040); }),
@@ -393,6 +386,8 @@ std::vector<Path> murderous_paths() {
              _exit(0);
            }),
       path("dies_in_fortieth_call", [](const Call&) { die_in_fortieth_call(); }),
+      // It is timed with 65536.
+      path("dies_near_its_timed_size", [](const Call& call) { abort_if(call.dims[kN] / 8192 == 7); }),
       path("refuses_from_hundredth_call_on", [](const Call&) { refuse_from_hundredth_call_on(); }),
   };
 }
