@@ -154,13 +154,14 @@ Samples Timer::take(Cache cache, int rounds) {
   look_at_inputs();
   const double median = median_interval(samples.ns).median;
   if (const double busy = median_interval(busy_).median; busy > std::max(kMostIdle, 0.2e-9 * median))
-    blame(fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6));
-  if (std::string fault = process_.fault(1e-9 * median); !fault.empty()) blame(std::move(fault));
+    samples.doubt =
+        fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6);
+  if (samples.doubt.empty()) samples.doubt = process_.fault(1e-9 * median);
   if (near) blaming([&] { samples.near = near->take(); });
-  if (is_cold) {
-    samples.unequal = look_at_times(first, later, samples);
-  } else if (rounds == 1) {
-    samples.unequal = look_at_variations(varied, unvaried);
+  if (is_cold && samples.doubt.empty()) samples.doubt = look_at_times(first, later, samples);
+  if (!is_cold && rounds == 1) {
+    std::string unequal = look_at_variations(varied, unvaried);
+    if (samples.doubt.empty()) samples.doubt = std::move(unequal);
   }
   draws_.use(draw_ = 0);
   if (is_cold && rounds == 1) samples.graph_ns = time_graph();

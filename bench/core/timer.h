@@ -22,6 +22,8 @@
 //   6. Inputs are intact: on a GPU after each call, on a CPU no call writes to them.
 //   7. On a CPU the clock agrees with the kernel's (kernel_clock.h).
 //   8. On a CPU no thread works between calls, neither before the inputs change nor from then on.
+// What times alone say, by rules 4, 7 and 8 and of an idle GPU, a busy machine may say as well. It
+// is a doubt, and a fault if a second Timer, with other draws, has one too.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +55,7 @@ struct Samples {
   std::optional<NearSamples> near;  // with cold caches only
   double waits = 0;                 // [s] how long a call waited for its stream; 0 if it does not
   std::string fault;                // what a timed call did wrong; empty if nothing
-  std::string unequal;              // how the times break rule 4; empty if they do not
+  std::string doubt;                // what its times say against the path; empty if nothing
 };
 
 // What a timed call computed.
@@ -70,6 +72,8 @@ class Timer {
  public:
   // For a problem of the subject that has just been judged. Throws as Draws does.
   Timer(const Subject& subject, Problem& problem, uint64_t seed);
+
+  uint64_t seed() const { return seed_; }
 
   // Of several rounds, each takes its part of the samples, three at least, and none of other data.
   // Throws what calls of the path throw.

@@ -226,7 +226,8 @@ std::string fault_of(const Subject& subject, const Case& which, uint64_t seed,
       if (samples.near) {
         if (auto wrong = find_wrong_answer(subject, *samples.near, seed)) return wrong->reason;
       }
-      if (!samples.unequal.empty()) return samples.unequal;
+      if (!samples.doubt.empty() && !Timer(subject, problem, seed + 1).take(cache).doubt.empty())
+        return samples.doubt;
       const Perf perf =
           perf_of(std::move(samples), subject, recipe, which, cpu->info(), cache, ceilings, seed);
       if (implausible.empty()) implausible = perf.implausible.value_or("");
@@ -296,8 +297,11 @@ TEST(Hostile, EachSpecimenIsCaughtByItsRule) {
     // Sanitizers make it compute for 3.5 ms, of which the flush leaves it 0.2 ms: it gains nothing.
     if (test::kIsSanitized && caught->path == "hostile.works_ahead") continue;
     const Subject subject = registry().subject("dynamic_conv", specimen->path.name);
-    const std::string fault = fault_of(
-        subject, small_case("dynamic_conv", specimen->path.name, *specimen->timed_on), kSeed, ceilings);
+    const Case which = small_case("dynamic_conv", specimen->path.name, *specimen->timed_on);
+    std::string fault = fault_of(subject, which, kSeed, ceilings);
+    // On a busy machine a time may hide that another is longer.
+    for (uint64_t seed = kSeed + 10; fault.empty() && !caught->by.empty() && seed < kSeed + 12; ++seed)
+      fault = fault_of(subject, which, seed, ceilings);
     EXPECT_EQ(fault.empty(), caught->by.empty()) << specimen->path.name << ": " << fault;
     EXPECT_THAT(fault, testing::ContainsRegex(caught->by)) << specimen->path.name;
   }

@@ -55,7 +55,7 @@ Message take_samples(const Subject& subject, Kept& kept, const Message& request,
   try {
     if (*cache == Cache::kCold) kept.problem->device().flush_cache();
     const auto limit = limit_on(kept.problem->path().device);
-    if (!kept.timer) kept.timer.emplace(subject, *kept.problem, draws);
+    if (!kept.timer || kept.timer->seed() != draws) kept.timer.emplace(subject, *kept.problem, draws);
     Samples samples = kept.timer->take(*cache, request.fields.at("rounds").get<int>());
     return to_message({.samples = std::move(samples), .answers = kept.timer->take_answers()});
   } catch (const Trespass& error) {
@@ -228,8 +228,14 @@ std::optional<Verdict> PathJudge::judge_isolated(const Case& which) {
 
 std::optional<Samples> PathJudge::sample(CaseRecord& record, Cache cache, int rounds) {
   if (!monitor_) monitor_ = open_monitor(device_.info());
-  std::optional<Samples> samples =
-      isolation_ ? sample_isolated(record, cache, rounds) : sample_here(record, cache, rounds);
+  std::optional<Samples> samples;
+  for (const bool is_last : {false, true}) {
+    samples = isolation_ ? sample_isolated(record, cache, rounds) : sample_here(record, cache, rounds);
+    if (!samples || record.verdict.kind != VerdictKind::kPass || samples->doubt.empty()) break;
+    if (is_last) record.verdict = {.kind = VerdictKind::kFail, .reason = samples->doubt, .outputs = {}};
+    draws_ = unpredictable();
+    timer_.reset();
+  }
   if (samples && record.verdict.kind != VerdictKind::kPass) samples->ns.clear();
   return samples;
 }
@@ -262,7 +268,6 @@ void PathJudge::judge_samples(CaseRecord& record, Samples& samples, std::vector<
                               isolation_ ? isolation_->take_held() : std::nullopt);
   }
   if (!wrong && samples.near) wrong = find_wrong_answer(subject_, *samples.near, draws_);
-  blame(samples.unequal);
   if (wrong) record.verdict = *std::move(wrong);
 }
 

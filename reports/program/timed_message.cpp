@@ -21,7 +21,7 @@ Message to_message(Timed timed) {
                              {"graph_ns", samples.graph_ns},
                              {"waits_s", samples.waits},
                              {"fault", samples.fault},
-                             {"unequal", samples.unequal},
+                             {"doubt", samples.doubt},
                              {"answers", nlohmann::ordered_json::array()},
                              {"near", nullptr}},
                   .tensors = {}};
@@ -44,7 +44,7 @@ Timed timed_in(Message message, const Subject& subject, const Case& which, uint6
                           .near = {},
                           .waits = fields.at("waits_s").get<double>(),
                           .fault = excerpt(fields.at("fault").get<std::string>(), kLongestReason),
-                          .unequal = excerpt(fields.at("unequal").get<std::string>(), kLongestReason)},
+                          .doubt = excerpt(fields.at("doubt").get<std::string>(), kLongestReason)},
               .answers = {}};
   if (timed.samples.ns.empty()) throw Nonsense("no samples");
   size_t next = 0;

@@ -15,7 +15,7 @@ struct Timed {
   std::vector<TimedAnswer> answers;
 };
 
-// {"samples_ns", "other_ns", "graph_ns", "waits_s", "fault", "unequal", "answers": draws, "near":
+// {"samples_ns", "other_ns", "graph_ns", "waits_s", "fault", "doubt", "answers": draws, "near":
 // {"ns", "recipe"} or null}, and what is kept of the outputs, of these draws and of near.
 Message to_message(Timed timed);
 

@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <set>
+#include <thread>
+
 #include "properties/core/case.h"
 #include "properties/core/registry.h"
 #include "reports/program/options.h"
@@ -24,6 +29,32 @@ TEST(PathJudge, HoldsAnImpossibleTimeAgainstTheCeilingsOfNow) {
   ASSERT_TRUE(record && record->perf) << (record ? record->verdict.reason : "");
   EXPECT_GT(record->perf->fraction_of_floor, 1e6);
   EXPECT_EQ(record->perf->implausible, std::nullopt);
+}
+
+// A path that takes 5 ms longer on inputs that it has not seen, until it has seen so many.
+VerdictKind verdict_on_one_that_learns(size_t most) {
+  Subject subject = registry().subject("dynamic_conv", "cpu");
+  Path path = *subject.path;
+  path.run = [most, run = path.run, seen = std::make_shared<std::set<float>>()](const Call& call) {
+    const ConstTensorView& x = call.inputs[0];
+    if (x.size() > 0 && seen->size() < most && seen->insert(*static_cast<const float*>(x.data)).second)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    run(call);
+  };
+  subject.path = &path;
+  const auto device = open_cpu();
+  Options options;
+  options.isolate = false;
+  PathJudge judge(subject, *device, options);
+  return judge.bench(parse_case("dynamic_conv/cpu/f32/b=3/t=64/d=64/w=4"), {}).value().verdict.kind;
+}
+
+// The first timer meets some 19 inputs: the judged ones, other data, and seven draws of this shape
+// and of another one. The second meets as many again.
+TEST(PathJudge, WhatTimesSayOnceIsADoubt) {
+  EXPECT_EQ(verdict_on_one_that_learns(0), VerdictKind::kPass);
+  EXPECT_EQ(verdict_on_one_that_learns(20), VerdictKind::kPass);
+  EXPECT_EQ(verdict_on_one_that_learns(1000), VerdictKind::kFail);
 }
 
 }  // namespace
