@@ -262,7 +262,7 @@ const Caught kCaught[] = {
     {"hostile.works_on_poison", "a timed call on"},
     {"hostile.coarse_without_poison", "gives other bits than an earlier call on it"},
     {"hostile.coarse_on_new_inputs", "a timed call on"},
-    {"hostile.coarse_on_most_new_inputs", "a timed call on draw"},
+    {"hostile.coarse_on_most_new_inputs", "a timed call (on draw|with b=3)"},
     {"hostile.coarse_on_other_data", "a timed call on data="},
     {"hostile.slow_on_other_data", "from another seed, and"},
     {"hostile.slow_on_other_shapes", "us with b=3, and"},
