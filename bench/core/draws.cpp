@@ -9,7 +9,7 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kDistanceStream = 5000, kOtherStream = 5001, kVaryStream = 6000;
+constexpr uint64_t kDistanceStream = 5000, kOtherStream = 5001, kPlanStream = 5100, kVaryStream = 6000;
 
 // [elements] From 1 to elements - 1.
 int64_t distance(uint64_t seed, size_t draw, size_t input, int64_t elements) {
@@ -32,6 +32,27 @@ void draw_other_data(Problem& problem, uint64_t seed, size_t input) {
 }
 
 }  // namespace
+
+// One new draw in each of kDraws - 1 stretches, in their first halves.
+std::vector<size_t> plan_draws(size_t samples, uint64_t seed) {
+  constexpr size_t kNew = kDraws - 1;
+  const CounterRandom random(seed, kPlanStream);
+  std::vector<size_t> plan;
+  size_t known = 1, next_at = 0;
+  for (size_t i = 0; i < samples; ++i) {
+    if (known < kDraws && i == next_at) {
+      plan.push_back(known);
+      const size_t begin = known * samples / kNew, end = (known + 1) * samples / kNew;
+      next_at = begin + random.bits(i, 1) % std::max<size_t>(1, (end - begin) / 2);
+      ++known;
+      continue;
+    }
+    const size_t last = plan.back();
+    const size_t other = random.bits(i) % (known - 1);  // among all known but the last
+    plan.push_back(other < last ? other : other + 1);
+  }
+  return plan;
+}
 
 Data other_data(uint64_t seed) {
   return CounterRandom(seed, kOtherStream).bits(0) % 2 == 0 ? Regime::kUniform : Regime::kPositive;

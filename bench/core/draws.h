@@ -26,6 +26,10 @@ inline uint64_t sample_seed(uint64_t seed, size_t draw) {
   return seed + draw;
 }
 
+// Which draw each sample is taken on. No draw follows itself. New ones come all along, from 28
+// samples on at places that nobody can tell ahead; the first sample has draw 1.
+std::vector<size_t> plan_draws(size_t samples, uint64_t seed);
+
 // The inputs of a dense problem in host memory, which are those of draw `from`, become those of
 // draw `to`. Nothing is kept, so no way leads back from other data.
 void change_draw(Problem& problem, uint64_t seed, size_t from, size_t to);

@@ -121,8 +121,7 @@ std::optional<Verdict> find_wrong_answer(const Subject& subject, const NearSampl
   const Brief brief{.seed = draws, .totals = Brief::Totals::kWithinBounds};
   Verdict verdict = judge_outputs(subject, inputs, near.recipe, near.outputs, {.brief = brief});
   if (!is_failure(verdict.kind)) return std::nullopt;
-  const auto& [name, size] = near.which.dims.values().front();
-  verdict.reason = fmt::format("a timed call with {}={}: {}", name, size, verdict.reason);
+  verdict.reason = fmt::format("a timed call of {}: {}", near.which.to_string(), verdict.reason);
   return verdict;
 }
 

@@ -2,8 +2,7 @@
 #include "bench/core/near_shape.h"
 
 #include <algorithm>
-#include <string>
-#include <string_view>
+#include <new>
 #include <utility>
 
 #include "bench/core/process_watch.h"
@@ -16,65 +15,65 @@ namespace assay {
 namespace {
 
 constexpr uint64_t kNearStream = 5300;
+constexpr int64_t kLeastSize = 16, kMostAligned = 64;
 constexpr double kLeastOnCpu = 1e-3;  // [s]
+constexpr double kMuchSlower = 2;
 
-int64_t outermost(const Case& which) {
-  return which.dims.values().front().second;
+std::string step_of(const Case& which) {
+  return "a call of " + which.to_string();
 }
 
-std::string outermost_as_text(const Case& which) {
-  return fmt::format("{}={}", which.dims.values().front().first, outermost(which));
-}
-
-[[noreturn]] void blame(const Case& which, Verdict verdict) {
-  verdict.reason = fmt::format("with {}: {}", outermost_as_text(which), verdict.reason);
-  throw PathThrew(std::move(verdict));
+// The largest power of two that divides the size, but no more than leaves two sizes to choose from.
+int64_t alignment(int64_t size) {
+  int64_t aligned = 1;
+  while (2 * aligned <= std::min(kMostAligned, size / 16) && size % (2 * aligned) == 0) aligned *= 2;
+  return aligned;
 }
 
 }  // namespace
 
 std::optional<Case> near_case(const Op& op, const Case& which, uint64_t seed) {
-  const DimInfo& info = op.dims.front();
-  const int64_t size = outermost(which);
-  const auto less = static_cast<int64_t>(CounterRandom(seed, kNearStream).bits(0) %
-                                         static_cast<uint64_t>(std::max<int64_t>(1, size / 8)));
-  const int64_t near = size == 1 ? 2 : size - 1 - less;
-  if (near < std::max<int64_t>(1, info.min) || near > info.max) return std::nullopt;
-  Case other = which;
-  other.dims.set(info.key, near);
-  return other;
-}
-
-std::string slower_than(const MedianInterval& timed, const Problem& problem, const NearSamples& near) {
-  const Case& which = problem.which();
-  const double growth =
-      std::max(1.0, static_cast<double>(outermost(near.which)) / static_cast<double>(outermost(which)));
-  const double allowed = growth * timed.high;
-  const double least = problem.device().host_can_access() ? kLeastOnCpu : kLeastSlower;
-  const MedianInterval other = median_interval(near.ns);
-  if (other.low <= std::max(kSlower * allowed, allowed + 1e9 * least)) return "";
-  return fmt::format("a call takes {:.4g} us with {}, and {:.4g} us with {}", other.median / 1e3,
-                     outermost_as_text(near.which), timed.median / 1e3, outermost_as_text(which));
+  for (size_t i = 0; i < std::min<size_t>(2, op.dims.size()); ++i) {
+    const int64_t size = which.dims.at(op.dims[i].key);
+    if (size < kLeastSize) continue;
+    const int64_t aligned = alignment(size);
+    const auto choices = static_cast<uint64_t>(size / 8 / aligned);
+    const auto steps = static_cast<int64_t>(1 + CounterRandom(seed, kNearStream).bits(0) % choices);
+    Case near = which;
+    near.dims.set(op.dims[i].key, size - steps * aligned);
+    if (near.dims.at(op.dims[i].key) < op.dims[i].min) return std::nullopt;
+    return near;
+  }
+  return std::nullopt;
 }
 
 size_t near_answer(uint64_t seed) {
   return 1 + CounterRandom(seed, kNearStream).bits(1) % kNearCalls;
 }
 
+double shortest(std::vector<double> times, double known) {
+  std::ranges::sort(times);
+  return times.at(1) > kMuchSlower * known ? times[1] : times[0];
+}
+
+std::string why_slower(const MedianInterval& timed, const Device& device, const NearSamples& near) {
+  const double least = device.host_can_access() ? kLeastOnCpu : kLeastSlower;
+  const double allowed = std::max(kSlower * timed.high, timed.high + 1e9 * least);
+  if (shortest(near.ns, allowed) <= allowed) return "";
+  return fmt::format("a call of {} takes {:.4g} us, and one of the timed problem {:.4g} us",
+                     near.which.to_string(), median_interval(near.ns).median / 1e3, timed.median / 1e3);
+}
+
 std::unique_ptr<NearShape> NearShape::make(const Subject& subject, Problem& timed, uint64_t seed) {
   const std::optional<Case> which = near_case(*subject.op, timed.which(), seed);
   if (!which) return nullptr;
-  std::optional<Verdict> verdict;
+  timed.begin(step_of(*which));
+  Said said = precheck(subject, *which);
+  std::optional<Verdict> verdict = std::move(said.verdict);
   try {
-    Said said = precheck(subject, *which);
-    verdict = std::move(said.verdict);
     if (!verdict) {
       Problem problem(*subject.op, *subject.path, *which, timed.device());
-      problem.set_observer([&](std::string_view step) {
-        timed.begin(fmt::format("{} with {}", step, outermost_as_text(*which)));
-      });
       verdict = run_path(subject, problem, *said.recipe).verdict;
-      problem.set_observer({});
       if (!verdict) {
         return std::unique_ptr<NearShape>(
             new NearShape(subject, std::move(problem), *std::move(said.recipe), seed));
@@ -82,8 +81,10 @@ std::unique_ptr<NearShape> NearShape::make(const Subject& subject, Problem& time
     }
   } catch (const OutOfMemory&) {
     return nullptr;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
   }
-  if (is_failure(verdict->kind)) blame(*which, *std::move(verdict));
+  if (is_failure(verdict->kind)) throw PathThrew(*std::move(verdict));
   return nullptr;
 }
 
@@ -94,9 +95,22 @@ NearShape::NearShape(const Subject& subject, Problem problem, Recipe recipe, uin
       problem_(std::move(problem)),
       draws_(problem_, seed) {}
 
-void NearShape::call_and_flip() {
+std::string NearShape::step() const {
+  return step_of(samples_.which);
+}
+
+uint64_t NearShape::hash_of_outputs() {
+  uint64_t all = 0;
+  for (GuardedTensor& tensor : problem_.output_tensors())
+    all = CounterRandom(all, problem_.device().hash(tensor.device_span())).bits(0);
+  return all;
+}
+
+bool NearShape::call_and_flip() {
   problem_.enqueue();
+  const bool repeats = !answer_ || !problem_.path().deterministic || *answer_ == hash_of_outputs();
   for (GuardedTensor& tensor : problem_.output_tensors()) problem_.device().flip(tensor.device_span());
+  return repeats;
 }
 
 void NearShape::change_inputs() {
@@ -105,6 +119,7 @@ void NearShape::change_inputs() {
 
 void NearShape::add(double ns) {
   samples_.ns.push_back(ns);
+  answer_ = hash_of_outputs();
   if (samples_.ns.size() != near_answer(seed_)) return;
   for (size_t i = 0; i < problem_.output_tensors().size(); ++i) {
     GuardedTensor& tensor = problem_.output_tensors()[i];
@@ -116,8 +131,8 @@ void NearShape::add(double ns) {
 NearSamples NearShape::take() {
   try {
     problem_.finish(problem_.device().stream());
-  } catch (...) {
-    blame(samples_.which, verdict_on_stop(problem_));
+  } catch (const Trespass& trespass) {
+    throw PathThrew({.kind = VerdictKind::kFail, .reason = trespass.what(), .outputs = {}});
   }
   return std::move(samples_);
 }

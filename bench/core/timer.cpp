@@ -12,9 +12,8 @@
 namespace assay {
 namespace {
 
-constexpr uint64_t kPlanStream = 5100, kAnswerStream = 5101, kWatchStream = 5102, kVariedStream = 5103;
+constexpr uint64_t kAnswerStream = 5101, kWatchStream = 5102, kVariedStream = 5103;
 constexpr double kMostIdle = 50e-6;         // [s] that it takes to see that a GPU is idle
-constexpr double kMuchSlower = 2;           // of rule 4
 constexpr size_t kRepeats = 3;              // timed calls after one that warms the caches
 constexpr size_t kVaried = kOtherData + 1;  // one of the draws, varied
 
@@ -36,11 +35,9 @@ std::string name_of_draw(size_t draw) {
 
 // What is wrong with the times on new inputs, all in [ns]. If it makes no difference whether inputs
 // are new, then the shortest of seven times is above the median of the others at most once in 2^7,
-// and a quarter above it more seldom. One of the seven may be quick on purpose; then the others
-// count if they take twice as long.
-std::string slower_than(double known, std::vector<double> first) {
-  std::ranges::sort(first);
-  const double least = first[1] > kMuchSlower * known ? first[1] : first[0];
+// and a quarter above it more seldom.
+std::string why_slower(double known, const std::vector<double>& first) {
+  const double least = shortest(first, known);
   if (least <= kSlower * known || least <= known + 1e9 * kLeastSlower) return "";
   return fmt::format(
       "a call takes {:.4g} us and more on inputs that it has not seen, and {:.4g} us on others", least / 1e3,
@@ -57,27 +54,6 @@ std::string_view name_of(Cache cache) {
       return "warm";
   }
   throw Error("Cache({}) is not a cache state", static_cast<int>(cache));
-}
-
-// One new draw in each of kDraws - 1 stretches, in their first halves.
-std::vector<size_t> plan_draws(size_t samples, uint64_t seed) {
-  constexpr size_t kNew = kDraws - 1;
-  const CounterRandom random(seed, kPlanStream);
-  std::vector<size_t> plan;
-  size_t known = 1, next_at = 0;
-  for (size_t i = 0; i < samples; ++i) {
-    if (known < kDraws && i == next_at) {
-      plan.push_back(known);
-      const size_t begin = known * samples / kNew, end = (known + 1) * samples / kNew;
-      next_at = begin + random.bits(i, 1) % std::max<size_t>(1, (end - begin) / 2);
-      ++known;
-      continue;
-    }
-    const size_t last = plan.back();
-    const size_t other = random.bits(i) % (known - 1);  // among all known but the last
-    plan.push_back(other < last ? other : other + 1);
-  }
-  return plan;
 }
 
 Timer::Timer(const Subject& subject, Problem& problem, uint64_t seed)
@@ -108,6 +84,17 @@ void Timer::watch_call(size_t draw) {
 }
 
 Samples Timer::take(Cache cache, int rounds) {
+  try {
+    return take(cache, rounds, cache == Cache::kCold && rounds == 1);
+  } catch (const OutOfMemory&) {
+    if (!near_) throw;
+  }
+  near_.reset();  // which may have the memory that a call needs
+  answers_.clear();
+  return take(cache, rounds, false);
+}
+
+Samples Timer::take(Cache cache, int rounds, bool has_near) {
   using Seconds = std::chrono::duration<double>;
   time_once(Cache::kWarm, 0);  // on inputs that it knows: the others are to be new
   const auto start = std::chrono::steady_clock::now();
@@ -125,8 +112,7 @@ Samples Timer::take(Cache cache, int rounds) {
   const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
   busy_.clear();
   process_.clear();
-  std::unique_ptr<NearShape> near;
-  if (is_cold && rounds == 1) blaming([&] { near = NearShape::make(*subject_, *problem_, seed_); });
+  if (has_near && call <= kLongestBesideNear) near_ = NearShape::make(*subject_, *problem_, seed_);
   problem_->begin(fmt::format("the timing with {} caches", name_of(cache)));
   Samples samples;
   std::vector<double> first, later;
@@ -146,7 +132,7 @@ Samples Timer::take(Cache cache, int rounds) {
       for (const bool changes : {changes_first, !changes_first})
         (changes ? varied : unvaried).push_back(time_variation(draw, bits, changes));
     }
-    if (near && near->calls() < (i + 1) * kNearCalls / count) near->add(1e9 * time_near(*near));
+    if (near_ && near_->calls() < (i + 1) * kNearCalls / count) time_near();
     if (samples.other_ns.size() >= (i + 1) * others / count) continue;
     samples.other_ns.push_back(1e9 * time_once(cache, kOtherData));
     if (samples.other_ns.size() == 1 + other_answer) keep_answer(kOtherData);
@@ -157,7 +143,10 @@ Samples Timer::take(Cache cache, int rounds) {
     samples.doubt =
         fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6);
   if (samples.doubt.empty()) samples.doubt = process_.fault(1e-9 * median);
-  if (near) blaming([&] { samples.near = near->take(); });
+  if (near_) {
+    call_near();
+    samples.near = std::exchange(near_, nullptr)->take();
+  }
   if (is_cold && samples.doubt.empty()) samples.doubt = look_at_times(first, later, samples);
   if (!is_cold && rounds == 1) {
     std::string unequal = look_at_variations(varied, unvaried);
@@ -211,15 +200,26 @@ double Timer::time_once(Cache cache, size_t draw, bool is_in_use) {
   return seconds;
 }
 
-double Timer::time_near(NearShape& near) {
+void Timer::call_near() {
+  if (near_->call_and_flip()) return;
+  blame("a timed call gives other bits than the next one, in " + near_->step());
+}
+
+// Then the path is as it was: the next call is not the first after one of another shape.
+void Timer::time_near() {
   Device& device = problem_->device();
+  const std::string step = problem_->step();
+  problem_->begin(near_->step());
+  call_near();
   const auto prepare = [&] {
-    near.change_inputs();
+    near_->change_inputs();
     device.flush_cache();
   };
-  near.call_and_flip();
   device.host_can_access() ? process_.prepare(prepare) : prepare();
-  return time_call(near.problem());
+  near_->add(1e9 * time_call(near_->problem()));
+  problem_->begin(step);
+  problem_->enqueue();
+  look_at_outputs(draw_);
 }
 
 double Timer::time_call(Problem& problem) {
@@ -309,19 +309,20 @@ std::string Timer::look_at_variations(const std::vector<Variation>& varied,
     for (const Variation& one : variations) all.push_back(one.ns);
     return all;
   };
-  return slower_than(median_interval(times(unvaried)).median, times(varied));
+  return why_slower(median_interval(times(unvaried)).median, times(varied));
 }
 
 // Rule 4.
 std::string Timer::look_at_times(const std::vector<double>& first, const std::vector<double>& later,
                                  const Samples& samples) const {
   if (first.size() == kDraws - 1 && later.size() >= first.size()) {
-    if (std::string unequal = slower_than(median_interval(later).median, first); !unequal.empty())
+    if (std::string unequal = why_slower(median_interval(later).median, first); !unequal.empty())
       return unequal;
   }
   const MedianInterval own = median_interval(samples.ns);
   if (samples.near) {
-    if (std::string unequal = slower_than(own, *problem_, *samples.near); !unequal.empty()) return unequal;
+    std::string unequal = why_slower(own, problem_->device(), *samples.near);
+    if (!unequal.empty()) return unequal;
   }
   if (samples.other_ns.empty()) return "";
   const MedianInterval other = median_interval(samples.other_ns);
@@ -355,14 +356,6 @@ void Timer::keep_answer(size_t draw) {
     for (std::byte& byte : answer.outputs.back()) byte ^= std::byte{1};  // back: they are flipped
   }
   answers_.push_back(std::move(answer));
-}
-
-void Timer::blaming(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const PathThrew& threw) {
-    blame(threw.verdict.reason);
-  }
 }
 
 void Timer::blame(std::string fault) {

@@ -15,7 +15,7 @@
 //      than one on the judged data. With warm caches a call that differs from the call before in a
 //      few elements takes no longer than one before which the same few were written as they were.
 //      With cold caches a call on almost the same shape (near_shape.h) takes no longer, either, and
-//      its answer is right.
+//      one of its answers goes to the oracle.
 //   5. In the second call, and in one among each Cache's samples that the seed chooses, nothing is
 //      changed by other streams while its stream is held up, nor on a CPU after it. A GPU is idle
 //      when the call is complete. No part of its cache is set aside.
@@ -27,8 +27,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -64,10 +64,6 @@ struct TimedAnswer {
   TensorBytes outputs;  // of each the brief sample of sample_seed() alone
 };
 
-// Which draw each sample is taken on. No draw follows itself. New ones come all along, from 28
-// samples on at places that nobody can tell ahead; the first sample has draw 1.
-std::vector<size_t> plan_draws(size_t samples, uint64_t seed);
-
 class Timer {
  public:
   // For a problem of the subject that has just been judged. Throws as Draws does.
@@ -82,11 +78,13 @@ class Timer {
   std::vector<TimedAnswer> take_answers() { return std::exchange(answers_, {}); }
 
  private:
+  Samples take(Cache cache, int rounds, bool has_near);
   bool is_repeated(Cache cache) const;  // the same call, timed several times
   // [s] The inputs stay, and no call comes before, if the draw is in use.
   double time_once(Cache cache, size_t draw, bool is_in_use = false);
   double time_call(Problem& problem);  // [s]
-  double time_near(NearShape& near);   // [s] with cold caches
+  void call_near();
+  void time_near();  // with cold caches
   void look_at_call(size_t draw);
   struct Variation {
     size_t draw;
@@ -108,8 +106,7 @@ class Timer {
   std::set<size_t> plan_answers(const std::vector<size_t>& plan, size_t repeats) const;
   void keep_answer(size_t draw);
   int64_t output_elements() const;
-  void blame(std::string fault);                   // the first one stays
-  void blaming(const std::function<void()>& run);  // for what it throws of a path
+  void blame(std::string fault);  // the first one stays
   std::vector<MemorySpan> outputs() const;
   uint64_t hash(std::span<const MemorySpan> memory) const;
   uint64_t hash_of_inputs(bool weights) const;
@@ -129,8 +126,9 @@ class Timer {
   std::map<uint64_t, uint64_t> answer_to_;             // hashes of outputs, by those of inputs
   std::optional<uint64_t> own_answer_, other_answer_;  // the last ones
   std::vector<TimedAnswer> answers_;
-  std::vector<double> busy_;  // [s] how long the device worked after the last calls
-  ProcessWatch process_;      // of a CPU
+  std::vector<double> busy_;         // [s] how long the device worked after the last calls
+  ProcessWatch process_;             // of a CPU
+  std::unique_ptr<NearShape> near_;  // while calls on it are timed
   double waits_ = 0;
   std::string fault_;
 };

@@ -2,10 +2,12 @@
 // Marks: threads
 #include "bench/core/near_shape.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <set>
+#include <string>
 
 #include "bench/core/measure.h"
 #include "kernels/core/error.h"
@@ -14,54 +16,65 @@
 namespace assay {
 namespace {
 
+using Compute = std::function<void(const Call&)>;
+
 constexpr uint64_t kSeed = 17;
 
-Case case_of_batch(int64_t batch) {
-  return {.op = "dynamic_conv", .path = "cpu", .dims = {{"b", batch}, {"t", 16}, {"d", 8}, {"w", 4}}};
+Case case_of(int64_t batch, int64_t length) {
+  return {.op = "dynamic_conv", .path = "cpu", .dims = {{"b", batch}, {"t", length}, {"d", 8}, {"w", 4}}};
 }
 
-std::set<int64_t> batches_near(const Op& op, int64_t batch) {
-  std::set<int64_t> batches;
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    const std::optional<Case> near = near_case(op, case_of_batch(batch), seed);
-    if (near) batches.insert(near->dims.at("b"));
+// What some seeds make of a dimension; the other ones stay.
+std::set<int64_t> sizes_near(const Op& op, const Case& which, std::string_view dim) {
+  std::set<int64_t> sizes;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    std::optional<Case> near = near_case(op, which, seed);
+    if (!near) continue;
+    sizes.insert(near->dims.at(dim));
+    near->dims.set(dim, which.dims.at(dim));
+    EXPECT_EQ(*near, which);
   }
-  return batches;
+  return sizes;
 }
 
-TEST(NearCase, HasAnotherOutermostDimension) {
+TEST(NearCase, HasOneDimensionThatIsSmaller) {
   Op op = registry().op("dynamic_conv");
-  EXPECT_EQ(batches_near(op, 64), (std::set<int64_t>{56, 57, 58, 59, 60, 61, 62, 63}));
-  EXPECT_EQ(batches_near(op, 16), (std::set<int64_t>{14, 15}));
-  EXPECT_EQ(batches_near(op, 15), std::set<int64_t>{14});
-  EXPECT_EQ(batches_near(op, 2), std::set<int64_t>{1});
-  EXPECT_EQ(batches_near(op, 1), std::set<int64_t>{2});
-  EXPECT_EQ(batches_near(op, 0), std::set<int64_t>{});
-  op.dims.front().max = 1;
-  EXPECT_EQ(batches_near(op, 1), std::set<int64_t>{}) << "no path serves two";
-  op.dims.front().min = 4;
-  EXPECT_EQ(batches_near(op, 4), std::set<int64_t>{}) << "no path serves three";
+  EXPECT_EQ(sizes_near(op, case_of(16, 1024), "b"), (std::set<int64_t>{14, 15}));
+  EXPECT_EQ(sizes_near(op, case_of(64, 1024), "b"), (std::set<int64_t>{56, 60}));
+  EXPECT_EQ(sizes_near(op, case_of(66, 1024), "b"), (std::set<int64_t>{58, 60, 62, 64}));
+  EXPECT_EQ(sizes_near(op, case_of(67, 1024), "b"), (std::set<int64_t>{59, 60, 61, 62, 63, 64, 65, 66}));
+  EXPECT_EQ(sizes_near(op, case_of(15, 1024), "t"), (std::set<int64_t>{896, 960}));
+  EXPECT_EQ(sizes_near(op, case_of(1, 16384), "t").size(), 32u);
+  EXPECT_EQ(sizes_near(op, case_of(15, 15), "t"), std::set<int64_t>{});
+  op.dims.front().min = 16;
+  EXPECT_EQ(sizes_near(op, case_of(16, 1024), "b"), std::set<int64_t>{}) << "no path serves fewer";
 }
 
-// What a path does with the batch 3, beside a problem of batch 4.
+// Beside the length 16.
 class NearShapeOf : public testing::Test {
  protected:
-  std::unique_ptr<NearShape> near_of(const std::function<void(const Call&)>& with_three,
-                                     int64_t refused = 0) {
-    path_.run = [=, run = path_.run](const Call& call) {
-      call.dims.at("b") == 3 ? with_three(call) : run(call);
-    };
-    path_.unsupported = [=](const Dims& dims, DType) {
-      return dims.at("b") == refused ? std::optional<std::string>("not this batch") : std::nullopt;
-    };
+  std::unique_ptr<NearShape> near_of(const Compute& run,
+                                     const std::optional<std::string>& refusal = std::nullopt) {
+    path_.run = run;
+    path_.unsupported = [=](const Dims&, DType) { return refusal; };
     subject_.path = &path_;
-    timed_.emplace(*subject_.op, path_, case_of_batch(4), *cpu_);
-    timed_->set_observer([this](std::string_view step) { steps_.emplace_back(step); });
+    timed_.emplace(*subject_.op, path_, case_of(4, 16), *cpu_);
     return NearShape::make(subject_, *timed_, kSeed);
   }
-  std::string fault_with(const std::function<void(const Call&)>& with_three) {
+  // Of all the timed calls.
+  NearSamples samples_of(NearShape& near) {
+    for (size_t i = 0; i < kNearCalls; ++i) {
+      repeats_ &= near.call_and_flip();
+      near.change_inputs();
+      near.problem().run();
+      near.add(static_cast<double>(i));
+    }
+    repeats_ &= near.call_and_flip();
+    return near.take();
+  }
+  std::string fault_with(const Compute& run) {
     try {
-      near_of(with_three);
+      samples_of(*near_of(run));
       return "";
     } catch (const PathThrew& threw) {
       return threw.verdict.reason;
@@ -71,61 +84,71 @@ class NearShapeOf : public testing::Test {
   std::unique_ptr<Device> cpu_ = open_cpu();
   Subject subject_ = registry().subject("dynamic_conv", "cpu");
   Path path_ = *subject_.path;
+  Compute honest_ = path_.run;
   std::optional<Problem> timed_;
-  std::vector<std::string> steps_;
+  bool repeats_ = true;
 };
 
-TEST_F(NearShapeOf, EveryPathIsCalledOnIt) {
-  const auto near = near_of(registry().subject("dynamic_conv", "cpu").path->run);
-  ASSERT_TRUE(near);
-  EXPECT_EQ(near->problem().which(), case_of_batch(3));
-  EXPECT_THAT(steps_, testing::Contains("the first run with b=3"));
-  for (size_t i = 0; i < kNearCalls; ++i) {
-    near->call_and_flip();
-    near->change_inputs();
-    near->problem().run();
-    near->add(static_cast<double>(i));
-  }
-  const NearSamples samples = near->take();
+TEST_F(NearShapeOf, AnHonestPathIsRight) {
+  const auto near = near_of(honest_);
+  const NearSamples samples = samples_of(*near);
+  EXPECT_TRUE(samples.which == case_of(4, 15) || samples.which == case_of(4, 14));
+  EXPECT_EQ(timed_->step(), "a call of " + samples.which.to_string());
   EXPECT_EQ(samples.ns, (std::vector<double>{0, 1, 2, 3, 4, 5, 6}));
-  ASSERT_EQ(samples.outputs.size(), 1u);
   EXPECT_EQ(find_wrong_answer(subject_, samples, kSeed), std::nullopt);
+  EXPECT_TRUE(repeats_);
 }
 
 TEST_F(NearShapeOf, APathThatRefusesItIsNotCalled) {
-  EXPECT_FALSE(near_of([](const Call&) { FAIL(); }, 3));
+  EXPECT_FALSE(near_of([](const Call&) { FAIL(); }, "not any length"));
 }
 
 TEST_F(NearShapeOf, OneThatHasNoMemoryForItIsNotTimed) {
   EXPECT_FALSE(near_of([](const Call&) { throw OutOfMemory("no memory"); }));
 }
 
-TEST_F(NearShapeOf, FaultsNameTheShape) {
-  EXPECT_EQ(fault_with([](const Call&) { throw Error("three is one too many"); }),
-            "with b=3: three is one too many, in the first run");
-  EXPECT_EQ(fault_with([](const Call&) {}),
-            "with b=3: out[0, 0, 0] still holds what was there before the call");
+TEST_F(NearShapeOf, FaultsAreTold) {
+  EXPECT_EQ(fault_with([](const Call&) { throw Error("wrong length"); }), "wrong length, in the first run");
+  EXPECT_EQ(fault_with([](const Call&) {}), "out[0, 0, 0] still holds what was there before the call");
 }
 
-// [us] What is said of seven equal calls, beside others that took `timed`.
-std::string said(int64_t batch, double timed, double near) {
-  const auto cpu = open_cpu();
-  const Subject subject = registry().subject("dynamic_conv", "cpu");
-  const Problem problem(*subject.op, *subject.path, case_of_batch(batch), *cpu);
-  const NearSamples samples{.which = near_case(*subject.op, case_of_batch(batch), kSeed).value(),
-                            .recipe = {},
-                            .ns = std::vector<double>(kNearCalls, 1e3 * near),
-                            .outputs = {}};
-  return slower_than({.median = 1e3 * timed, .low = 1e3 * timed, .high = 1e3 * timed}, problem, samples);
+TEST_F(NearShapeOf, EachTimedCallIsRepeated) {
+  const auto calls_without = [this](int idle) {
+    int calls = 0;
+    repeats_ = true;
+    samples_of(*near_of([&](const Call& call) {
+      if (++calls != idle) honest_(call);
+    }));
+    return calls;
+  };
+  const int calls = calls_without(0);
+  EXPECT_TRUE(repeats_);
+  for (size_t i = 0; i < kNearCalls; ++i) {
+    const int timed = calls - 1 - 2 * static_cast<int>(i);
+    EXPECT_EQ(calls_without(timed), calls);
+    EXPECT_FALSE(repeats_) << timed << " of " << calls;
+  }
 }
 
-TEST(NearShape, MayTakeAQuarterLonger) {
-  EXPECT_EQ(said(4, 8000, 9999), "");
-  EXPECT_EQ(said(4, 8000, 10001), "a call takes 1e+04 us with b=3, and 8000 us with b=4");
-  EXPECT_EQ(said(1, 4000, 9999), "") << "twice the size";
-  EXPECT_EQ(said(1, 2000, 5002), "a call takes 5002 us with b=2, and 2000 us with b=1");
-  EXPECT_EQ(said(4, 10, 1009), "") << "a millisecond on a CPU";
-  EXPECT_EQ(said(4, 10, 1011), "a call takes 1011 us with b=3, and 10 us with b=4");
+// [us] What is said of calls of this time and one of another, beside timed ones.
+std::string said(double timed, double near, double one_near) {
+  NearSamples samples{.which = case_of(4, 15),
+                      .recipe = {},
+                      .ns = std::vector<double>(kNearCalls, 1e3 * near),
+                      .outputs = {}};
+  samples.ns[3] = 1e3 * one_near;
+  return why_slower({.median = 1e3 * timed, .low = 1e3 * timed, .high = 1e3 * timed}, *open_cpu(), samples);
+}
+
+TEST(WhySlower, AQuarterOrAMillisecondDoesNotCount) {
+  EXPECT_EQ(said(8000, 9999, 9999), "");
+  EXPECT_EQ(said(8000, 10001, 10001),
+            "a call of dynamic_conv/cpu/f32/b=4/t=15/d=8/w=4/data=normal/state=first_call/seed=0 takes "
+            "1e+04 us, and one of the timed problem 8000 us");
+  EXPECT_EQ(said(8000, 19999, 9999), "") << "one is shorter";
+  EXPECT_NE(said(8000, 20001, 9999), "") << "but seems to be so on purpose";
+  EXPECT_EQ(said(10, 1009, 1009), "");
+  EXPECT_NE(said(10, 1011, 1011), "");
 }
 
 }  // namespace

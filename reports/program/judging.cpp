@@ -233,7 +233,9 @@ std::optional<Samples> PathJudge::sample(CaseRecord& record, Cache cache, int ro
     samples = isolation_ ? sample_isolated(record, cache, rounds) : sample_here(record, cache, rounds);
     if (!samples || record.verdict.kind != VerdictKind::kPass || samples->doubt.empty()) break;
     if (is_last) record.verdict = {.kind = VerdictKind::kFail, .reason = samples->doubt, .outputs = {}};
-    draws_ = unpredictable();
+    const Data other = other_data(draws_);
+    do draws_ = unpredictable();  // on the same kind of other data
+    while (!(other_data(draws_) == other));
     timer_.reset();
   }
   if (samples && record.verdict.kind != VerdictKind::kPass) samples->ns.clear();
@@ -267,7 +269,13 @@ void PathJudge::judge_samples(CaseRecord& record, Samples& samples, std::vector<
     wrong = find_wrong_answer(subject_, record.which, recipe_.value(), draws_, std::move(answers),
                               isolation_ ? isolation_->take_held() : std::nullopt);
   }
-  if (!wrong && samples.near) wrong = find_wrong_answer(subject_, *samples.near, draws_);
+  if (!wrong && samples.near) {
+    try {
+      wrong = find_wrong_answer(subject_, *samples.near, draws_);
+    } catch (const OutOfMemory&) {
+      samples.near.reset();
+    }
+  }
   if (wrong) record.verdict = *std::move(wrong);
 }
 
@@ -280,7 +288,7 @@ Samples PathJudge::sample_here(CaseRecord& record, Cache cache, int rounds) {
     telemetry_ = watch.stop();
     judge_samples(record, samples, timer_->take_answers());
   } catch (const PathThrew& threw) {
-    record.verdict = in_step(threw.verdict, "the timing");
+    record.verdict = in_step(threw.verdict, kept_.value().step());
   } catch (const Trespass& error) {
     record.verdict = {.kind = VerdictKind::kFail, .reason = error.what(), .outputs = {}};
   } catch (const Error& error) {

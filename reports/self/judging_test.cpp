@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <memory>
+#include <functional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "properties/core/case.h"
 #include "properties/core/registry.h"
@@ -15,6 +16,8 @@
 
 namespace assay {
 namespace {
+
+using namespace std::chrono_literals;
 
 // With these ceilings the floor of any call takes hours. The problem takes far longer than its
 // bytes and flops do, also by ceilings that are measured beside other tests.
@@ -31,22 +34,30 @@ TEST(PathJudge, HoldsAnImpossibleTimeAgainstTheCeilingsOfNow) {
   EXPECT_EQ(record->perf->implausible, std::nullopt);
 }
 
-// A path that takes 5 ms longer on inputs that it has not seen, until it has seen so many.
-VerdictKind verdict_on_one_that_learns(size_t most) {
+Verdict verdict_on(const std::function<void(const Call&)>& run) {
   Subject subject = registry().subject("dynamic_conv", "cpu");
   Path path = *subject.path;
-  path.run = [most, run = path.run, seen = std::make_shared<std::set<float>>()](const Call& call) {
-    const ConstTensorView& x = call.inputs[0];
-    if (x.size() > 0 && seen->size() < most && seen->insert(*static_cast<const float*>(x.data)).second)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  path.run = [&run, compute = path.run](const Call& call) {
     run(call);
+    compute(call);
   };
   subject.path = &path;
   const auto device = open_cpu();
   Options options;
   options.isolate = false;
   PathJudge judge(subject, *device, options);
-  return judge.bench(parse_case("dynamic_conv/cpu/f32/b=3/t=64/d=64/w=4"), {}).value().verdict.kind;
+  return judge.bench(parse_case("dynamic_conv/cpu/f32/b=3/t=64/d=64/w=4"), {}).value().verdict;
+}
+
+// On a path that takes 5 ms longer on inputs that it has not seen, until it has seen so many.
+VerdictKind verdict_on_one_that_learns(size_t most) {
+  std::set<float> seen;
+  return verdict_on([&](const Call& call) {
+           const ConstTensorView& x = call.inputs[0];
+           if (x.size() > 0 && seen.size() < most && seen.insert(*static_cast<const float*>(x.data)).second)
+             std::this_thread::sleep_for(5ms);
+         })
+      .kind;
 }
 
 // The first timer meets some 19 inputs: the judged ones, other data, and seven draws of this shape
@@ -55,6 +66,15 @@ TEST(PathJudge, WhatTimesSayOnceIsADoubt) {
   EXPECT_EQ(verdict_on_one_that_learns(0), VerdictKind::kPass);
   EXPECT_EQ(verdict_on_one_that_learns(20), VerdictKind::kPass);
   EXPECT_EQ(verdict_on_one_that_learns(1000), VerdictKind::kFail);
+}
+
+// Of so long calls one in two is beside a call of another shape.
+TEST(PathJudge, ACallMayTakeLongerAfterOneOfAnotherShape) {
+  Dims last;
+  const Verdict verdict = verdict_on([&](const Call& call) {
+    std::this_thread::sleep_for(std::exchange(last, call.dims) == call.dims ? 25ms : 50ms);
+  });
+  EXPECT_EQ(verdict.kind, VerdictKind::kPass) << verdict.reason;
 }
 
 }  // namespace
