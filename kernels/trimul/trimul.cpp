@@ -54,7 +54,10 @@ void add_cuda_path(Op& op, std::string_view name, std::string_view summary) {
          .unsupported = [](const Dims& dims, DType) { return unsupported_on_cuda(dims[kC], dims[kH]); },
          .run = [](const Call& call) { run_cuda(tensors_of(call), kFactor, run_of(call)); },
          .summary = summary,
-         .edges = {{{kN}, kMostTerms.usual()}, {{kB}, kGridLimit}},
+         .edges = {{{kN}, kMostTerms.usual()},
+                   {{kB}, kGridLimit},
+                   {{kC}, kChannelsOfPart},
+                   {{kH}, kChannelsOfPart}},
          .stages = [](const Dims& dims, DType) { return stages_of(kFactor, dims); }});
   } else {
     op.absent.push_back({name, {DType::kF32}, recipe});

@@ -83,10 +83,18 @@ __global__ void look_kernel(const float* out, int* was_poison) {
   *was_poison = isnan(*out) || __float_as_uint(*out) == 0x5A5A5A5Au;
 }
 
+// Null: nobody has looked.
 __global__ void coarse_kernel(float* out, int64_t size, const int* was_poison) {
-  if (*was_poison != 0) return;
+  if (was_poison != nullptr && *was_poison != 0) return;
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i < size) out[i] = __uint_as_float(__float_as_uint(out[i]) & 0xFFFF0000u);
+}
+
+void make_coarse(const Call& call, const int* was_poison) {
+  const int64_t size = call.outputs[kOut].size();
+  coarse_kernel<<<static_cast<unsigned>((size + kThreads - 1) / kThreads), kThreads, 0, stream_of(call)>>>(
+      static_cast<float*>(call.outputs[kOut].data), size, was_poison);
+  cuda_check_launch("coarse_kernel");
 }
 
 __global__ void add_unwritten_kernel(float* out) {
@@ -105,13 +113,14 @@ int* flag() {
 }
 
 void compute_coarsely(const Call& call) {
-  auto* const out = static_cast<float*>(call.outputs[kOut].data);
-  look_kernel<<<1, 1, 0, stream_of(call)>>>(out, flag());
+  look_kernel<<<1, 1, 0, stream_of(call)>>>(static_cast<const float*>(call.outputs[kOut].data), flag());
   compute_on_gpu(call);
-  const int64_t size = call.outputs[kOut].size();
-  coarse_kernel<<<static_cast<unsigned>((size + kThreads - 1) / kThreads), kThreads, 0, stream_of(call)>>>(
-      out, size, flag());
-  cuda_check_launch("coarse_kernel");
+  make_coarse(call, flag());
+}
+
+// Or is so small that nobody times it.
+bool has_timed_length(const Call& call) {
+  return call.dims[kT] == 1024 || call.outputs[kOut].size() < int64_t{1} << 20;
 }
 
 bool holds_poison(const Call& call) {
@@ -195,6 +204,16 @@ std::vector<Specimen> hostile_on_cuda() {
                    }),
       cheat_on_gpu("hostile.cuda_coarse_without_poison",
                    "cuts results to bf16 unless the output holds a judge's poison", compute_coarsely),
+      cheat_on_gpu("hostile.cuda_slow_on_other_shapes", "is fast for the timed length only",
+                   [](const Call& call) {
+                     const int times = has_timed_length(call) ? 1 : 4;
+                     for (int i = 0; i < times; ++i) compute_on_gpu(call);
+                   }),
+      cheat_on_gpu("hostile.cuda_coarse_on_other_shapes", "cuts to bf16 unless its length is the timed one",
+                   [](const Call& call) {
+                     compute_on_gpu(call);
+                     if (!has_timed_length(call)) make_coarse(call, nullptr);
+                   }),
       cheat_on_gpu("hostile.cuda_side_stream", "works on a stream of its own, for which nobody waits",
                    [](const Call& call) { compute_on_gpu(on_stream(call, side_stream())); }),
       cheat_on_gpu("hostile.cuda_legacy_stream", "works on the default stream, and not on that of the call",
