@@ -96,7 +96,7 @@ Violation infinity_in_x(const Trial& trial) {
 }
 
 // It stands in place of a 0, as a path may scale by the largest finite of its factors. The mask is
-// so small that factors in f16 that are not scaled would lose it.
+// so large that factors in f16 that are not scaled overflow.
 Violation infinity_in_mask(const Trial& trial) {
   const int64_t n = trial.size(kN);
   if (trial.which.dims[kM] == 0) return std::nullopt;
@@ -104,7 +104,7 @@ Violation infinity_in_mask(const Trial& trial) {
   const Values drawn = draw(trial);
   const Values inputs = changed(
       drawn, [](size_t tensor, const Extents&) { return tensor == kMask; },
-      [&](size_t tensor, const Extents& i) { return i == at ? 0.0 : std::ldexp(drawn.at(tensor, i), -24); });
+      [&](size_t tensor, const Extents& i) { return i == at ? 0.0 : std::ldexp(drawn.at(tensor, i), 20); });
   return infinity_at(trial, inputs, kMask, at);
 }
 

@@ -244,9 +244,10 @@ void multiply_rows(const RowProduct& product, int64_t rows, const void* a, const
     const void* const left = static_cast<const std::byte*>(a) + first * product.a_batch * size;
     const void* const right = static_cast<const std::byte*>(b) + first * product.b_batch * size;
     void* const to = static_cast<std::byte*>(d) + first * product.d_batch * size;
+    constexpr float kOfEarlier = 0;  // d is overwritten
     cublas_check(
         lt().matmul(products.handle(), problem.desc.get(), &product.alpha, right, problem.b.get(), left,
-                    problem.a.get(), &product.beta, to, problem.d.get(), to, problem.d.get(), &chosen.algo,
+                    problem.a.get(), &kOfEarlier, to, problem.d.get(), to, problem.d.get(), &chosen.algo,
                     workspace.data(), chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
         "cublasLtMatmul");
   }

@@ -9,10 +9,10 @@
 
 namespace assay {
 
-// d (rows, columns) = alpha * a (rows, inner) * b (columns, inner) transposed + beta * d. All
-// matrices have one dtype; sums are f32, with one rounding at the end. Neighbouring rows of a
-// matrix are `pitch` elements apart. Each matrix begins at a multiple of 256 bytes. In a batch with
-// strides, a multiple of 16 bytes is enough for every matrix, the first one included.
+// d (rows, columns) = alpha * a (rows, inner) * b (columns, inner) transposed. All matrices have
+// one dtype; sums are f32, with one rounding at the end. Neighbouring rows of a matrix are `pitch`
+// elements apart. Each matrix begins at a multiple of 256 bytes. In a batch with strides, a
+// multiple of 16 bytes is enough for every matrix, the first one included.
 struct RowProduct {
   DType dtype;
   int64_t columns, inner;                         // > 0
@@ -21,7 +21,7 @@ struct RowProduct {
   bool allows_tf32 = false;                       // f32 factors are truncated to tf32; tf32 is kept
   int64_t usual_batches = 1;                      // for which the algorithm is chosen
   int64_t a_batch = 0, b_batch = 0, d_batch = 0;  // [elements] from one matrix to the next
-  float alpha = 1, beta = 0;
+  float alpha = 1;
   // Tiles of 128 x 128, if cuBLASLt has them. Two of them fit on a multiprocessor and take turns.
   bool tile_128 = false;
 };

@@ -19,8 +19,9 @@ template <Format kFactor>
 using Stored = std::conditional_t<kFactor == Format::kF16, f16,
                                   std::conditional_t<kFactor == Format::kBF16, bf16, float>>;
 
-// Channels and hidden channels that a kernel takes at once: a vector of four for each lane of a warp.
-// Products of factors in two parts sum up as many at once (kernels/core_cuda/tile_product.cuh).
+// Channels and hidden channels that a kernel takes at once: a vector of four for each lane of a
+// warp. Products of factors in two parts sum up as many at once
+// (kernels/core_cuda/tile_product.cuh).
 inline constexpr int64_t kChannelsOfPart = 128;
 
 // The most channels for which norms are packed, and for which a tile of 64 edges and a slot of

@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const auto hidden = static_cast<int>(a.planes.hidden);
 
   // The factor that turns a sum into -g / ln 2. Beyond the range of f32 the sigmoid is 1/2, 0 or 1
-  // for any such factor: f16 factors are stored as at most 2^15, and sums that are not 0 exceed
+  // for any such factor: scaled factors are at most 2^15, and sums that are not 0 exceed
   // 2^-49.
   const auto to_exponent = [&](int weight) {
     if constexpr (!Plan::kIsScaled) return kMinusLog2E;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs the weights of trimul as its CUDA kernels read them, and computes the scales of f16.
+// Packs the weights of trimul as its CUDA kernels read them, and computes the scales of
+// factors in f16, in one part or in two.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ __device__ double block_largest(double value) {
   return parts[0];
 }
 
-// Only finite values decide the scale of f16 factors: whatever a value that is not finite touches
+// Only finite values decide the scale of factors: whatever a value that is not finite touches
 // is not finite, either.
 __device__ double larger_if_finite(double most, double value) {
   return isfinite(value) ? fmax(most, fabs(value)) : most;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every law holds for every production path that this machine can run, and at least one specimen
 // breaks it.
+#include <cmath>
+#include <limits>
 #include <map>
 
+#include "kernels/trimul/trimul.h"
+#include "properties/core/planted.h"
 #include "properties/core/precheck.h"
 #include "properties/core/runs.h"
 #include "properties/core/specimen.h"
@@ -101,12 +105,48 @@ TEST_P(EveryLaw, IsBrokenBySomeSpecimenAndNamesTheCase) {
   ADD_FAILURE() << "nothing breaks the law: " << law().statement;
 }
 
+const Law& law_of(std::string_view op, std::string_view name) {
+  const auto laws = all_laws();
+  return **std::ranges::find_if(laws, [&](const Law* law) { return law->op == op && law->name == name; });
+}
+
+// Factors in f16 that are scaled by the largest element of the mask are stored as they are where
+// that is infinite, and large ones overflow.
+TEST(InfinityInMask, DecidesNoScale) {
+  using namespace trimul;
+  const Law& law = law_of("trimul", "infinity_in_mask");
+  const Op& op = registry().op(law.op);
+  Path path = op.path("cpu");
+  path.run = [run = path.run](const Call& call) {
+    run(call);
+    const Elements<float> mask(call.inputs[kMask]), out(call.outputs[kOut]);
+    const int64_t nodes = call.dims[kN];
+    const auto for_each_edge = [&](auto visit) {
+      for (int64_t e = 0; e < nodes * nodes; ++e) visit(e / nodes, e % nodes);
+    };
+    for (int64_t b = 0; b < call.dims[kB]; ++b) {
+      bool is_infinite = false, is_large = false;
+      for_each_edge([&](int64_t i, int64_t k) {
+        const float magnitude = call.dims[kM] == 0 ? 1 : std::abs(mask(b, i, k));
+        is_infinite |= std::isinf(magnitude);
+        is_large |= std::isfinite(magnitude) && magnitude > 65504;
+      });
+      if (!is_infinite || !is_large) continue;
+      for_each_edge([&](int64_t i, int64_t k) {
+        for (int64_t c = 0; c < call.dims[kC]; ++c) out(b, i, k, c) = std::numeric_limits<float>::quiet_NaN();
+      });
+    }
+  };
+  uint64_t broken = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed)
+    broken += law.violation(op, path, test::cpu(), seed).has_value();
+  EXPECT_GE(broken, kSeeds / 4);
+}
+
 // The law with a tolerance sees faults of either output. In bf16 the rounding of the outputs hides
 // some of them.
 TEST(Adjointness, SeesFaultsOfEitherGradient) {
-  const auto laws = all_laws();
-  const Law& law = **std::ranges::find_if(
-      laws, [](const Law* l) { return l->op == "cheri_conv_norm_grad" && l->name == "adjointness"; });
+  const Law& law = law_of("cheri_conv_norm_grad", "adjointness");
   const Op& op = registry().op(law.op);
   for (std::string_view fault : {"mean_of_dy_left_out", "second_term_left_out", "taps_of_dx_not_swapped",
                                  "dw_of_last_example", "sample_variance"}) {

@@ -70,8 +70,7 @@ TEST_F(TriMulOnTheGpu, BitsOfAnEdgeDoNotDependOnWhereItLies) {
   }
 }
 
-// Split factors must keep 2e-6 for sums of any number of terms. In tf32, sums of all terms at once
-// had errors of 3.2e-6 at B2 N256 C384 H128 on an H200, since a tensor core truncates each
+// Split factors must keep 2e-6 for sums of any number of terms, though a tensor core truncates each
 // addition.
 TEST_F(TriMulOnTheGpu, SplitFactorsKeepTheErrorAskedOfThem) {
   const Op& op = registry().op("trimul");
@@ -130,6 +129,7 @@ TEST_F(TriMulOnTheGpu, PassesWithTheMostChannelsAndOnDataOfOtherKinds) {
   for (const Regime data : {Regime::kHeavyTail, Regime::kIntegers}) {
     Case which = problem_of("cuda.f16", 1, 72, 128, 128);
     which.data = data;
+    which.seed = 1;  // with heavy tails, 0 hardly depends on the mask, and would say nothing
     expect_pass(which);
   }
 }
