@@ -175,9 +175,9 @@ std::map<Format, double> product_rates(Device& device) {
 }  // namespace
 
 Ceilings measure_ceilings(Device& device) {
-  // Both buffers together hold four times what the caches do, and a small part of the memory: a
-  // virtual machine may take seconds to get a GiB from its host. A GPU needs more for the ends of a
-  // copy not to count.
+  // Each buffer holds twice what the caches do, and both a small part of the memory: a virtual
+  // machine may take seconds to get a GiB from its host. A GPU needs more for the ends of a copy
+  // not to count.
   const int64_t least = int64_t{1} << (device.info().kind == DeviceKind::kCpu ? 28 : 30);
   const int64_t beyond_caches = std::max(2 * device.info().cache_bytes, least);
   const double memory =

@@ -70,19 +70,23 @@ std::unique_ptr<NearShape> NearShape::make(const Subject& subject, Problem& time
   timed.begin(step_of(*which));
   Said said = precheck(subject, *which);
   std::optional<Verdict> verdict = std::move(said.verdict);
+  std::optional<Problem> problem;
   try {
     if (!verdict) {
-      Problem problem(*subject.op, *subject.path, *which, timed.device());
-      verdict = run_path(subject, problem, *said.recipe).verdict;
-      if (!verdict) {
-        return std::unique_ptr<NearShape>(
-            new NearShape(subject, std::move(problem), *std::move(said.recipe), seed));
-      }
+      problem.emplace(*subject.op, *subject.path, *which, timed.device());
+      problem->draw_inputs(which->seed);
+      problem->begin(step_of(*which));
+      problem->run();
+      return std::unique_ptr<NearShape>(
+          new NearShape(subject, *std::move(problem), *std::move(said.recipe), seed));
     }
   } catch (const OutOfMemory&) {
     return nullptr;
   } catch (const std::bad_alloc&) {
     return nullptr;
+  } catch (...) {
+    if (!problem) throw;
+    verdict = verdict_on_stop(*problem);
   }
   if (is_failure(verdict->kind)) throw PathThrew(*std::move(verdict));
   return nullptr;
@@ -99,18 +103,17 @@ std::string NearShape::step() const {
   return step_of(samples_.which);
 }
 
-uint64_t NearShape::hash_of_outputs() {
+uint64_t NearShape::hash_and_flip() {
   uint64_t all = 0;
   for (GuardedTensor& tensor : problem_.output_tensors())
-    all = CounterRandom(all, problem_.device().hash(tensor.device_span())).bits(0);
+    all = CounterRandom(all, problem_.device().hash_and_flip(tensor.device_span())).bits(0);
   return all;
 }
 
 bool NearShape::call_and_flip() {
   problem_.enqueue();
-  const bool repeats = !answer_ || !problem_.path().deterministic || *answer_ == hash_of_outputs();
-  for (GuardedTensor& tensor : problem_.output_tensors()) problem_.device().flip(tensor.device_span());
-  return repeats;
+  const uint64_t answer = hash_and_flip();
+  return !answer_ || !problem_.path().deterministic || *answer_ == answer;
 }
 
 void NearShape::change_inputs() {
@@ -119,13 +122,13 @@ void NearShape::change_inputs() {
 
 void NearShape::add(double ns) {
   samples_.ns.push_back(ns);
-  answer_ = hash_of_outputs();
-  if (samples_.ns.size() != near_answer(seed_)) return;
-  for (size_t i = 0; i < problem_.output_tensors().size(); ++i) {
+  const bool is_asked = samples_.ns.size() == near_answer(seed_);
+  for (size_t i = 0; is_asked && i < problem_.output_tensors().size(); ++i) {
     GuardedTensor& tensor = problem_.output_tensors()[i];
     tensor.download();
     samples_.outputs.push_back(tensor.gather(brief_sample(*subject_, samples_.which, i, seed_)));
   }
+  answer_ = hash_and_flip();
 }
 
 NearSamples NearShape::take() {

@@ -17,7 +17,8 @@ namespace assay {
 
 // The timed case with one dimension smaller, by an eighth at most: the first of the two outermost
 // ones that is 16 or more. The seed, which no path knows, chooses among the sizes that keep its
-// alignment, up to multiples of 64. Nothing if both are smaller than 16.
+// alignment, up to multiples of 64. Nothing if both are smaller than 16, or if no path serves
+// fewer.
 std::optional<Case> near_case(const Op& op, const Case& which, uint64_t seed);
 
 // Calls that take longer have none beside them: it would take as long again as the others.
@@ -49,9 +50,9 @@ std::string why_slower(const MedianInterval& timed, const Device& device, const 
 
 class NearShape {
  public:
-  // Runs the path on the near case, which is judged but for the oracle and the laws (runs.h).
-  // Nothing if there is no such case, if the path refuses it, or if there is no memory for it.
-  // Throws PathThrew with what is wrong. It is a step of the timed problem.
+  // Calls the path on the near case. Nothing if there is no such case, if the path refuses it, or
+  // if there is no memory for it. Throws PathThrew with what is wrong. It is a step of the timed
+  // problem.
   static std::unique_ptr<NearShape> make(const Subject& subject, Problem& timed, uint64_t seed);
 
   Problem& problem() { return problem_; }
@@ -68,7 +69,7 @@ class NearShape {
 
  private:
   NearShape(const Subject& subject, Problem problem, Recipe recipe, uint64_t seed);
-  uint64_t hash_of_outputs();
+  uint64_t hash_and_flip();  // of the outputs
 
   const Subject* subject_;
   uint64_t seed_;

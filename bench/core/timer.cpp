@@ -83,18 +83,20 @@ void Timer::watch_call(size_t draw) {
   look_at_outputs(draw);
 }
 
-Samples Timer::take(Cache cache, int rounds) {
+// Beside it a call of the timed problem has to find its memory, too.
+std::unique_ptr<NearShape> Timer::near_shape() {
+  std::unique_ptr<NearShape> near = NearShape::make(*subject_, *problem_, seed_);
+  if (!near) return nullptr;
   try {
-    return take(cache, rounds, cache == Cache::kCold && rounds == 1);
+    problem_->enqueue();
+    look_at_outputs(draw_);
+    return near;
   } catch (const OutOfMemory&) {
-    if (!near_) throw;
+    return nullptr;
   }
-  near_.reset();  // which may have the memory that a call needs
-  answers_.clear();
-  return take(cache, rounds, false);
 }
 
-Samples Timer::take(Cache cache, int rounds, bool has_near) {
+Samples Timer::take(Cache cache, int rounds) {
   using Seconds = std::chrono::duration<double>;
   time_once(Cache::kWarm, 0);  // on inputs that it knows: the others are to be new
   const auto start = std::chrono::steady_clock::now();
@@ -112,8 +114,9 @@ Samples Timer::take(Cache cache, int rounds, bool has_near) {
   const size_t watched = 1 + CounterRandom(seed_, kWatchStream).bits(takes_) % (count - 1);
   busy_.clear();
   process_.clear();
-  if (has_near && call <= kLongestBesideNear) near_ = NearShape::make(*subject_, *problem_, seed_);
-  problem_->begin(fmt::format("the timing with {} caches", name_of(cache)));
+  if (is_cold && rounds == 1 && call <= kLongestBesideNear) near_ = near_shape();
+  const std::string step = fmt::format("the timing with {} caches", name_of(cache));
+  problem_->begin(step);
   Samples samples;
   std::vector<double> first, later;
   std::vector<Variation> varied, unvaried;
@@ -144,8 +147,10 @@ Samples Timer::take(Cache cache, int rounds, bool has_near) {
         fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6);
   if (samples.doubt.empty()) samples.doubt = process_.fault(1e-9 * median);
   if (near_) {
+    problem_->begin(near_->step());
     call_near();
     samples.near = std::exchange(near_, nullptr)->take();
+    problem_->begin(step);
   }
   if (is_cold && samples.doubt.empty()) samples.doubt = look_at_times(first, later, samples);
   if (!is_cold && rounds == 1) {

@@ -71,14 +71,15 @@ class Timer {
 
   uint64_t seed() const { return seed_; }
 
-  // Of several rounds, each takes its part of the samples, three at least, and none of other data.
+  // Of several rounds, each takes its part of the samples, three at least, and none of other data
+  // or another shape.
   // Throws what calls of the path throw.
   Samples take(Cache cache, int rounds = 1);
   // Those of rule 3, of the samples taken last. They are handed out once.
   std::vector<TimedAnswer> take_answers() { return std::exchange(answers_, {}); }
 
  private:
-  Samples take(Cache cache, int rounds, bool has_near);
+  std::unique_ptr<NearShape> near_shape();
   bool is_repeated(Cache cache) const;  // the same call, timed several times
   // [s] The inputs stay, and no call comes before, if the draw is in use.
   double time_once(Cache cache, size_t draw, bool is_in_use = false);

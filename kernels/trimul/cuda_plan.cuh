@@ -19,6 +19,8 @@
 
 namespace assay::trimul {
 
+static_assert(kChannelsOfPart == kPartDepth && kChannelsOfPart == kSlotColumns);
+
 inline constexpr int kStagedHidden = 64;  // channels that leave the first kernel at once
 
 // Sizes of the intermediate tensors.

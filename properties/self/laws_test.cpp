@@ -106,8 +106,10 @@ TEST_P(EveryLaw, IsBrokenBySomeSpecimenAndNamesTheCase) {
 }
 
 const Law& law_of(std::string_view op, std::string_view name) {
-  const auto laws = all_laws();
-  return **std::ranges::find_if(laws, [&](const Law* law) { return law->op == op && law->name == name; });
+  for (const Law* law : all_laws()) {
+    if (law->op == op && law->name == name) return *law;
+  }
+  throw Error("{} has no law {}", op, name);
 }
 
 // Factors in f16 that are scaled by the largest element of the mask are stored as they are where

@@ -232,10 +232,18 @@ std::optional<Samples> PathJudge::sample(CaseRecord& record, Cache cache, int ro
   for (const bool is_last : {false, true}) {
     samples = isolation_ ? sample_isolated(record, cache, rounds) : sample_here(record, cache, rounds);
     if (!samples || record.verdict.kind != VerdictKind::kPass || samples->doubt.empty()) break;
-    if (is_last) record.verdict = {.kind = VerdictKind::kFail, .reason = samples->doubt, .outputs = {}};
-    const Data other = other_data(draws_);
-    do draws_ = unpredictable();  // on the same kind of other data
-    while (!(other_data(draws_) == other));
+    if (is_last) {
+      record.verdict = {.kind = VerdictKind::kFail, .reason = samples->doubt, .outputs = {}};
+      break;
+    }
+    // On the same kind of other data, and the same other shape if there are few of these.
+    constexpr int kTries = 1000;
+    const auto near = [&] { return near_case(*subject_.op, record.which, draws_); };
+    const Data known_data = other_data(draws_);
+    const std::optional<Case> known_shape = near();
+    int tries = 0;
+    do draws_ = unpredictable();
+    while (!(other_data(draws_) == known_data) || (++tries < kTries && near() != known_shape));
     timer_.reset();
   }
   if (samples && record.verdict.kind != VerdictKind::kPass) samples->ns.clear();
