@@ -158,6 +158,30 @@ TEST(Timer, KeepsAnswersToFourDrawsForTheOracle) {
   EXPECT_TRUE(timer.take_answers().empty()) << "equal inputs give equal bits";
 }
 
+// A call of the timed shape that finds no memory beside the other one ends that, and no time.
+TEST(Timer, TimesNoOtherShapeWithoutMemoryForBoth) {
+  const auto cpu = open_cpu();
+  Subject subject = registry().subject("dynamic_conv", "cpu");
+  for (const bool suffices : {true, false}) {
+    bool was_other = false;
+    Path path = *subject.path;
+    path.run = [&, run = path.run](const Call& call) {
+      const bool is_other = call.dims.at("t") != kSmall.at("t");
+      if (!std::exchange(was_other, is_other) || is_other || suffices) return run(call);
+      throw OutOfMemory("no memory");
+    };
+    Subject counted = subject;
+    counted.path = &path;
+    Problem problem(*counted.op, path, small_case("dynamic_conv", "cpu", kSmall), *cpu);
+    ASSERT_EQ(judge(counted, problem).kind, VerdictKind::kPass);
+    Timer timer(counted, problem, kSeed);
+    const Samples samples = timer.take(Cache::kCold);
+    EXPECT_EQ(samples.near.has_value(), suffices);
+    EXPECT_GE(samples.ns.size(), 15u);
+    EXPECT_EQ(samples.fault, "");
+  }
+}
+
 // dw is a sum over all examples.
 TEST(Timer, AsksTheOracleForTotalsOfOneAnswerAndOfOtherData) {
   NOT_UNDER_THREAD_SANITIZER("one thread judges");
