@@ -2,6 +2,7 @@
 #include "bench/core/draws.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/core/context.h"
 #include "properties/core/random.h"
@@ -90,6 +91,7 @@ std::unique_ptr<DeviceBuffer> Draws::copy_of(const GuardedTensor& tensor) const 
 // So few elements leave the caches as they are. Neighbours of `own` are neighbours in all draws,
 // except where the input ends.
 void Draws::vary(uint64_t seed, bool changes) {
+  varied_ = seed;
   constexpr int64_t kMost = 16;
   for (const Kept& kept : kept_) {
     const GuardedTensor& tensor = problem_->input_tensors()[kept.number];
@@ -106,7 +108,7 @@ void Draws::vary(uint64_t seed, bool changes) {
 }
 
 void Draws::use(size_t draw) {
-  draw_ = draw;
+  if (draw == std::exchange(draw_, draw) && draw != kOtherData) return vary(varied_, false);
   for (Kept& kept : kept_) {
     if (draw != kOtherData) {
       const int64_t elements = problem_->input_tensors()[kept.number].elements();

@@ -40,7 +40,8 @@ class Draws {
   // chooses the distances and the other data. Throws Error (device) if there is no memory for them.
   Draws(Problem& problem, uint64_t seed);
 
-  // The problem holds these inputs from now on, in the memory of its device, with new versions.
+  // The problem holds these inputs from now on, in the memory of its device, with new versions. Of
+  // the draw in use only what vary() may have changed is written.
   // What host memory of another device holds is of no use any more.
   void use(size_t draw);
   // Until the next use() a few elements of each input hold other judged values, by the seed; not
@@ -56,7 +57,8 @@ class Draws {
 
   Problem* problem_;
   uint64_t seed_;
-  size_t draw_ = 0;  // in use
+  size_t draw_ = 0;      // in use
+  uint64_t varied_ = 0;  // the last seed of vary()
   std::vector<Kept> kept_;
 };
 
