@@ -11,6 +11,7 @@
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_edges.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
+#include "kernels/trimul/cuda_resident.cuh"
 #include "kernels/trimul/cuda_stage.cuh"
 
 namespace assay::trimul {
@@ -316,6 +317,9 @@ void project(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
   const auto channels = static_cast<int>(t.x.shape[3]);
+  if constexpr (Traits::kParts == 1) {
+    if (is_resident<kFactor>(channels, job.planes)) return project_resident(job);
+  }
   const bool has_mask = t.mask.shape[3] == 1;
   const auto hidden = static_cast<int>(job.planes.hidden);
   Arguments a{.x = t.x.as<float>(),
