@@ -10,10 +10,10 @@
 
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/dependent_launch.cuh"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
-#include "kernels/core_cuda/tensor_copy.cuh"
-#include "kernels/core_cuda/tensor_map.h"
+#include "kernels/trimul/cuda_boxes.cuh"
 #include "kernels/trimul/cuda_deviation.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
@@ -23,7 +23,6 @@ namespace {
 
 constexpr int kGroups = 3;
 constexpr int kThreads = kGroups * kGroupThreads;
-constexpr int kStepDepth = 16;  // of a wgmma
 
 // kSlots is the number of slots with the depth of 128 columns.
 template <Format kFactor_, int kSlots_>
@@ -84,20 +83,6 @@ struct Rows {
     edges[1] = a.planes.edge(position + 8);
   }
 };
-
-// Loads four matrices of 8 by 8 transposed. Each lane gives the address of a row.
-__device__ inline void load_transposed(uint32_t (&to)[4], uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(row)
-               : "memory");
-}
-
-// The sum over the four lanes that have the same edge.
-__device__ inline float add_up_row(float value) {
-  value += __shfl_xor_sync(0xFFFFFFFFu, value, 1);
-  return value + __shfl_xor_sync(0xFFFFFFFFu, value, 2);
-}
 
 // Value e of a step of row `half`: channel 16 s + 2 q + e % 2 + e / 2 * 8.
 template <class T>
@@ -191,7 +176,7 @@ __device__ void make_z(const Arguments& a, uint32_t hidden, uint32_t gate, const
 template <class Plan>
 __device__ void finish_tiles(const Arguments& a, const Shared<Plan>& shared, const float4* norm, int group) {
   using Traits = TileFactor<Plan::kFactor>;
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const uint32_t stride = kGroups * gridDim.x;
   uint32_t number = static_cast<uint32_t>(group) * gridDim.x + blockIdx.x;
   const auto barrier = [&](int stage) {
@@ -208,15 +193,14 @@ __device__ void finish_tiles(const Arguments& a, const Shared<Plan>& shared, con
     copy_box(boxes(stage), a.hidden, at, barrier(stage));
     copy_box(boxes(stage) + Plan::kBoxBytes, a.gate, at, barrier(stage));
   };
+  // Weights and norms come from kernels before the projections.
+  wait_for_kernel_before();
   for (int stage = 0; stage < a.stages; ++stage) {
     copy(number + static_cast<uint32_t>(stage) * stride, stage);
   }
   __syncwarp();
-  // Rows of the boxes are channels, of which this lane gives one for each matrix.
-  const int piece = 2 * warp + lane / 8 % 2;
-  const auto in_box = static_cast<uint32_t>((lane / 16 * 8 + lane % 8) * kBoxRowBytes + (piece ^ lane % 8) * 16);
-  const uint64_t columns =
-      SharedFactor{shared.weights, Traits::kSlotNext, Traits::kBlockBytes}.descriptor();
+  const uint32_t in_box = row_in_box();
+  const uint64_t columns = SharedFactor{shared.weights, Traits::kSlotNext, Traits::kBlockBytes}.descriptor();
   Power unscale(0);
   if constexpr (Plan::kIsScaled) unscale = Power(-a.scales->z - a.scales->weights[5]);
   wait_for_phase(shared.barriers, 0);
@@ -309,7 +293,8 @@ __global__ void __launch_bounds__(kThreads, 1) finish_resident_kernel(const __gr
   const uint32_t address = shared_address(memory);
   const Shared<Plan> shared(address, a.stages, a.chunks);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < 1 + kGroups * a.stages; ++i) make_barrier(shared.barriers + 8 * static_cast<uint32_t>(i), 1);
+    for (int i = 0; i < 1 + kGroups * a.stages; ++i)
+      make_barrier(shared.barriers + 8 * static_cast<uint32_t>(i), 1);
     fence_async_proxy();
     arrive_with_copies(shared.barriers, static_cast<uint32_t>(a.chunks * Plan::kColumnsBytes));
     for (int i = 0; i < a.chunks; ++i) {
@@ -346,25 +331,14 @@ template <class Plan>
 bool launch(const Job<Plan::kFactor>& job, Arguments a) {
   a.stages = stages_that_fit<Plan>(a.chunks, most_shared_memory());
   if (a.stages == 0) return false;
-  const Planes& p = job.planes;
-  const auto map = [&](const void* data) {
-    return map_of(Matrices{.data = const_cast<void*>(data),
-                           .dtype = dtype_of<typename Plan::T>(),
-                           .columns = p.plane(),
-                           .rows = p.hidden,
-                           .count = job.count,
-                           .row_stride = p.plane(),
-                           .matrix_stride = p.batch()},
-                  Plan::kDepth);
-  };
-  a.hidden = map(job.hidden);
-  a.gate = map(job.gate);
+  a.hidden = map_of_edges(job, job.hidden, Plan::kDepth);
+  a.gate = map_of_edges(job, job.gate, Plan::kDepth);
   auto* const kernel = finish_resident_kernel<Plan>;
   allow_all_shared_memory(kernel);
   const int64_t groups = (int64_t{a.all_tiles} + kGroups - 1) / kGroups;
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(job.multiprocessors, groups));
-  kernel<<<blocks, kThreads, Shared<Plan>(0, a.stages, a.chunks).end, job.stream>>>(a);
-  cuda_check_launch("finish_resident_kernel");
+  launch_dependent(true, "finish_resident_kernel", kernel, dim3(blocks), dim3(kThreads),
+                   Shared<Plan>(0, a.stages, a.chunks).end, job.stream, a);
   return true;
 }
 
@@ -377,7 +351,8 @@ bool finish_resident(const Job<kFactor>& job) {
   const Planes& p = job.planes;
   const auto channels = static_cast<int>(t.out.shape[3]);
   const int64_t tiles = (p.plane() + kGroupRows - 1) / kGroupRows, all_tiles = tiles * job.count;
-  if (p.hidden == 0 || p.hidden > kSlotColumns || p.plane() > INT32_MAX || all_tiles > INT32_MAX) return false;
+  if (p.hidden == 0 || p.hidden > kSlotColumns || p.plane() > INT32_MAX || all_tiles > INT32_MAX)
+    return false;
   const Arguments a{
       .hidden = {},
       .gate = {},

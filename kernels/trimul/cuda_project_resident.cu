@@ -14,8 +14,8 @@
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
-#include "kernels/core_cuda/tensor_copy.cuh"
-#include "kernels/core_cuda/tensor_map.h"
+#include "kernels/trimul/cuda_boxes.cuh"
+#include "kernels/trimul/cuda_fragments.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
 
@@ -24,10 +24,6 @@ namespace {
 
 constexpr int kGroups = 3;
 constexpr int kThreads = kGroups * kGroupThreads;
-constexpr int kPlaces = 2;  // from which a warpgroup writes boxes in turn
-constexpr int kBoxChannels = 64;
-constexpr int kBoxBytes = kBoxChannels * kBoxRowBytes;
-constexpr int kStepDepth = 16;  // of a wgmma
 
 // kSlots is the number of slots with the depth of 128 columns.
 template <Format kFactor_, int kChunks_, int kSlots_, bool kHasVectors_>
@@ -47,18 +43,12 @@ struct Plan {
 
 struct Arguments {
   CUtensorMap left, right, gate;
-  const float* x;
-  int64_t x_batch, x_first, x_second, x_channel;  // [elements]
-  const float* mask;                              // null for a mask of ones
-  int64_t mask_batch, mask_first, mask_second;
+  InputEdges in;
   const PackedNorms* norms;
   const uint8_t* slots;
   const Scales* scales;
   const SideScales* sides;
   int64_t sides_step;
-  Planes planes;
-  int channels;
-  float share;  // of a channel in the mean
   uint32_t tiles;  // of a batch
   uint32_t all_tiles;
   int64_t first_batch;
@@ -73,144 +63,9 @@ struct Shared {
   static constexpr int kWeights = kBarrier + 128;
 };
 
-// Where a tile lies.
-struct TileOfEdges {
-  int64_t in_job;
-  uint32_t start;
-
-  __device__ TileOfEdges(const Arguments& a, uint32_t number)
-      : in_job(number / a.tiles), start((number % a.tiles) * kGroupRows) {}
-};
-
-// Channels 16 s + 4 q + e of two edges, row and row + 8, for q = lane % 4.
-template <class Plan>
-struct Edges {
-  float x[Plan::kSteps][2][4];
-  float mask[2];
-
-  // Loads the channels of steps kFirst .. kLast - 1.
-  template <int kFirst, int kLast>
-  __device__ void load(const Arguments& a, const TileOfEdges& tile) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    const int row = static_cast<int>(threadIdx.x / 32 % 4) * 16 + lane / 4;
-    const int64_t batch = a.first_batch + tile.in_job;
-    Planes::Edge edge = a.planes.edge(tile.start + row);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (half == 1) {
-        edge.second += 8;
-        // Rows have at least eight positions.
-        if (edge.second >= a.planes.pitch) {
-          edge.second -= a.planes.pitch;
-          ++edge.first;
-        }
-        edge.is_inside = edge.first < a.planes.nodes && edge.second < a.planes.nodes;
-      }
-      const int most = edge.is_inside ? a.channels - lane % 4 * 4 : 0;
-      const float* const from = a.x + batch * a.x_batch + edge.first * a.x_first + edge.second * a.x_second +
-                                lane % 4 * 4 * a.x_channel;
-#pragma unroll
-      for (int s = kFirst; s < kLast; ++s) {
-        if constexpr (Plan::kHasVectors) {
-          float4 v{};
-          if (kStepDepth * s < most) v = __ldcs(reinterpret_cast<const float4*>(from + kStepDepth * s));
-          x[s][half][0] = v.x;
-          x[s][half][1] = v.y;
-          x[s][half][2] = v.z;
-          x[s][half][3] = v.w;
-        } else {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int channel = kStepDepth * s + e;
-            x[s][half][e] = channel < most ? __ldcs(from + channel * a.x_channel) : 0.0f;
-          }
-        }
-      }
-      if constexpr (kLast == Plan::kSteps) {
-        const float* const m =
-            a.mask + batch * a.mask_batch + edge.first * a.mask_first + edge.second * a.mask_second;
-        mask[half] = !edge.is_inside ? 0.0f : a.mask == nullptr ? 1.0f : __ldg(m);
-      }
-    }
-  }
-};
-
-// The sum over the four lanes that have the same edge.
-__device__ inline float add_up_row(float value) {
-  value += __shfl_xor_sync(0xFFFFFFFFu, value, 1);
-  return value + __shfl_xor_sync(0xFFFFFFFFu, value, 2);
-}
-
-// The factors of a product with the rows of a warpgroup as fragments.
-template <class Plan>
-using Fragments = uint32_t[Plan::kSteps][4];
-
-// Normalises an edge, which is replaced by its deviations. `norm` has weights, then biases.
-template <class Plan>
-__device__ void normalise(Edges<Plan>& edges, const Arguments& a, const float* norm,
-                          Fragments<Plan>& fragments) {
-  const int lane = static_cast<int>(threadIdx.x % 32), most = a.channels - lane % 4 * 4;
-  float factors[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    // Channels that do not exist stay 0.
-    const auto subtract = [&](float other, auto visit) {
-#pragma unroll
-      for (int s = 0; s < Plan::kSteps; ++s) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const bool exists = kStepDepth * s + (Plan::kHasVectors ? 0 : e) < most;
-          edges.x[s][half][e] = __fadd_rn(edges.x[s][half][e], exists ? -other : 0.0f);
-          visit(edges.x[s][half][e], e);
-        }
-      }
-    };
-    const auto add_squares = [&]<bool kIsLarge>(std::bool_constant<kIsLarge>) {
-      float squares[2] = {};
-#pragma unroll
-      for (int s = 0; s < Plan::kSteps; ++s) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float value = edges.x[s][half][e], scaled = kIsLarge ? __fmul_rn(value, kScaleOfLarge) : value;
-          squares[e / 2] = fmaf(scaled, scaled, squares[e / 2]);
-        }
-      }
-      return add_up_row(__fadd_rn(squares[0], squares[1]));
-    };
-    float sums[2] = {};
-    const float first = __shfl_sync(0xFFFFFFFFu, edges.x[0][half][0], lane & ~3);
-    subtract(first, [&](float value, int e) { sums[e / 2] = __fadd_rn(sums[e / 2], value); });
-    const float mean = __fmul_rn(add_up_row(__fadd_rn(sums[0], sums[1])), a.share);
-    subtract(mean, [](float, int) {});
-    const float square = add_squares(std::false_type{});
-    factors[half] = reciprocal_deviation(square, a.share, 1.0f);
-    if (__any_sync(0xFFFFFFFFu, is_large(square))) {
-      const float scaled_square = add_squares(std::true_type{});
-      if (is_large(square)) factors[half] = reciprocal_deviation(scaled_square, a.share, kScaleOfLarge);
-    }
-  }
-#pragma unroll
-  for (int s = 0; s < Plan::kSteps; ++s) {
-    const int channel = kStepDepth * s + lane % 4 * 4;
-    const float4 w = *reinterpret_cast<const float4*>(norm + channel);
-    const float4 b = *reinterpret_cast<const float4*>(norm + kChannelsOfPart + channel);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float(&v)[4] = edges.x[s][half];
-      const float factor = factors[half];
-      // 0 beyond the last channel
-      const float xn[4] = {
-          fmaf(__fmul_rn(v[0], factor), w.x, b.x), fmaf(__fmul_rn(v[1], factor), w.y, b.y),
-          fmaf(__fmul_rn(v[2], factor), w.z, b.z), fmaf(__fmul_rn(v[3], factor), w.w, b.w)};
-      fragments[s][half] = pack_part<Plan::kFactor, 0>(xn[0], xn[1]);
-      fragments[s][2 + half] = pack_part<Plan::kFactor, 0>(xn[2], xn[3]);
-    }
-  }
-}
-
 // Starts the product of the fragments with 64 columns of weights.
 template <class Plan>
-__device__ void start_product(float (&sums)[32], const Fragments<Plan>& fragments, uint64_t columns) {
+__device__ void start_product(float (&sums)[32], const Fragments<Plan::kSteps>& fragments, uint64_t columns) {
   wgmma_begin();
 #pragma unroll
   for (int s = 0; s < Plan::kSteps; ++s) {
@@ -219,53 +74,6 @@ __device__ void start_product(float (&sums)[32], const Fragments<Plan>& fragment
   }
   wgmma_commit();
 }
-
-// The boxes of a warpgroup on their way to memory.
-class Boxes {
- public:
-  __device__ Boxes(uint32_t places, int group) : places_(places), group_(group) {
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
-    const int piece = 2 * warp + lane / 8 % 2;  // of a row, eight edges
-    in_place_ = static_cast<uint32_t>((lane / 16 * 8 + lane % 8) * kBoxRowBytes + (piece ^ lane % 8) * 16);
-    copies_ = threadIdx.x % kGroupThreads == 0;
-  }
-  // Waits until the next place is free.
-  __device__ void begin() {
-    if (copies_) wait_for_boxes_out<kPlaces - 1>();
-    synchronize_group(group_);
-  }
-  // Writes kCount / 2 channels of the box, from `channel` on, a multiple of 16.
-  template <Format kFactor, int kCount>
-  __device__ void put(const float (&values)[kCount], int channel) const {
-    uint32_t to = places_ + static_cast<uint32_t>(at_ * kBoxBytes + channel * kBoxRowBytes) + in_place_;
-    const auto pack = [&](int i) { return pack_part<kFactor, 0>(values[i], values[i + 1]); };
-#pragma unroll
-    for (int j = 0; j < kCount; j += 8) {
-      store_transposed(to, pack(j), pack(j + 2), pack(j + 4), pack(j + 6));
-      to += 16 * kBoxRowBytes;
-    }
-  }
-  __device__ void end(const CUtensorMap& map, BoxAt at) {
-    fence_async_proxy();
-    synchronize_group(group_);
-    if (copies_) copy_box_out(map, at, places_ + static_cast<uint32_t>(at_ * kBoxBytes));
-    at_ = (at_ + 1) % kPlaces;
-  }
-  __device__ void finish() const {
-    if (copies_) wait_for_boxes_out<0>();
-  }
-
- private:
-  // Four matrices of 8 by 8.
-  __device__ static void store_transposed(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(a),
-                 "r"(b), "r"(c), "r"(d)
-                 : "memory");
-  }
-  uint32_t places_, in_place_;
-  int group_, at_ = 0;
-  bool copies_;
-};
 
 // The results of 64 columns: eight projections, then their eight gates, and so on.
 template <class Plan>
@@ -319,24 +127,27 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
   Boxes boxes(shared + static_cast<uint32_t>(group * kPlaces * kBoxBytes), group);
   const uint32_t stride = kGroups * gridDim.x;
   uint32_t number = static_cast<uint32_t>(group) * gridDim.x + blockIdx.x;
-  Edges<Plan> edges;
-  Fragments<Plan> fragments;
+  Edges<Plan::kSteps, Plan::kHasVectors> edges;
+  Fragments<Plan::kSteps> fragments;
   float even[32], odd[32];  // sums
-  if (number < a.all_tiles) edges.template load<0, Plan::kSteps>(a, TileOfEdges(a, number));
+  const auto tile_of = [&](uint32_t tile) {
+    return TileOfEdges{a.first_batch + tile / a.tiles, tile % a.tiles * kGroupRows};
+  };
+  if (number < a.all_tiles) edges.template load<0, Plan::kSteps>(a.in, tile_of(number));
   wait_for_phase(shared + Shared::kBarrier, 0);
   for (; number < a.all_tiles; number += stride) {
-    const TileOfEdges tile(a, number);
-    const int batch = static_cast<int>(tile.in_job), start = static_cast<int>(tile.start);
-    normalise<Plan>(edges, a, norm, fragments);
+    const TileOfEdges tile = tile_of(number);
+    const int in_job = static_cast<int>(tile.batch - a.first_batch), start = static_cast<int>(tile.start);
+    normalise<Plan::kFactor>(edges, a.in, norm, fragments);
     start_product<Plan>(even, fragments, columns(0, 0));
     int slot = 0;
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
       float factors[2] = {edges.mask[0], edges.mask[1]};
       if constexpr (Plan::kIsScaled) {
-        // The mask is multiplied by the powers of all scales, large and small. The largest result is
-        // near 2^-14.
-        const SideScales& sides = a.sides[(a.first_batch + tile.in_job) * a.sides_step];
+        // The mask is multiplied by the powers of all scales, large and small. The largest result
+        // is near 2^-14.
+        const SideScales& sides = a.sides[tile.batch * a.sides_step];
         const Power stored((side == 0 ? sides.left : sides.right) - a.scales->xn - a.scales->weights[side]);
         factors[0] = stored(factors[0]);
         factors[1] = stored(factors[1]);
@@ -357,7 +168,7 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
         keep_in_place(odd);
         gate_projections<Plan>(odd, exponent, factors, values);
         boxes.put<Plan::kFactor>(values, kBoxChannels / 2);
-        boxes.end(map, {start, chunk * kBoxChannels, batch});
+        boxes.end(map, {start, chunk * kBoxChannels, in_job});
       }
     }
     const auto put_gate = [&](const float(&sums)[32], int channel) {
@@ -365,18 +176,17 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
       sigmoids<Plan::kInPairs, kGateExponent<Plan::kFactor>>(sums, exponents[2], values);
       boxes.begin();
       boxes.put<Plan::kFactor>(values, 0);
-      boxes.end(a.gate, {start, channel, batch});
+      boxes.end(a.gate, {start, channel, in_job});
     };
-    const uint32_t next = min(number + stride, a.all_tiles - 1);
-    const TileOfEdges next_tile(a, next);
+    const TileOfEdges next = tile_of(min(number + stride, a.all_tiles - 1));
     start_product<Plan>(odd, fragments, columns(slot, 1));
-    edges.template load<0, Plan::kSteps / 2>(a, next_tile);
+    edges.template load<0, Plan::kSteps / 2>(a.in, next);
     wgmma_wait<1>();
     keep_in_place(even);
     put_gate(even, 0);
     wgmma_wait<0>();
     keep_in_place(odd);
-    edges.template load<Plan::kSteps / 2, Plan::kSteps>(a, next_tile);
+    edges.template load<Plan::kSteps / 2, Plan::kSteps>(a.in, next);
     put_gate(odd, kBoxChannels);
   }
   boxes.finish();
@@ -435,40 +245,30 @@ void project_resident(const Job<kFactor>& job) {
   const Planes& p = job.planes;
   const auto channels = static_cast<int>(t.x.shape[3]);
   const bool has_mask = t.mask.shape[3] == 1;
-  const auto map = [&](void* data) {
-    return map_of(Matrices{.data = data,
-                           .dtype = dtype_of<typename Traits::F>(),
-                           .columns = p.plane(),
-                           .rows = p.hidden,
-                           .count = job.count,
-                           .row_stride = p.plane(),
-                           .matrix_stride = p.batch()},
-                  kBoxChannels);
-  };
   const int64_t tiles = (p.plane() + kGroupRows - 1) / kGroupRows, all_tiles = tiles * job.count;
   if (all_tiles > INT32_MAX) {
     throw unsupported_error("{} tiles of {} edges are more than {}", all_tiles, kGroupRows, INT32_MAX);
   }
-  const Arguments a{.left = map(job.left),
-                    .right = map(job.right),
-                    .gate = map(job.gate),
-                    .x = t.x.as<float>(),
-                    .x_batch = t.x.strides[0],
-                    .x_first = t.x.strides[1],
-                    .x_second = t.x.strides[2],
-                    .x_channel = t.x.strides[3],
-                    .mask = has_mask ? t.mask.as<float>() : nullptr,
-                    .mask_batch = t.mask.strides[0],
-                    .mask_first = t.mask.strides[1],
-                    .mask_second = t.mask.strides[2],
+  const Arguments a{.left = map_of_edges(job, job.left, kBoxChannels),
+                    .right = map_of_edges(job, job.right, kBoxChannels),
+                    .gate = map_of_edges(job, job.gate, kBoxChannels),
+                    .in = {.x = t.x.as<float>(),
+                           .x_batch = t.x.strides[0],
+                           .x_first = t.x.strides[1],
+                           .x_second = t.x.strides[2],
+                           .x_channel = t.x.strides[3],
+                           .mask = has_mask ? t.mask.as<float>() : nullptr,
+                           .mask_batch = t.mask.strides[0],
+                           .mask_first = t.mask.strides[1],
+                           .mask_second = t.mask.strides[2],
+                           .planes = p,
+                           .channels = channels,
+                           .share = 1.0f / static_cast<float>(channels)},
                     .norms = job.weights.norms,
                     .slots = job.weights.projections,
                     .scales = job.weights.scales,
                     .sides = job.sides,
                     .sides_step = job.sides_step,
-                    .planes = p,
-                    .channels = channels,
-                    .share = 1.0f / static_cast<float>(channels),
                     .tiles = static_cast<uint32_t>(tiles),
                     .all_tiles = static_cast<uint32_t>(all_tiles),
                     .first_batch = job.first};

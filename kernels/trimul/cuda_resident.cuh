@@ -18,4 +18,12 @@ bool is_resident(int64_t channels, const Planes& planes) {
          planes.hidden <= kSlotColumns && planes.plane() <= INT32_MAX;
 }
 
+inline constexpr int kStepDepth = 16;  // of a wgmma
+
+// The sum over the four lanes that have the same edge.
+__device__ inline float add_up_row(float value) {
+  value += __shfl_xor_sync(0xFFFFFFFFu, value, 1);
+  return value + __shfl_xor_sync(0xFFFFFFFFu, value, 2);
+}
+
 }  // namespace assay::trimul

@@ -119,8 +119,7 @@ __device__ Place place_of(int chunk, int column, int hidden, bool is_resident) {
   const int side = (hidden + kStagedHidden - 1) / kStagedHidden;
   if (chunk >= 2 * side) return {4, (chunk - 2 * side) * kSlotColumns + column};
   if (is_resident) {
-    return {chunk / side + 2 * (column / 8 % 2),
-            chunk % side * kStagedHidden + column / 16 * 8 + column % 8};
+    return {chunk / side + 2 * (column / 8 % 2), chunk % side * kStagedHidden + column / 16 * 8 + column % 8};
   }
   return {chunk / side + 2 * (column / kStagedHidden), chunk % side * kStagedHidden + column % kStagedHidden};
 }
@@ -229,10 +228,9 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
         <<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(a);
     cuda_check_launch("pack_kernel");
   };
-  memory = run.context.derived().get(fmt::format("trimul {} c={} h={}{}", name_of(kFactor), channels, hidden,
-                                                 resident ? " resident" : ""),
-                                     kHeader + (projection_slots + out_slots) * kSlotBytes, sources,
-                                     run.stream, make);
+  memory = run.context.derived().get(
+      fmt::format("trimul {} c={} h={}{}", name_of(kFactor), channels, hidden, resident ? " resident" : ""),
+      kHeader + (projection_slots + out_slots) * kSlotBytes, sources, run.stream, make);
   const auto* const bytes = static_cast<const uint8_t*>(memory.data());
   return {.projections = bytes + kHeader,
           .to_out = bytes + kHeader + projection_slots * kSlotBytes,
@@ -243,8 +241,8 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
 template PackedWeights pack_weights<Format::kF16>(const Tensors&, const Planes&, const Run&,
                                                   DerivedTensors::Held&);
 template PackedWeights pack_weights<Format::kBF16>(const Tensors&, const Planes&, const Run&,
-                                                  DerivedTensors::Held&);
+                                                   DerivedTensors::Held&);
 template PackedWeights pack_weights<Format::kF16x3>(const Tensors&, const Planes&, const Run&,
-                                                  DerivedTensors::Held&);
+                                                    DerivedTensors::Held&);
 
 }  // namespace assay::trimul
