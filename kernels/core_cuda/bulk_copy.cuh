@@ -52,13 +52,6 @@ __device__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_
 #endif
 }
 
-// Starts to bring `bytes` into the L2 cache. The address and `bytes` are multiples of 16.
-__device__ inline void prefetch_bulk(const void* from, uint32_t bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-#endif
-}
-
 // Arrives. The phase completes only when the thread's copies, `bytes` in all, have arrived, too.
 __device__ inline void arrive_with_copies(uint32_t barrier, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900

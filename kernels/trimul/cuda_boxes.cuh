@@ -37,23 +37,25 @@ __device__ inline uint32_t row_in_box() {
   return static_cast<uint32_t>((lane / 16 * 8 + lane % 8) * kBoxRowBytes + (piece ^ lane % 8) * 16);
 }
 
-inline constexpr int kPlaces = 2;  // in which a warpgroup collects boxes in turn
+inline constexpr int kPlaces = 2;  // from which a warpgroup writes boxes in turn
 inline constexpr int kBoxChannels = 64;
 inline constexpr int kBoxBytes = kBoxChannels * kBoxRowBytes;
 
-// How a warpgroup writes its results: it collects a box in shared memory, then each warp writes
-// rows of it as whole lines. The copy engine would need a fence, at which a warp waits for all that
-// it loads.
-template <class F>
-class BoxWriter {
+// The boxes of a warpgroup on their way to memory.
+class Boxes {
  public:
-  // `plane` is the distance of channels in memory [elements].
-  __device__ BoxWriter(uint8_t* places, int group, const int64_t& plane)
-      : places_(places), in_place_(row_in_box()), group_(group), plane_(plane) {}
-  // Puts kCount / 2 channels into the box, from `channel` on, a multiple of 16.
+  __device__ Boxes(uint32_t places, int group) : places_(places), in_place_(row_in_box()), group_(group) {
+    copies_ = threadIdx.x % kGroupThreads == 0;
+  }
+  // Waits until the next place is free.
+  __device__ void begin() {
+    if (copies_) wait_for_boxes_out<kPlaces - 1>();
+    synchronize_group(group_);
+  }
+  // Writes kCount / 2 channels of the box, from `channel` on, a multiple of 16.
   template <Format kFactor, int kCount>
   __device__ void put(const float (&values)[kCount], int channel) const {
-    uint32_t to = shared_address(place()) + static_cast<uint32_t>(channel * kBoxRowBytes) + in_place_;
+    uint32_t to = places_ + static_cast<uint32_t>(at_ * kBoxBytes + channel * kBoxRowBytes) + in_place_;
     const auto pack = [&](int i) { return pack_part<kFactor, 0>(values[i], values[i + 1]); };
 #pragma unroll
     for (int j = 0; j < kCount; j += 8) {
@@ -61,39 +63,20 @@ class BoxWriter {
       to += 16 * kBoxRowBytes;
     }
   }
-  // Writes the box to the channels from `to` on, of which `channels` exist. `edges` exist from its
-  // first one on.
-  __device__ void write(F* to, int channels, int64_t edges) {
-    // No warp fills this place again before the next box, whose barrier all warps reach after
-    // reading this one.
+  __device__ void end(const CUtensorMap& map, BoxAt at) {
+    fence_async_proxy();
     synchronize_group(group_);
-    const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
-    const int first = warp * kWarpRows + lane / kPieces, piece = lane % kPieces;
-    if (piece * kVector >= edges) channels = 0;
-    to += first * plane_ + piece * kVector;
-    const uint8_t* const from = place() + first * kBoxRowBytes;
-#pragma unroll
-    for (int i = 0; i < kWarpRows; i += kRowsAtOnce) {
-      const int row = first + i;
-      const uint4 bits = *reinterpret_cast<const uint4*>(from + i * kBoxRowBytes + (piece ^ row % 8) * 16);
-      if (row < channels) *reinterpret_cast<uint4*>(to) = bits;
-      to += kRowsAtOnce * plane_;
-    }
+    if (copies_) copy_box_out(map, at, places_ + static_cast<uint32_t>(at_ * kBoxBytes));
     at_ = (at_ + 1) % kPlaces;
+  }
+  __device__ void finish() const {
+    if (copies_) wait_for_boxes_out<0>();
   }
 
  private:
-  static constexpr int kVector = 8, kPieces = kBoxRowBytes / 16, kRowsAtOnce = 32 / kPieces;
-  static constexpr int kWarpRows = kBoxChannels / 4;
-
-  __device__ uint8_t* place() const {
-    return places_ + at_ * kBoxBytes;
-  }
-
-  uint8_t* places_;
-  uint32_t in_place_;
+  uint32_t places_, in_place_;
   int group_, at_ = 0;
-  const int64_t& plane_;
+  bool copies_;
 };
 
 }  // namespace assay::trimul

@@ -24,16 +24,6 @@ struct InputEdges {
   float share;  // of a channel in the mean
 };
 
-// Loads a vector where the program says so. The compiler would rather wait until registers are
-// free.
-__device__ inline float4 load_early(const float* from) {
-  float4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0,%1,%2,%3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "l"(from));
-  return v;
-}
-
 // Where a tile lies.
 struct TileOfEdges {
   int64_t batch;
@@ -69,8 +59,9 @@ struct Edges {
 #pragma unroll
       for (int s = kFirst; s < kLast; ++s) {
         if constexpr (kHasVectors) {
+          // With __ldcs() the kernel took 560 us instead of 501 (N 1024 on an H200).
           float4 v{};
-          if (kStepDepth * s < most) v = load_early(from + kStepDepth * s);
+          if (kStepDepth * s < most) v = __ldg(reinterpret_cast<const float4*>(from + kStepDepth * s));
           x[s][half][0] = v.x;
           x[s][half][1] = v.y;
           x[s][half][2] = v.z;

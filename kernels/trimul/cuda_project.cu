@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first kernel of trimul. It reads x once, normalises it in registers, rounds it and puts it
-// into shared memory as a tile. It multiplies the tile with all five projections, whose weights
-// stream through shared memory. Sums become gate * projection * mask in registers. They are written
-// through shared memory, so that each channel's run of edges is written in whole lines.
+// The first kernel of trimul, unless the weights stay in shared memory (cuda_project_resident.cu).
+// It reads x once, normalises it in registers, rounds it and puts it into shared memory as a tile.
+// It multiplies the tile with all five projections, whose weights stream through shared memory.
+// Sums become gate * projection * mask in registers. They are written through shared memory, so
+// that each channel's run of edges is written in whole lines.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/packed.cuh"
@@ -59,8 +59,6 @@ struct Arguments {
   int channels, tile_depth, depth_slots, side_chunks, gate_chunks, ring_slots;
   int64_t tiles;  // of a batch
   int64_t first_batch;
-  int ahead;  // blocks from one to the next on a multiprocessor
-  int prefetch_at;
 };
 
 // Writes an edge as a row of the tile, padded with zeros to whole slots.
@@ -242,20 +240,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const auto multiply = [&] {
     multiply_tile<Plan::kFactor, Plan::kGroups, 128 * Plan::kVectors>(sums, rows, a.depth_slots, ring);
   };
-  const auto prefetch = [&](int at) {
-    if (at != a.prefetch_at) return;
-    const int64_t next = int64_t{blockIdx.x} + a.ahead, next_job = next / a.tiles;
-    const int64_t next_batch = a.first_batch + next_job;
-    if (next >= gridDim.x || lane >= 16) return;
-    const Planes::Edge edge =
-        a.planes.edge((next - next_job * a.tiles) * Plan::kRows + warp * 16 + lane);
-    if (!edge.is_inside) return;
-    prefetch_bulk(a.x + next_batch * a.x_batch + edge.first * a.x_first + edge.second * a.x_second,
-                  static_cast<uint32_t>(a.channels) * 4);
-  };
   for (int side = 0; side < 2; ++side) {
-    prefetch(side);
-    __syncwarp();
     float factors[2] = {mask[0], mask[1]};
     if constexpr (Plan::kIsScaled) {
       // The mask is multiplied by the powers of all scales, large and small. The largest result is
@@ -280,8 +265,6 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
       write(kFirst, values, to, hidden - chunk * kStagedHidden);
     }
   }
-  prefetch(2);
-  __syncwarp();
   const float exponent = to_exponent(4);
   T* gate = static_cast<T*>(a.gate) +
             (sizeof(T) == 2 ? of_lane : offset + lane % 4 * 2 * a.planes.plane() + lane / 4);
@@ -367,10 +350,7 @@ void project(const Job<kFactor>& job) {
               .gate_chunks = (hidden + kSlotColumns - 1) / kSlotColumns,
               .ring_slots = 0,
               .tiles = 0,
-              .first_batch = job.first,
-              .ahead = job.multiprocessors,
-              .prefetch_at = -1};
-  if (const char* e = std::getenv("K2_PF"); e != nullptr && a.has_vectors && channels > 128) a.prefetch_at = std::atoi(e);
+              .first_batch = job.first};
   const int most_shared = most_shared_memory();
   const auto with_vectors = [&]<int kVectors>(std::integral_constant<int, kVectors>) {
     using Ring = SlotRing<kFactor>;

@@ -42,15 +42,14 @@ struct Plan {
 };
 
 struct Arguments {
-  void *left, *right, *gate;
+  CUtensorMap left, right, gate;
   InputEdges in;
   const PackedNorms* norms;
   const uint8_t* slots;
   const Scales* scales;
   const SideScales* sides;
   int64_t sides_step;
-  int64_t plane, batch;  // [elements] of a channel, of a tensor of a batch
-  uint32_t tiles;        // of a batch
+  uint32_t tiles;  // of a batch
   uint32_t all_tiles;
   int64_t first_batch;
 };
@@ -109,10 +108,8 @@ __device__ void gate_projections(const float (&sums)[32], float exponent, const 
 }
 
 template <class Plan>
-__device__ void project_tiles(const Arguments& a, uint8_t* memory, int group) {
+__device__ void project_tiles(const Arguments& a, uint32_t shared, const float* norm, int group) {
   using Traits = TileFactor<Plan::kFactor>;
-  const uint32_t shared = shared_address(memory);
-  const auto* const norm = reinterpret_cast<const float*>(memory + Shared::kNorm);
   const uint64_t first_columns =
       SharedFactor{shared + Shared::kWeights, Traits::kSlotNext, Traits::kBlockBytes}.descriptor();
   const auto columns = [&](int slot, int half) {
@@ -126,14 +123,8 @@ __device__ void project_tiles(const Arguments& a, uint8_t* memory, int group) {
     if constexpr (!Plan::kIsScaled) return kMinusLog2E;
     return kMinusLog2E * Power::power_of_two(min(max(-a.scales->xn - a.scales->weights[weight], -126), 126));
   };
-  int shifts[2] = {0, 0};
-  if constexpr (Plan::kIsScaled) {
-    shifts[0] = -a.scales->xn - a.scales->weights[0];
-    shifts[1] = -a.scales->xn - a.scales->weights[1];
-  }
   const float exponents[3] = {to_exponent(2), to_exponent(3), to_exponent(4)};
-  using F = typename Plan::F;
-  BoxWriter<F> boxes(memory + group * kPlaces * kBoxBytes, group, a.plane);
+  Boxes boxes(shared + static_cast<uint32_t>(group * kPlaces * kBoxBytes), group);
   const uint32_t stride = kGroups * gridDim.x;
   uint32_t number = static_cast<uint32_t>(group) * gridDim.x + blockIdx.x;
   Edges<Plan::kSteps, Plan::kHasVectors> edges;
@@ -146,14 +137,7 @@ __device__ void project_tiles(const Arguments& a, uint8_t* memory, int group) {
   wait_for_phase(shared + Shared::kBarrier, 0);
   for (; number < a.all_tiles; number += stride) {
     const TileOfEdges tile = tile_of(number);
-    const int64_t offset = (tile.batch - a.first_batch) * a.batch + tile.start;
-    const int64_t edges_left = a.plane - tile.start;
-    const auto write = [&](void* tensor, int channel) {
-      F* const to = static_cast<F*>(tensor) + offset + channel * a.plane;
-      boxes.write(to, static_cast<int>(a.in.planes.hidden) - channel, edges_left);
-    };
-    SideScales sides{};
-    if constexpr (Plan::kIsScaled) sides = a.sides[tile.batch * a.sides_step];
+    const int in_job = static_cast<int>(tile.batch - a.first_batch), start = static_cast<int>(tile.start);
     normalise<Plan::kFactor>(edges, a.in, norm, fragments);
     start_product<Plan>(even, fragments, columns(0, 0));
     int slot = 0;
@@ -163,11 +147,13 @@ __device__ void project_tiles(const Arguments& a, uint8_t* memory, int group) {
       if constexpr (Plan::kIsScaled) {
         // The mask is multiplied by the powers of all scales, large and small. The largest result
         // is near 2^-14.
-        const Power stored((side == 0 ? sides.left : sides.right) + shifts[side]);
+        const SideScales& sides = a.sides[tile.batch * a.sides_step];
+        const Power stored((side == 0 ? sides.left : sides.right) - a.scales->xn - a.scales->weights[side]);
         factors[0] = stored(factors[0]);
         factors[1] = stored(factors[1]);
       }
       const float exponent = side == 0 ? exponents[0] : exponents[1];
+      const CUtensorMap& map = side == 0 ? a.left : a.right;
 #pragma unroll
       for (int chunk = 0; chunk < Plan::kChunks; ++chunk, ++slot) {
         float values[16];
@@ -175,20 +161,22 @@ __device__ void project_tiles(const Arguments& a, uint8_t* memory, int group) {
         wgmma_wait<1>();
         keep_in_place(even);
         gate_projections<Plan>(even, exponent, factors, values);
-        boxes.template put<Plan::kFactor>(values, 0);
+        boxes.begin();
+        boxes.put<Plan::kFactor>(values, 0);
         start_product<Plan>(even, fragments, columns(slot + 1, 0));
         wgmma_wait<1>();
         keep_in_place(odd);
         gate_projections<Plan>(odd, exponent, factors, values);
-        boxes.template put<Plan::kFactor>(values, kBoxChannels / 2);
-        write(side == 0 ? a.left : a.right, chunk * kBoxChannels);
+        boxes.put<Plan::kFactor>(values, kBoxChannels / 2);
+        boxes.end(map, {start, chunk * kBoxChannels, in_job});
       }
     }
     const auto put_gate = [&](const float(&sums)[32], int channel) {
       float values[32];
       sigmoids<Plan::kInPairs, kGateExponent<Plan::kFactor>>(sums, exponents[2], values);
-      boxes.template put<Plan::kFactor>(values, 0);
-      write(a.gate, channel);
+      boxes.begin();
+      boxes.put<Plan::kFactor>(values, 0);
+      boxes.end(a.gate, {start, channel, in_job});
     };
     const TileOfEdges next = tile_of(min(number + stride, a.all_tiles - 1));
     start_product<Plan>(odd, fragments, columns(slot, 1));
@@ -201,6 +189,7 @@ __device__ void project_tiles(const Arguments& a, uint8_t* memory, int group) {
     edges.template load<Plan::kSteps / 2, Plan::kSteps>(a.in, next);
     put_gate(odd, kBoxChannels);
   }
+  boxes.finish();
 }
 
 #endif  // ASSAY_HAS_WGMMA
@@ -227,7 +216,7 @@ __global__ void __launch_bounds__(kThreads, 1) project_resident_kernel(const __g
     norm[i] = value;
   }
   __syncthreads();
-  project_tiles<Plan>(a, shared, group_of_thread());
+  project_tiles<Plan>(a, address, norm, group_of_thread());
 #else
   __trap();  // the host offers this kernel only on devices that serve it
 #endif
@@ -260,9 +249,9 @@ void project_resident(const Job<kFactor>& job) {
   if (all_tiles > INT32_MAX) {
     throw unsupported_error("{} tiles of {} edges are more than {}", all_tiles, kGroupRows, INT32_MAX);
   }
-  const Arguments a{.left = job.left,
-                    .right = job.right,
-                    .gate = job.gate,
+  const Arguments a{.left = map_of_edges(job, job.left, kBoxChannels),
+                    .right = map_of_edges(job, job.right, kBoxChannels),
+                    .gate = map_of_edges(job, job.gate, kBoxChannels),
                     .in = {.x = t.x.as<float>(),
                            .x_batch = t.x.strides[0],
                            .x_first = t.x.strides[1],
@@ -280,8 +269,6 @@ void project_resident(const Job<kFactor>& job) {
                     .scales = job.weights.scales,
                     .sides = job.sides,
                     .sides_step = job.sides_step,
-                    .plane = p.plane(),
-                    .batch = p.batch(),
                     .tiles = static_cast<uint32_t>(tiles),
                     .all_tiles = static_cast<uint32_t>(all_tiles),
                     .first_batch = job.first};

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the weights of trimul's projections stay in shared memory, and how they are then packed.
+// When the weights of trimul's projections stay in shared memory. Columns of left and right then
+// alternate: eight of the projection, the eight gates of these. Channels of a step are ordered so
+// that a thread has four neighbours (in_fours() in cuda_weights.cu).
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "kernels/core_cuda/tile_product.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 
 namespace assay::trimul {
 
-// Whether they fit. A position in a plane is then a coordinate of a box.
+// Whether they fit, and a position in a plane is a coordinate of a box.
 template <Format kFactor>
 bool is_resident(int64_t channels, const Planes& planes) {
-  if (const char* e = std::getenv("K2_PROJECT"); e != nullptr && e[0] == '0') return false;
   return TileFactor<kFactor>::kParts == 1 && channels > 0 && channels <= kChannelsOfPart &&
          planes.hidden <= kSlotColumns && planes.plane() <= INT32_MAX;
 }
