@@ -68,4 +68,22 @@ __device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t address) 
                : "memory");
 }
 
+// Loads four matrices of 8 by 8 elements of 16 bits transposed: a lane gets two neighbours of a
+// column. Lane i gives the address of row i % 8 of matrix i / 8.
+__device__ inline void load_transposed(uint32_t (&matrices)[4], uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(row)
+               : "memory");
+}
+
+// Stores them in the same way.
+__device__ inline void store_transposed(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row), "r"(a),
+               "r"(b), "r"(c), "r"(d)
+               : "memory");
+#endif
+}
+
 }  // namespace assay

@@ -102,7 +102,7 @@ void run_factor(const Tensors& t, const Run& run) {
   const int64_t batches = t.x.shape[0], nodes = t.x.shape[1];
   const Planes planes{.nodes = nodes, .hidden = t.left.proj.shape[0], .pitch = (nodes + 7) / 8 * 8};
   DerivedTensors::Held memory;
-  const PackedWeights weights = pack_weights<kFactor>(t, run, memory);
+  const PackedWeights weights = pack_weights<kFactor>(t, planes, run, memory);
   Workspace& workspace = run.context.workspace();
   Workspace::Lease sides;
   const bool has_mask = t.mask.shape[3] == 1;
@@ -139,7 +139,8 @@ void run_factor(const Tensors& t, const Run& run) {
         .right = right.as<F>(),
         .hidden = hidden.as<T>(),
         .gate = gate.as<T>(),
-        .stream = stream};
+        .stream = stream,
+        .multiprocessors = static_cast<int>(run.context.device().info().units)};
     if (planes.hidden > 0) {
       project(job);
       contract(job, run.context);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last kernel of trimul. It reads hidden and the gate of 64 edges in whole lines, eight
-// channels of eight edges to a thread. It normalises hidden over the channels, multiplies it by the
-// gate, and puts the result into shared memory as a tile of z. Then it multiplies the tile with
-// to_out.
+// The last kernel of trimul, unless to_out stays in shared memory (cuda_finish_resident.cu). It
+// reads hidden and the gate of 64 edges in whole lines, eight channels of eight edges to a thread.
+// It normalises hidden over the channels, multiplies it by the gate, and puts the result into
+// shared memory as a tile of z. Then it multiplies the tile with to_out.
 #include <algorithm>
 #include <cstdint>
 
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
+#include "kernels/trimul/cuda_deviation.cuh"
 #include "kernels/trimul/cuda_hidden.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 
@@ -53,29 +54,6 @@ struct Arguments {
   int channels, tile_depth, depth_slots, chunks, ring_slots;
   int64_t tiles;  // of a batch
   int64_t first_batch;
-};
-
-// Unscaled values are normalised as they are. Scaled deviations stay as stored: 2^exponent times
-// their value. eps is then scaled alike, if it stays in the range of f32. Below 2^-100 the scaled
-// eps does not matter: squares that are not 0 add at least 2^-56 in f16, and factors in two parts
-// are known to 2^-25, so smaller deviations than 2^-50 are chance. At 2^117 or more the squares do
-// not matter, since they are at most 2^92. Then the weight of the norm takes a part of 2^-exponent.
-struct DeviationScale {
-  float eps = static_cast<float>(kEpsilon);
-  bool is_eps_alone = false;
-  Power rest = Power(0);
-
-  __device__ explicit DeviationScale(int exponent) {
-    is_eps_alone = exponent > 66;
-    if (is_eps_alone) {
-      rest = Power(-exponent);
-    } else {
-      eps = fmaxf(Power(2 * exponent)(eps), 0x1p-100f);
-    }
-  }
-  __device__ float factor(float squares, float share) const {
-    return is_eps_alone ? rest.first * reciprocal_root(eps) : reciprocal_root(fmaf(squares, share, eps));
-  }
 };
 
 // The row of the tile that has edge e of the threads with threadIdx.x % 8 = thread. Neighbouring
@@ -313,6 +291,9 @@ void finish(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
   const auto channels = static_cast<int>(t.out.shape[3]);
+  if constexpr (Traits::kParts == 1) {
+    if (finish_resident(job)) return;
+  }
   // Without hidden channels, z is 0.
   const auto hidden = static_cast<int>(std::max<int64_t>(job.planes.hidden, 1));
   const Arguments a{

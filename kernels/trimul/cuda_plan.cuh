@@ -103,7 +103,8 @@ struct PackedWeights {
 };
 
 template <Format kFactor>
-PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Held& memory);
+PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& run,
+                           DerivedTensors::Held& memory);
 
 // The input of the steps, for batches first .. first + count - 1 of the tensors.
 template <Format kFactor>
@@ -122,12 +123,16 @@ struct Job {
   F *left, *right;  // second parts follow, `count` batches further
   T *hidden, *gate;
   cudaStream_t stream;
+  int multiprocessors;
 };
 
 // Computes left, right and the gate of the output: layer_norm(x), the five projections, gates and
 // mask.
 template <Format kFactor>
 void project(const Job<kFactor>& job);
+// The same if is_resident() (cuda_resident.cuh) says so.
+template <Format kFactor>
+void project_resident(const Job<kFactor>& job);
 // For factors in two parts a tensor core sums the products of first parts over terms_at_once()
 // terms, a multiple of kTermsStep. f32 then adds up these sums. A tensor core truncates each
 // addition, so a sum loses the more, the more terms it has. After each part tensor cores wait.
@@ -141,6 +146,10 @@ void contract_parts(const Job<Format::kF16x3>& job, int multiprocessors);
 // layer_norm(hidden), the gate, and the projection to out.
 template <Format kFactor>
 void finish(const Job<kFactor>& job);
+// The same if hidden has few channels and to_out fits into shared memory. Otherwise it returns
+// false and does nothing.
+template <Format kFactor>
+bool finish_resident(const Job<kFactor>& job);
 
 // 2^kExponent times the sigmoids of 32 values g in f32, from g * `exponent` = -g / ln 2. The
 // relative error of each is at most 4u + (4 + 2|g|) u (1 - sigmoid); in pairs, 5u takes the place

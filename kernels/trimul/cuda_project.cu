@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first kernel of trimul. It reads x once, normalises it in registers, rounds it and puts it
-// into shared memory as a tile. It multiplies the tile with all five projections, whose weights
-// stream through shared memory. Sums become gate * projection * mask in registers. They are written
-// through shared memory, so that each channel's run of edges is written in whole lines.
+// The first kernel of trimul, unless the weights stay in shared memory (cuda_project_resident.cu).
+// It reads x once, normalises it in registers, rounds it and puts it into shared memory as a tile.
+// It multiplies the tile with all five projections, whose weights stream through shared memory.
+// Sums become gate * projection * mask in registers. They are written through shared memory, so
+// that each channel's run of edges is written in whole lines.
 #include <algorithm>
 #include <cstdint>
 
@@ -11,6 +12,7 @@
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_edges.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
+#include "kernels/trimul/cuda_resident.cuh"
 #include "kernels/trimul/cuda_stage.cuh"
 
 namespace assay::trimul {
@@ -316,6 +318,9 @@ void project(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
   const auto channels = static_cast<int>(t.x.shape[3]);
+  if constexpr (Traits::kParts == 1) {
+    if (is_resident<kFactor>(channels, job.planes)) return project_resident(job);
+  }
   const bool has_mask = t.mask.shape[3] == 1;
   const auto hidden = static_cast<int>(job.planes.hidden);
   Arguments a{.x = t.x.as<float>(),

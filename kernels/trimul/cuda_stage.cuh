@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "kernels/core_cuda/mma.cuh"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
@@ -32,7 +33,6 @@ struct Staged {
 // Writes part kPart of two rows of 32 columns to `staged`, as one row for each column.
 template <Format kFactor, int kPart>
 __device__ void stage(const float* values, uint8_t* staged) {
-#if __CUDA_ARCH__ >= 900
   const int lane = static_cast<int>(threadIdx.x % 32);
   const auto pack = [&](int i) { return pack_part<kFactor, kPart>(values[i], values[i + 1]); };
   // Four matrices at once: both halves of the edges for 16 columns.
@@ -40,12 +40,9 @@ __device__ void stage(const float* values, uint8_t* staged) {
       shared_address(staged) + static_cast<uint32_t>(Staged::offset(lane / 16 * 8 + lane % 8, lane / 8 % 2));
 #pragma unroll
   for (int j = 0; j < 4 * (kStagedColumns / 8); j += 8) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to),
-                 "r"(pack(j)), "r"(pack(j + 2)), "r"(pack(j + 4)), "r"(pack(j + 6))
-                 : "memory");
+    store_transposed(to, pack(j), pack(j + 2), pack(j + 4), pack(j + 6));
     to += 16 * Staged::kPitch;
   }
-#endif
 }
 
 // The part of the staged rows that a lane writes: vector number `vector` of the warp's edges, for

@@ -8,6 +8,7 @@
 
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/trimul/cuda_plan.cuh"
+#include "kernels/trimul/cuda_resident.cuh"
 
 namespace assay::trimul {
 namespace {
@@ -36,6 +37,7 @@ struct Arguments {
   Matrix weights[6];  // (H, C), except the last one, to_out
   Vector norm_weight, norm_bias, out_weight, out_bias;
   int channels, hidden;
+  bool is_resident;  // the order of the projections, see cuda_resident.cuh
   uint8_t *projections, *to_out;
   int64_t projection_slots, out_slots;
   PackedNorms* norms;
@@ -113,15 +115,18 @@ __global__ void __launch_bounds__(kThreads) scales_kernel(const Arguments a) {
 struct Place {
   int weight, row;
 };
-__device__ Place place_of(int chunk, int column, int hidden) {
+__device__ Place place_of(int chunk, int column, int hidden, bool is_resident) {
   const int side = (hidden + kStagedHidden - 1) / kStagedHidden;
   if (chunk >= 2 * side) return {4, (chunk - 2 * side) * kSlotColumns + column};
+  if (is_resident) {
+    return {chunk / side + 2 * (column / 8 % 2), chunk % side * kStagedHidden + column / 16 * 8 + column % 8};
+  }
   return {chunk / side + 2 * (column / kStagedHidden), chunk % side * kStagedHidden + column % kStagedHidden};
 }
 
 // The channel of out for a column. Column 8j + 2q + e stands for channel 16 (j/2) + 4q + 2
-// (j%2) + e.
-__device__ int out_channel(int column) {
+// (j%2) + e. So a thread has four neighbours.
+__device__ int in_fours(int column) {
   return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
 }
 
@@ -140,9 +145,9 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   const int slots = (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth;
   const int in_slot = static_cast<int>(i % kElements);
   const int column = in_slot / Traits::kSlotDepth, k = in_slot % Traits::kSlotDepth;
-  const Place place = is_out ? Place{5, inner / slots * kSlotColumns + out_channel(column)}
-                             : place_of(inner / slots, column, a.hidden);
-  const int at = inner % slots * Traits::kSlotDepth + k;
+  const Place place = is_out ? Place{5, inner / slots * kSlotColumns + in_fours(column)}
+                             : place_of(inner / slots, column, a.hidden, a.is_resident);
+  const int at = inner % slots * Traits::kSlotDepth + (!is_out && a.is_resident ? in_fours(k) : k);
   float value = 0;
   if (place.row < (is_out ? a.channels : a.hidden) && at < (is_out ? a.hidden : a.channels)) {
     const Matrix& w = a.weights[place.weight];
@@ -173,9 +178,11 @@ __global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
 }  // namespace
 
 template <Format kFactor>
-PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Held& memory) {
+PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& run,
+                           DerivedTensors::Held& memory) {
   constexpr int kSlotBytes = TileFactor<kFactor>::kSlotBytes;
-  const int64_t channels = t.x.shape[3], hidden = t.left.proj.shape[0];
+  const int64_t channels = t.x.shape[3], hidden = planes.hidden;
+  const bool resident = is_resident<kFactor>(channels, planes);
   const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
   const int64_t projection_slots = slots_of<kFactor>(sides, channels) + slots_of<kFactor>(hidden, channels);
   const int64_t out_slots = slots_of<kFactor>(channels, std::max<int64_t>(hidden, 1));
@@ -201,6 +208,7 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
                       .out_bias = vector_of(t.to_out_norm.bias),
                       .channels = static_cast<int>(channels),
                       .hidden = static_cast<int>(hidden),
+                      .is_resident = resident,
                       .projections = bytes + kHeader,
                       .to_out = bytes + kHeader + projection_slots * kSlotBytes,
                       .projection_slots = projection_slots,
@@ -220,9 +228,9 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
         <<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(a);
     cuda_check_launch("pack_kernel");
   };
-  memory = run.context.derived().get(fmt::format("trimul {} c={} h={}", name_of(kFactor), channels, hidden),
-                                     kHeader + (projection_slots + out_slots) * kSlotBytes, sources,
-                                     run.stream, make);
+  memory = run.context.derived().get(
+      fmt::format("trimul {} c={} h={}{}", name_of(kFactor), channels, hidden, resident ? " resident" : ""),
+      kHeader + (projection_slots + out_slots) * kSlotBytes, sources, run.stream, make);
   const auto* const bytes = static_cast<const uint8_t*>(memory.data());
   return {.projections = bytes + kHeader,
           .to_out = bytes + kHeader + projection_slots * kSlotBytes,
@@ -230,8 +238,11 @@ PackedWeights pack_weights(const Tensors& t, const Run& run, DerivedTensors::Hel
           .scales = kIsScaled<kFactor> ? reinterpret_cast<const Scales*>(bytes) : nullptr};
 }
 
-template PackedWeights pack_weights<Format::kF16>(const Tensors&, const Run&, DerivedTensors::Held&);
-template PackedWeights pack_weights<Format::kBF16>(const Tensors&, const Run&, DerivedTensors::Held&);
-template PackedWeights pack_weights<Format::kF16x3>(const Tensors&, const Run&, DerivedTensors::Held&);
+template PackedWeights pack_weights<Format::kF16>(const Tensors&, const Planes&, const Run&,
+                                                  DerivedTensors::Held&);
+template PackedWeights pack_weights<Format::kBF16>(const Tensors&, const Planes&, const Run&,
+                                                   DerivedTensors::Held&);
+template PackedWeights pack_weights<Format::kF16x3>(const Tensors&, const Planes&, const Run&,
+                                                    DerivedTensors::Held&);
 
 }  // namespace assay::trimul

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boxes of 64 edges of 16-bit tensors (tensor_map.h), whose rows are channels. A warpgroup reads
+// and writes them as fragments: warp w has edges 16w .. 16w + 15.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/core_cuda/bulk_copy.cuh"
+#include "kernels/core_cuda/mma.cuh"
+#include "kernels/core_cuda/tensor_copy.cuh"
+#include "kernels/core_cuda/tensor_map.h"
+#include "kernels/trimul/cuda_plan.cuh"
+
+namespace assay::trimul {
+
+// Host: the map of boxes of `channels` rows of left, right, hidden or the gate.
+template <Format kFactor>
+CUtensorMap map_of_edges(const Job<kFactor>& job, void* data, int channels) {
+  const Planes& p = job.planes;
+  return map_of(Matrices{.data = data,
+                         .dtype = dtype_of<Stored<kFactor>>(),
+                         .columns = p.plane(),
+                         .rows = p.hidden,
+                         .count = job.count,
+                         .row_stride = p.plane(),
+                         .matrix_stride = p.batch()},
+                channels);
+}
+
+// [bytes] From the start of a box of which this lane gives a row of each of four matrices: both
+// halves of its warp's edges for channels 0 .. 7, then for 8 .. 15.
+__device__ inline uint32_t row_in_box() {
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
+  const int piece = 2 * warp + lane / 8 % 2;  // of a row, eight edges
+  return static_cast<uint32_t>((lane / 16 * 8 + lane % 8) * kBoxRowBytes + (piece ^ lane % 8) * 16);
+}
+
+inline constexpr int kPlaces = 2;  // from which a warpgroup writes boxes in turn
+inline constexpr int kBoxChannels = 64;
+inline constexpr int kBoxBytes = kBoxChannels * kBoxRowBytes;
+
+// The boxes of a warpgroup on their way to memory.
+class Boxes {
+ public:
+  __device__ Boxes(uint32_t places, int group) : places_(places), in_place_(row_in_box()), group_(group) {
+    copies_ = threadIdx.x % kGroupThreads == 0;
+  }
+  // Waits until the next place is free.
+  __device__ void begin() {
+    if (copies_) wait_for_boxes_out<kPlaces - 1>();
+    synchronize_group(group_);
+  }
+  // Writes kCount / 2 channels of the box, from `channel` on, a multiple of 16.
+  template <Format kFactor, int kCount>
+  __device__ void put(const float (&values)[kCount], int channel) const {
+    uint32_t to = places_ + static_cast<uint32_t>(at_ * kBoxBytes + channel * kBoxRowBytes) + in_place_;
+    const auto pack = [&](int i) { return pack_part<kFactor, 0>(values[i], values[i + 1]); };
+#pragma unroll
+    for (int j = 0; j < kCount; j += 8) {
+      store_transposed(to, pack(j), pack(j + 2), pack(j + 4), pack(j + 6));
+      to += 16 * kBoxRowBytes;
+    }
+  }
+  __device__ void end(const CUtensorMap& map, BoxAt at) {
+    fence_async_proxy();
+    synchronize_group(group_);
+    if (copies_) copy_box_out(map, at, places_ + static_cast<uint32_t>(at_ * kBoxBytes));
+    at_ = (at_ + 1) % kPlaces;
+  }
+  __device__ void finish() const {
+    if (copies_) wait_for_boxes_out<0>();
+  }
+
+ private:
+  uint32_t places_, in_place_;
+  int group_, at_ = 0;
+  bool copies_;
+};
+
+}  // namespace assay::trimul
