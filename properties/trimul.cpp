@@ -70,6 +70,21 @@ Violation exchange(const Trial& trial) {
                  });
 }
 
+// A path may scale the factors of each example by its own mask. Examples may go in groups.
+Violation masks_of_other_examples(const Trial& trial) {
+  if (trial.which.dims[kM] == 0) return std::nullopt;
+  const int64_t own = trial.choice(trial.size(kB));
+  const Values inputs = draw(trial);
+  const Values others = changed(
+      inputs, [&](size_t tensor, const Extents& i) { return tensor == kMask && i[0] != own; },
+      [&](size_t tensor, const Extents& i) { return std::ldexp(inputs.at(tensor, i), 12); });
+  return differs(trial, compute(trial, others), compute(trial, inputs),
+                 [&](size_t, const Extents& i) -> std::optional<Extents> {
+                   if (i[0] != own) return std::nullopt;
+                   return i;
+                 });
+}
+
 // An infinity at an edge makes NaNs of all edges that share its first node, and of nothing else.
 Violation infinity_at(const Trial& trial, const Values& inputs, size_t input, const Extents& at) {
   const Values spoiled = changed(
@@ -205,6 +220,8 @@ std::vector<Law> laws() {
   add("layout_independence", "the same elements give the same bits wherever they lie", layout_independence(),
       On::kAnyData);
   add("mask_of_ones", "a mask of ones gives the bits of no mask", mask_of_ones, On::kAnyData);
+  add("masks_of_other_examples", "the mask of a batch is seen by its own outputs only",
+      masks_of_other_examples, On::kAnyData);
   add("masked_edges", "x of masked edges is seen by their own outputs only", masked_edges);
   add("masked_edges_of_many_nodes", "x of masked edges is seen by their own outputs only",
       masked_edges_of_many_nodes, On::kAnyData);
