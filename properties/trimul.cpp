@@ -74,7 +74,8 @@ Violation exchange(const Trial& trial) {
 // masks near 2^-5 hidden has a variance near epsilon, so a scale of other masks shows. With low
 // thresholds each example of this size is a group.
 Violation masks_of_other_examples(const Trial& trial) {
-  const Values drawn = draw_ordinary(trial, {{kB, 3}, {kN, 16}, {kC, 3}, {kH, 17}, {kM, 1}});
+  const int64_t hidden = trial.choice(2, 1) == 0 ? 17 : 130;  // more than some kernels take at once
+  const Values drawn = draw_ordinary(trial, {{kB, 3}, {kN, 16}, {kC, 3}, {kH, hidden}, {kM, 1}});
   const int64_t own = trial.choice(3);
   const auto scaled = [&](int exponent) {
     return changed(
@@ -121,7 +122,8 @@ Violation infinity_in_x(const Trial& trial) {
 Violation infinity_in_mask(const Trial& trial) {
   const int64_t n = 2 + trial.choice(12);
   const Extents at{trial.choice(2, 1), trial.choice(n, 2), trial.choice(n, 4), 0};
-  const Values drawn = draw_ordinary(trial, {{kB, 2}, {kN, n}, {kC, 3}, {kH, 3}, {kM, 1}});
+  const int64_t hidden = trial.choice(2, 5) == 0 ? 3 : 130;  // more than some kernels take at once
+  const Values drawn = draw_ordinary(trial, {{kB, 2}, {kN, n}, {kC, 3}, {kH, hidden}, {kM, 1}});
   const int large = 20;
   const int small = -4;
   const int exponent = trial.choice(2, 3) == 0 ? large : small;

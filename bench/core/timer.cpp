@@ -282,12 +282,12 @@ void Timer::look_at_inputs() {
     blame("a timed call changed its inputs");
 }
 
-// Rule 4. Before the call comes one on the draw, whether inputs change or not.
+// Rule 4. So that times compare, the same comes before, a call and a look, whether inputs change.
 Timer::Variation Timer::time_variation(size_t draw, uint64_t seed, bool changes) {
   draws_.use(draw);
   if (std::exchange(draw_, draw) != draw) {
     problem_->enqueue();
-    look_at_outputs(draw);
+    look_at_call(draw);
   }
   Variation variation{.draw = draw, .seed = seed, .ns = 0, .before = answer_, .answer = 0};
   draws_.vary(seed, changes);

@@ -52,7 +52,7 @@ class Boxes {
     if (copies_) wait_for_boxes_out<kPlaces - 1>();
     synchronize_group(group_);
   }
-  // Writes kCount / 2 channels of the box, from `channel` on, a multiple of 16.
+  // Writes 2 * kCount channels of the box, from `channel` on, a multiple of 16.
   template <Format kFactor, int kCount>
   __device__ void put(const float (&values)[kCount], int channel) const {
     uint32_t to = places_ + static_cast<uint32_t>(at_ * kBoxBytes + channel * kBoxRowBytes) + in_place_;

@@ -11,6 +11,7 @@
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/dependent_launch.cuh"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_boxes.cuh"
@@ -336,7 +337,8 @@ bool launch(const Job<Plan::kFactor>& job, Arguments a) {
   auto* const kernel = finish_resident_kernel<Plan>;
   allow_all_shared_memory(kernel);
   const int64_t groups = (int64_t{a.all_tiles} + kGroups - 1) / kGroups;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(job.multiprocessors, groups));
+  const auto blocks =
+      static_cast<unsigned>(std::min({int64_t{job.multiprocessors}, groups, kMostBlocks.value()}));
   launch_dependent(true, "finish_resident_kernel", kernel, dim3(blocks), dim3(kThreads),
                    Shared<Plan>(0, a.stages, a.chunks).end, job.stream, a);
   return true;

@@ -87,7 +87,7 @@ struct Edges {
 template <int kSteps>
 using Fragments = uint32_t[kSteps][4];
 
-// Normalises an edge, which is replaced by its deviations. `norm` has weights, then biases.
+// Normalises two edges, which are replaced by their deviations. `norm` has weights, then biases.
 template <Format kFactor, int kSteps, bool kHasVectors>
 __device__ void normalise(Edges<kSteps, kHasVectors>& edges, const InputEdges& a, const float* norm,
                           Fragments<kSteps>& fragments) {

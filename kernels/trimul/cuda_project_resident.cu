@@ -12,6 +12,7 @@
 
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_boxes.cuh"
@@ -228,7 +229,8 @@ void launch(const Job<Plan::kFactor>& job, const Arguments& a) {
   allow_all_shared_memory(kernel);
 #if ASSAY_HAS_WGMMA || !defined(__CUDA_ARCH__)
   const int64_t groups = (int64_t{a.all_tiles} + kGroups - 1) / kGroups;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(job.multiprocessors, groups));
+  const auto blocks =
+      static_cast<unsigned>(std::min({int64_t{job.multiprocessors}, groups, kMostBlocks.value()}));
   constexpr int kFixed = kGroups * kPlaces * kBoxBytes + 2 * int{kChannelsOfPart} * int{sizeof(float)} + 128;
   const auto bytes = static_cast<size_t>(kFixed + Plan::kSlots * Plan::kColumnsBytes);
   kernel<<<blocks, kThreads, bytes, job.stream>>>(a);

@@ -9,6 +9,10 @@
 #include "kernels/core_cuda/tile_product.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 
+#if !ASSAY_HAS_WGMMA
+#pragma nv_diag_suppress 177  // constants of kernels that are not compiled
+#endif
+
 namespace assay::trimul {
 
 // Whether they fit, and a position in a plane is a coordinate of a box.
