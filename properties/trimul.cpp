@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/core/threshold.h"
 #include "oracles/core/arithmetic.h"
 #include "properties/core/common_laws.h"
 
@@ -74,21 +75,26 @@ Violation exchange(const Trial& trial) {
 // masks near 2^-5 hidden has a variance near epsilon, so a scale of other masks shows. With low
 // thresholds each example of this size is a group.
 Violation masks_of_other_examples(const Trial& trial) {
+  const LowThresholds low;
   const int64_t hidden = trial.choice(2, 1) == 0 ? 17 : 130;  // more than some kernels take at once
   const Values drawn = draw_ordinary(trial, {{kB, 3}, {kN, 16}, {kC, 3}, {kH, hidden}, {kM, 1}});
-  const int64_t own = trial.choice(3);
-  const auto scaled = [&](int exponent) {
-    return changed(
-        drawn, [](size_t tensor, const Extents&) { return tensor == kMask; },
-        [&](size_t tensor, const Extents& i) {
-          return std::ldexp(drawn.at(tensor, i), i[0] == own ? -5 : exponent);
-        });
+  const int64_t one = trial.choice(3);
+  const auto out_of = [&](int exponent_of_one, int exponent_of_others) {
+    return compute(trial, changed(
+                              drawn, [](size_t tensor, const Extents&) { return tensor == kMask; },
+                              [&](size_t tensor, const Extents& i) {
+                                const int exponent = i[0] == one ? exponent_of_one : exponent_of_others;
+                                return std::ldexp(drawn.at(tensor, i), exponent);
+                              }));
   };
-  return differs(trial, compute(trial, scaled(7)), compute(trial, scaled(-5)),
-                 [&](size_t, const Extents& i) -> std::optional<Extents> {
-                   if (i[0] != own) return std::nullopt;
-                   return i;
-                 });
+  const Values small = out_of(-5, -5);
+  const auto where = [&](bool is_one) {
+    return [&, is_one](size_t, const Extents& i) {
+      return (i[0] == one) == is_one ? std::optional(i) : std::nullopt;
+    };
+  };
+  if (auto violation = differs(trial, out_of(-5, 7), small, where(true))) return violation;
+  return differs(trial, out_of(7, -5), small, where(false));
 }
 
 // An infinity at an edge makes NaNs of all edges that share its first node, and of nothing else.
