@@ -121,62 +121,93 @@ class Fuzzer {
   bool has_given_up_ = false;
 };
 
-constexpr int64_t kLargeEvery = 64;  // so 200 cases have three large ones
+// Draws the cases of a run in order.
+class Cases {
+ public:
+  Cases(const Subject& subject, const FuzzOptions& options, Refusing refuses)
+      : options_(options), refuses_(std::move(refuses)), path_(*subject.path), random_(options.seed) {
+    if (options.dtype) path_.dtypes = {*options.dtype};
+    usual_ = arbitrary_case(*subject.op, path_, options.max_elements.value_or(kFuzzElements));
+    large_ = arbitrary_large_case(*subject.op, path_);
+  }
 
-// Draws a case, up to three times until the path serves it. So a path that needs multiples of 16 is
-// judged about as often as others, and is still asked for other sizes.
-rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random, const Refusing& refuses) {
-  rc::Shrinkable<Case> drawn = generator(random, rc::kNominalSize);
-  for (int again = 0; again < 2 && refuses(drawn.value()); ++again)
-    drawn = generator(random.split(), rc::kNominalSize);
-  return drawn;
-}
+  // The next one of this shard, or nothing if there are no more.
+  std::optional<rc::Shrinkable<Case>> next() {
+    while (options_.budget || drawn_ < options_.cases) {
+      const rc::Random random = random_.split();
+      const int64_t i = drawn_++;
+      if (i % options_.shards != options_.shard) continue;
+      const bool is_large = !options_.max_elements && i % kLargeEvery == kLargeEvery - 1;
+      return draw(is_large ? *large_ : *usual_, random);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr int64_t kLargeEvery = 64;  // so 200 cases have three large ones
+
+  // Draws a case, up to three times until the path serves it. So a path that needs multiples of 16
+  // is judged about as often as others, and is still asked for other sizes.
+  rc::Shrinkable<Case> draw(const rc::Gen<Case>& generator, rc::Random random) const {
+    rc::Shrinkable<Case> drawn = generator(random, rc::kNominalSize);
+    for (int again = 0; again < 2 && path_.unsupported && refuses_(drawn.value()); ++again)
+      drawn = generator(random.split(), rc::kNominalSize);
+    return drawn;
+  }
+
+  const FuzzOptions& options_;
+  Refusing refuses_;
+  Path path_;
+  rc::Random random_;
+  std::optional<rc::Gen<Case>> usual_, large_;
+  int64_t drawn_ = 0;
+};
 
 }  // namespace
 
 void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& options,
           const std::function<bool(const Judged&)>& report) {
   Fuzzer fuzzer(judging, options);
-  Path path = *subject.path;
-  const Refusing refuses_here = [&](const Case& which) {
-    const std::optional<Verdict> verdict = ask_path(path, which.dims, which.dtype).verdict;
-    return verdict && verdict->kind == VerdictKind::kUnsupported;
-  };
   std::optional<Case> started;  // last
   const auto starts = [&](const Case& which) {
     if (options.starts && started != which) options.starts(which);
     started = which;
   };
+  bool draws_ahead = false;
   const Refusing refuses = [&](const Case& which) {
-    if (!path.unsupported) return false;
     const bool is_known = options.recall && options.recall(which);
-    if (!is_known) starts(which);  // the path may end its process, or hang
-    return options.refuses ? options.refuses(which) : refuses_here(which);
+    if (!is_known && !draws_ahead) starts(which);  // the path may end its process, or hang
+    if (options.refuses) return options.refuses(which);
+    const std::optional<Verdict> verdict = ask_path(*subject.path, which.dims, which.dtype).verdict;
+    return verdict && verdict->kind == VerdictKind::kUnsupported;
   };
-  if (options.dtype) path.dtypes = {*options.dtype};
-  const rc::Gen<Case> usual = arbitrary_case(*subject.op, path, options.max_elements.value_or(kFuzzElements));
-  const rc::Gen<Case> large = arbitrary_large_case(*subject.op, path);
-  rc::Random random(options.seed);
+  Cases cases(subject, options, refuses);
   AcrossCases across_cases;
-  for (int64_t i = 0; (options.budget || i < options.cases) && !fuzzer.is_over_budget(); ++i) {
-    const rc::Random of_case = random.split();
-    if (i % options.shards != options.shard) continue;
-    started.reset();
-    const bool is_large = !options.max_elements && i % kLargeEvery == kLargeEvery - 1;
-    const rc::Shrinkable<Case> drawn = draw(is_large ? large : usual, of_case, refuses);
-    if (auto known = options.recall ? options.recall(drawn.value()) : std::nullopt) {
-      across_cases.judge(drawn.value(), known->verdict);
+  std::optional<rc::Shrinkable<Case>> following;
+  while (!fuzzer.is_over_budget()) {
+    const auto drawn = following ? std::exchange(following, std::nullopt) : cases.next();
+    if (!drawn) return;
+    const Case& which = drawn->value();
+    if (auto known = options.recall ? options.recall(which) : std::nullopt) {
+      across_cases.judge(which, known->verdict);
       if (is_failure(known->verdict.kind) && fuzzer.ends_with(*known)) return;
       continue;
     }
     if (fuzzer.has_timed_out()) return;
-    starts(drawn.value());
+    starts(which);
+    started.reset();
+    if (options.expects) {
+      draws_ahead = true;
+      following = cases.next();
+      draws_ahead = false;
+      if (following) options.expects(following->value());
+    }
     const int timeouts_before = fuzzer.timeouts();
-    std::optional<Verdict> verdict = fuzzer.judge(drawn.value());
+    std::optional<Verdict> verdict = fuzzer.judge(which);
     if (!verdict) return;
-    across_cases.judge(drawn.value(), *verdict);
-    Judged judged{.which = drawn.value(), .verdict = *verdict, .shrunk_from = {}};
-    if (is_failure(verdict->kind)) judged = fuzzer.simplified(drawn, *std::move(verdict));
+    across_cases.judge(which, *verdict);
+    Judged judged{.which = which, .verdict = *verdict, .shrunk_from = {}};
+    if (is_failure(verdict->kind)) judged = fuzzer.simplified(*drawn, *std::move(verdict));
     judged.timeouts = fuzzer.timeouts() - timeouts_before;
     const bool is_last = is_failure(judged.verdict.kind) && fuzzer.ends_with(judged);
     if (fuzzer.has_timed_out()) {

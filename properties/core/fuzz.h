@@ -45,6 +45,8 @@ struct FuzzOptions {
   std::function<std::optional<Judged>(const Case& drawn)> recall = {};
   std::function<void(const Case& drawn)> starts =
       {};  // called before a path is asked about a case, or judged on it
+  // Called before a case is judged, with the one that is drawn after it.
+  std::function<void(const Case& following)> expects = {};
   // Asks the path elsewhere than in this process whether it refuses a case. What keeps it from
   // answering shows when the case is judged.
   Refusing refuses = {};

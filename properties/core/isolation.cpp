@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kMostAsked = 4;                 // twice for each of two cases
 constexpr int64_t kMostHeld = int64_t{16} << 20;  // [bytes] of tensors between cases
 constexpr std::array kDTypes{DType::kF64, DType::kF32, DType::kF16, DType::kBF16};
 constexpr std::array kTensorsOfRuns{&Runs::got, &Runs::previous, &Runs::again, &Runs::untuned,
@@ -102,6 +103,11 @@ bool is(const Runs& runs, VerdictKind kind) {
   return runs.verdict && runs.verdict->kind == kind;
 }
 
+// To run the case on inputs that the worker draws, and to keep nothing of it.
+Json plain_request(const Case& which) {
+  return {{"case", which.to_string()}, {"keep", false}};
+}
+
 bool has_died(const Runs& runs) {
   return is(runs, VerdictKind::kCrashed) || is(runs, VerdictKind::kTimeout);
 }
@@ -161,19 +167,14 @@ Worker& Isolation::worker() {
   return *worker_;
 }
 
-// Does something of this process while the worker is busy. A worker in which something went wrong
-// is ended.
-std::optional<Runs> Isolation::run_once(const Message& request, const Case& which,
-                                        const std::function<void()>& meanwhile) {
-  const bool is_question = request.fields.contains("ask");
-  worker().send(request);
-  has_run_ = true;
-  try {
-    meanwhile();
-  } catch (...) {
-    worker_.reset();  // its answer would be taken for that to the next request
-    throw;
-  }
+void Isolation::end_worker() {
+  worker_.reset();
+  ahead_.reset();
+}
+
+// The answer to the last request, or nothing if the caller gave up. A worker in which something
+// went wrong is ended.
+std::optional<Runs> Isolation::receive(const Case& which, bool is_question) {
   Worker::Answer answer = worker_->receive(timeout(which), most_bytes(*subject_.op, which));
   std::optional<Runs> runs;
   if (answer.death) runs = decided(std::move(answer.death));
@@ -191,10 +192,51 @@ std::optional<Runs> Isolation::run_once(const Message& request, const Case& whic
   return runs;
 }
 
+// Has the worker run the expected case, unless something is to be said before it runs.
+void Isolation::begin_expected() {
+  const auto next = std::exchange(expected_, std::nullopt);
+  if (!next || worker_ == nullptr || ahead_ || precheck_case(subject_, *next)) return;
+  const auto* const asked = find_asked(*next);
+  if (subject_.path->unsupported && (asked == nullptr || asked->second)) return;
+  worker_->send({.fields = plain_request(*next), .tensors = {}});
+  ahead_ = {.which = *next, .runs = {}};
+}
+
+bool Isolation::is_ahead(const Message& request) const {
+  return ahead_ && request.tensors.empty() && request.fields == plain_request(ahead_->which);
+}
+
+// Waits for the case that runs ahead, if there is one, so that the worker can be asked for something
+// else. Returns false if the caller gave up.
+bool Isolation::make_idle() {
+  try {
+    if (ahead_ && !ahead_->runs) ahead_->runs = receive(ahead_->which, false);
+    return !ahead_ || ahead_->runs;
+  } catch (const std::exception&) {
+    end_worker();  // there is no memory for its answer now; it runs again when it is judged
+    return true;
+  }
+}
+
+// The answer to a request, and what this process does meanwhile.
+std::optional<Runs> Isolation::run_once(const Message& request, const Case& which,
+                                        const std::function<void()>& meanwhile) {
+  if (is_ahead(request)) {
+    meanwhile();
+    if (!ahead_->runs) ahead_->runs = receive(which, false);
+    return std::exchange(ahead_, std::nullopt)->runs;
+  }
+  if (!make_idle()) return std::nullopt;
+  worker().send(request);
+  has_run_ = true;
+  meanwhile();
+  return receive(which, request.fields.contains("ask"));
+}
+
 std::optional<Runs> Isolation::run(const Message& request, const Case& which,
                                    const std::function<void()>& meanwhile) {
-  worker();
-  const bool is_alone = !has_run_;
+  if (!is_ahead(request)) worker();
+  const bool is_alone = !is_ahead(request) && !has_run_;
   std::optional<Runs> runs = run_once(request, which, meanwhile), alone;
   if (!runs) return std::nullopt;
   if (!is_alone && (has_died(*runs) || is(*runs, VerdictKind::kSkipped))) {
@@ -207,25 +249,29 @@ std::optional<Runs> Isolation::run(const Message& request, const Case& which,
   return runs;
 }
 
+const std::pair<Case, std::optional<Verdict>>* Isolation::find_asked(const Case& which) const {
+  const auto asked = std::ranges::find(asked_, which, [](const auto& one) { return one.first; });
+  return asked == asked_.end() ? nullptr : &*asked;
+}
+
 std::optional<Verdict> Isolation::ask_path(const Case& which) {
   if (!subject_.path->unsupported) return std::nullopt;
-  if (!asked_ || asked_->first != which) {
-    asked_.reset();
-    const std::optional<Runs> runs =
-        run({.fields = {{"case", which.to_string()}, {"ask", true}}, .tensors = {}}, which, [] {});
-    if (!runs) return std::nullopt;
-    asked_.emplace(which, runs->verdict);
-  }
-  return asked_->second;
+  if (const auto* const asked = find_asked(which)) return asked->second;
+  const std::optional<Runs> runs =
+      run({.fields = {{"case", which.to_string()}, {"ask", true}}, .tensors = {}}, which, [] {});
+  if (!runs) return std::nullopt;
+  if (std::ssize(asked_) == kMostAsked) asked_.pop_front();
+  return asked_.emplace_back(which, runs->verdict).second;
 }
 
 std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& options, bool keep) {
   if (auto refused = precheck_case(subject_, which)) return refused;
-  worker();  // what keeps it from starting ends the run
+  if (!ahead_) worker();  // what keeps it from starting ends the run
   std::string why;
   try {
-    auto refused = ask_path(which);
-    asked_.reset();
+    const bool is_known_to_run = ahead_ && ahead_->which == which;
+    auto refused = is_known_to_run ? std::nullopt : ask_path(which);
+    std::erase_if(asked_, [&](const auto& asked) { return asked.first == which; });
     return refused ? refused : judge_in_worker(which, options, keep);
   } catch (const std::bad_alloc&) {
     why = "there is no memory to judge it";
@@ -233,13 +279,14 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
     if (error.kind() != Error::Kind::kDevice) throw;
     why = error.what();
   }
-  worker_.reset();  // its answer would be taken for that to the next request
+  end_worker();  // its answer would be taken for that to the next request
   held_.reset();
   return Verdict{.kind = VerdictKind::kSkipped, .reason = std::move(why), .outputs = {}};
 }
 
 std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const JudgeOptions& options, bool keep) {
-  Message request{.fields = {{"case", which.to_string()}, {"keep", keep}}, .tensors = {}};
+  Message request{.fields = plain_request(which), .tensors = {}};
+  request.fields["keep"] = keep;
   if (options.inputs != nullptr) request.tensors = *options.inputs;
   const auto prepare = [&] {
     held_.emplace(*subject_.op, *subject_.path, which, *cpu_);
@@ -252,6 +299,7 @@ std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const Judge
   };
   std::optional<Runs> runs = run(request, which, prepare);
   if (!runs) return std::nullopt;
+  begin_expected();
   recipe_ = runs->recipe;
   Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options);
   if (!keep && tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
@@ -259,8 +307,8 @@ std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const Judge
 }
 
 std::optional<Verdict> Isolation::judge_alone(const Case& which) {
-  worker_.reset();
-  asked_.reset();
+  end_worker();
+  asked_.clear();
   return judge(which);
 }
 

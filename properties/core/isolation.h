@@ -10,6 +10,7 @@
 //           tensors by their place in Runs, "of_step"}, ...
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +40,11 @@ class Isolation {
   // which this process finds none is skipped. Throws Error if no worker starts.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {}, bool keep = false);
 
+  // Says which case judge() gets after the next one, with neither options nor `keep`. The worker runs
+  // it while this process judges the one before. It is judged with what the worker answered, also
+  // if others come first.
+  void expect(const Case& following) { expected_ = following; }
+
   // The same in a new worker.
   std::optional<Verdict> judge_alone(const Case& which);
 
@@ -57,11 +63,23 @@ class Isolation {
   Worker::Answer ask(const Case& which, const Message& request);
 
  private:
+  // A case that the worker runs before it is judged, and its answer once it was waited for.
+  struct Ahead {
+    Case which;
+    std::optional<Runs> runs;
+  };
+
   Worker& worker();
   Seconds timeout(const Case& which) const {
     return options_.timeout.value_or(usual_timeout(*subject_.op, which));
   }
   std::optional<Verdict> judge_in_worker(const Case& which, const JudgeOptions& options, bool keep);
+  void end_worker();
+  std::optional<Runs> receive(const Case& which, bool is_question);
+  void begin_expected();
+  bool make_idle();
+  bool is_ahead(const Message& request) const;
+  const std::pair<Case, std::optional<Verdict>>* find_asked(const Case& which) const;
   // The answer to a request, or nothing if the caller gave up. What fails in a worker that has run
   // other cases is asked of a new one, too.
   std::optional<Runs> run(const Message& request, const Case& which, const std::function<void()>& meanwhile);
@@ -74,8 +92,10 @@ class Isolation {
   std::unique_ptr<Worker> worker_;
   bool has_run_ = false;  // the worker has run a case
   std::optional<Recipe> recipe_;
-  // What the path said of the case that is to be judged next.
-  std::optional<std::pair<Case, std::optional<Verdict>>> asked_;
+  std::optional<Case> expected_;
+  std::optional<Ahead> ahead_;
+  // What the path said of cases that are to be judged soon.
+  std::deque<std::pair<Case, std::optional<Verdict>>> asked_;
   // The inputs of the last case. Small ones go when the worker is busy with the next case:
   // unmapping them takes as long as waking it.
   std::optional<Problem> held_;

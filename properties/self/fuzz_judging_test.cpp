@@ -56,6 +56,25 @@ TEST(Fuzz, DoesNotShrinkWhatNeedsHistoryNorToIt) {
   EXPECT_EQ(all.back().which.dims.at("d"), 7);
 }
 
+TEST(Fuzz, SaysWhichCaseFollowsAndJudgesTheSameCases) {
+  FuzzOptions options;
+  options.cases = 30;
+  std::vector<Case> judged, expected;
+  const Judging judging = [&](const Case& which) {
+    judged.push_back(which);
+    return fails_from_d5(which, VerdictKind::kPass);
+  };
+  fuzz_with(judging, options);
+  const std::vector<Case> usual = std::exchange(judged, {});
+  options.expects = [&](const Case& following) {
+    EXPECT_EQ(expected.size(), judged.size());  // it comes first
+    expected.push_back(following);
+  };
+  fuzz_with(judging, options);
+  EXPECT_EQ(judged, usual);
+  EXPECT_EQ(expected, std::vector(usual.begin() + 1, usual.end()));
+}
+
 TEST(Fuzz, JudgesAPathNoFurtherAfterSoManyFailures) {
   const Judging judging = [](const Case& which) { return fails_from_d5(which, VerdictKind::kFail); };
   const auto failures = [](const std::vector<Judged>& all) {

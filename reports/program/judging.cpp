@@ -135,8 +135,7 @@ std::optional<Verdict> PathJudge::judge_alone(const Case& which) {
 }
 
 bool PathJudge::refuses(const Case& which) {
-  const auto verdict =
-      isolation_ ? isolation_->ask_path(which) : ask_path(*subject_.path, which.dims, which.dtype).verdict;
+  const auto verdict = isolation_.value().ask_path(which);
   return verdict && verdict->kind == VerdictKind::kUnsupported;
 }
 

@@ -23,7 +23,9 @@ class PathJudge {
   // These return nothing if the program was interrupted. judge_alone() takes a new worker.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {});
   std::optional<Verdict> judge_alone(const Case& which);
-  bool refuses(const Case& which);  // FuzzOptions::refuses
+  // Not with --no-isolate: FuzzOptions::refuses, and FuzzOptions::expects.
+  bool refuses(const Case& which);
+  void expect(const Case& following) { isolation_.value().expect(following); }
   // Judges a case and, if it passes, times it on the same tensors.
   std::optional<CaseRecord> bench(const Case& which, const std::optional<Ceilings>& ceilings);
 

@@ -57,9 +57,12 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   PathJudge judge(selected.subject, *selected.device, options);
   const Judging judging = [&](const Case& which) { return judge.judge(which); };
   FuzzOptions fuzzing = fuzz_options(options);
-  fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
   fuzzing.shrinks_crashes = options.isolate;
-  if (options.isolate) fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
+  if (options.isolate) {
+    fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
+    fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
+    fuzzing.expects = [&](const Case& following) { judge.expect(following); };
+  }
   fuzzing.timeouts = session.timeouts(selected.subject, *selected.device);
   if (fuzzing.budget) *fuzzing.budget -= Seconds(session.spent(selected.subject, *selected.device));
   fuzzing.recall = [&](const Case& drawn) {
@@ -343,7 +346,7 @@ int run_specimens(const Registry& registry, const Options& options) {
       pace.add(watch.seconds());
       continue;
     }
-    fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
+    if (options.isolate) fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
     const Judging judging = [&](const Case& which) { return judge.judge(which); };
     fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(*on, judged);
