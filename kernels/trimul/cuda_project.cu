@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "kernels/core_cuda/cuda_check.h"
-#include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_edges.cuh"
+#include "kernels/trimul/cuda_gates.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
 #include "kernels/trimul/cuda_stage.cuh"
@@ -34,7 +34,6 @@ struct Plan {
   static constexpr int kThreads = kGroups * kGroupThreads;
   // On a multiprocessor.
   static constexpr int kMinBlocks = kGroups < 3 && kVectors == 1 ? 2 : 1;
-  static constexpr bool kInPairs = kFactor == Format::kF16;  // sigmoids
   using F = typename TileFactor<kFactor>::F;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
@@ -229,33 +228,19 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   constexpr std::integral_constant<int, 1> kSecond;
   const auto hidden = static_cast<int>(a.planes.hidden);
 
-  // The factor that turns a sum into -g / ln 2. Beyond the range of f32 the sigmoid is 1/2, 0 or 1
-  // for any such factor: scaled factors are at most 2^15, and sums that are not 0 exceed
-  // 2^-49.
-  const auto to_exponent = [&](int weight) {
-    if constexpr (!Plan::kIsScaled) return kMinusLog2E;
-    return kMinusLog2E * Power::power_of_two(min(max(-a.scales->xn - a.scales->weights[weight], -126), 126));
-  };
   float sums[64];
   const auto multiply = [&] {
     multiply_tile<Plan::kFactor, Plan::kGroups, 128 * Plan::kVectors>(sums, rows, a.depth_slots, ring);
   };
   for (int side = 0; side < 2; ++side) {
     float factors[2] = {mask[0], mask[1]};
-    if constexpr (Plan::kIsScaled) {
-      // The mask is multiplied by the powers of all scales, large and small. The largest result is
-      // near 2^-14.
-      const SideScales& sides = a.sides[batch * a.sides_step];
-      const Power stored((side == 0 ? sides.left : sides.right) - a.scales->xn - a.scales->weights[side]);
-      factors[0] = stored(mask[0]);
-      factors[1] = stored(mask[1]);
-    }
-    const float exponent = to_exponent(2 + side);
+    scale_masks<Plan::kFactor>(factors, a, batch, side);
+    const float exponent = to_exponent<Plan::kFactor>(a.scales, 2 + side);
     F* to = static_cast<F*>(side == 0 ? a.left : a.right) + of_lane;
     for (int chunk = 0; chunk < a.side_chunks; ++chunk) {
       multiply();
       float values[32];
-      sigmoids<Plan::kInPairs>(sums + 32, exponent, values);
+      sigmoids<Plan::kFactor>(sums + 32, exponent, values);
 #pragma unroll
       for (int i = 0; i < 32; ++i) values[i] = sums[i] * values[i] * factors[i / 2 % 2];
       if constexpr (Plan::kParts == 2) {
@@ -265,7 +250,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
       write(kFirst, values, to, hidden - chunk * kStagedHidden);
     }
   }
-  const float exponent = to_exponent(4);
+  const float exponent = to_exponent<Plan::kFactor>(a.scales, 4);
   T* gate = static_cast<T*>(a.gate) +
             (sizeof(T) == 2 ? of_lane : offset + lane % 4 * 2 * a.planes.plane() + lane / 4);
   for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
@@ -273,7 +258,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float values[32];
-      sigmoids<Plan::kInPairs, kGateExponent<Plan::kFactor>>(sums + 32 * half, exponent, values);
+      sigmoids<Plan::kFactor, kGateExponent<Plan::kFactor>>(sums + 32 * half, exponent, values);
       const int channels = hidden - chunk * kSlotColumns - half * kStagedHidden;
       if constexpr (sizeof(T) == 2) {
         write(kFirst, values, gate, channels);
@@ -328,7 +313,7 @@ void project(const Job<kFactor>& job) {
               .x_first = t.x.strides[1],
               .x_second = t.x.strides[2],
               .x_channel = t.x.strides[3],
-              .has_vectors = t.x.strides[3] == 1 && channels % 4 == 0 && is_aligned_across(t.x, 0, 3, 16),
+              .has_vectors = has_vectors(t.x),
               .mask = has_mask ? t.mask.as<float>() : nullptr,
               .mask_batch = t.mask.strides[0],
               .mask_first = t.mask.strides[1],
