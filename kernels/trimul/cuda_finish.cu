@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last kernel of trimul, unless to_out stays in shared memory (cuda_finish_resident.cu). With
 // 16 bits it serves no or more than 128 hidden channels, a larger to_out, and planes of more than
-// 2^31 - 1 positions. It reads hidden and the gate of 64 edges in whole lines, eight channels of eight
-// edges to a thread. It normalises hidden over the channels, multiplies it by the gate, and puts
-// the result into shared memory as a tile of z. Then it multiplies the tile with to_out.
+// 2^31 - 1 positions. It reads hidden and the gate of 64 edges in whole lines, eight channels of
+// eight edges to a thread. It normalises hidden over the channels, multiplies it by the gate, and
+// puts the result into shared memory as a tile of z. Then it multiplies the tile with to_out.
 #include <algorithm>
 #include <cstdint>
 

@@ -134,6 +134,35 @@ struct Job {
   int multiprocessors;
 };
 
+// x and the mask.
+struct InputEdges {
+  const float* x;
+  int64_t x_batch, x_first, x_second, x_channel;  // [elements]
+  bool has_vectors;
+  const float* mask;  // null for a mask of ones
+  int64_t mask_batch, mask_first, mask_second;
+  int channels;
+  float share;  // of a channel in the mean
+  Planes planes;
+
+  template <Format kFactor>
+  explicit InputEdges(const Job<kFactor>& job) : planes(job.planes) {
+    const ConstTensorView &from = job.tensors.x, &masks = job.tensors.mask;
+    x = from.as<float>();
+    x_batch = from.strides[0], x_first = from.strides[1], x_second = from.strides[2];
+    x_channel = from.strides[3];
+    has_vectors = trimul::has_vectors(from);
+    mask = masks.shape[3] == 1 ? masks.as<float>() : nullptr;
+    mask_batch = masks.strides[0], mask_first = masks.strides[1], mask_second = masks.strides[2];
+    channels = static_cast<int>(from.shape[3]);
+    share = 1.0f / static_cast<float>(channels);
+  }
+  __device__ float mask_of(int64_t batch, const Planes::Edge& edge) const {
+    const float* const from = mask + batch * mask_batch + edge.first * mask_first + edge.second * mask_second;
+    return !edge.is_inside ? 0.0f : mask == nullptr ? 1.0f : __ldg(from);
+  }
+};
+
 // Computes left, right and the gate of the output: layer_norm(x), the five projections, gates and
 // mask.
 template <Format kFactor>

@@ -203,25 +203,10 @@ void launch(const Job<Plan::kFactor>& job, const Arguments& a) {
 template <Format kFactor>
 void project_resident(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
-  const Tensors& t = job.tensors;
-  const Planes& p = job.planes;
-  const auto channels = static_cast<int>(t.x.shape[3]);
-  const bool has_mask = t.mask.shape[3] == 1;
   const Arguments a{.left = map_of_edges(job, job.left, kBoxChannels),
                     .right = map_of_edges(job, job.right, kBoxChannels),
                     .gate = map_of_edges(job, job.gate, kBoxChannels),
-                    .in = {.x = t.x.as<float>(),
-                           .x_batch = t.x.strides[0],
-                           .x_first = t.x.strides[1],
-                           .x_second = t.x.strides[2],
-                           .x_channel = t.x.strides[3],
-                           .mask = has_mask ? t.mask.as<float>() : nullptr,
-                           .mask_batch = t.mask.strides[0],
-                           .mask_first = t.mask.strides[1],
-                           .mask_second = t.mask.strides[2],
-                           .planes = p,
-                           .channels = channels,
-                           .share = 1.0f / static_cast<float>(channels)},
+                    .in = InputEdges(job),
                     .norms = job.weights.norms,
                     .slots = job.weights.projections,
                     .scales = job.weights.scales,
@@ -231,13 +216,13 @@ void project_resident(const Job<kFactor>& job) {
                     .first_batch = job.first};
   const auto with_slots = [&]<int kDepthSlots>(std::integral_constant<int, kDepthSlots>) {
     const auto with_chunks = [&]<int kChunks>(std::integral_constant<int, kChunks>) {
-      if (has_vectors(t.x)) return launch<Plan<kFactor, kChunks, kDepthSlots, true>>(job, a);
+      if (a.in.has_vectors) return launch<Plan<kFactor, kChunks, kDepthSlots, true>>(job, a);
       launch<Plan<kFactor, kChunks, kDepthSlots, false>>(job, a);
     };
-    if (p.hidden <= kStagedHidden) return with_chunks(std::integral_constant<int, 1>{});
+    if (job.planes.hidden <= kStagedHidden) return with_chunks(std::integral_constant<int, 1>{});
     with_chunks(std::integral_constant<int, 2>{});
   };
-  if (channels <= Traits::kSlotDepth) return with_slots(std::integral_constant<int, 1>{});
+  if (a.in.channels <= Traits::kSlotDepth) return with_slots(std::integral_constant<int, 1>{});
   with_slots(std::integral_constant<int, 2>{});
 }
 
