@@ -145,18 +145,20 @@ struct InputEdges {
   float share;  // of a channel in the mean
   Planes planes;
 
-  template <Format kFactor>
-  explicit InputEdges(const Job<kFactor>& job) : planes(job.planes) {
-    const ConstTensorView &from = job.tensors.x, &masks = job.tensors.mask;
-    x = from.as<float>();
-    x_batch = from.strides[0], x_first = from.strides[1], x_second = from.strides[2];
-    x_channel = from.strides[3];
-    has_vectors = trimul::has_vectors(from);
-    mask = masks.shape[3] == 1 ? masks.as<float>() : nullptr;
-    mask_batch = masks.strides[0], mask_first = masks.strides[1], mask_second = masks.strides[2];
-    channels = static_cast<int>(from.shape[3]);
-    share = 1.0f / static_cast<float>(channels);
-  }
+  InputEdges(const Tensors& t, const Planes& layout)
+      : x(t.x.as<float>()),
+        x_batch(t.x.strides[0]),
+        x_first(t.x.strides[1]),
+        x_second(t.x.strides[2]),
+        x_channel(t.x.strides[3]),
+        has_vectors(trimul::has_vectors(t.x)),
+        mask(t.mask.shape[3] == 1 ? t.mask.as<float>() : nullptr),
+        mask_batch(t.mask.strides[0]),
+        mask_first(t.mask.strides[1]),
+        mask_second(t.mask.strides[2]),
+        channels(static_cast<int>(t.x.shape[3])),
+        share(1.0f / static_cast<float>(channels)),
+        planes(layout) {}
   __device__ float mask_of(int64_t batch, const Planes::Edge& edge) const {
     const float* const from = mask + batch * mask_batch + edge.first * mask_first + edge.second * mask_second;
     return !edge.is_inside ? 0.0f : mask == nullptr ? 1.0f : __ldg(from);

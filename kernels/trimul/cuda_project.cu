@@ -299,7 +299,7 @@ void project(const Job<kFactor>& job) {
     if (is_resident<kFactor>(channels, job.planes)) return project_resident(job);
   }
   const auto hidden = static_cast<int>(job.planes.hidden);
-  Arguments a{.in = InputEdges(job),
+  Arguments a{.in = InputEdges(job.tensors, job.planes),
               .norms = job.weights.norms,
               .slots = job.weights.projections,
               .scales = job.weights.scales,

@@ -206,7 +206,7 @@ void project_resident(const Job<kFactor>& job) {
   const Arguments a{.left = map_of_edges(job, job.left, kBoxChannels),
                     .right = map_of_edges(job, job.right, kBoxChannels),
                     .gate = map_of_edges(job, job.gate, kBoxChannels),
-                    .in = InputEdges(job),
+                    .in = InputEdges(job.tensors, job.planes),
                     .norms = job.weights.norms,
                     .slots = job.weights.projections,
                     .scales = job.weights.scales,

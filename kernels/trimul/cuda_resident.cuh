@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/core/error.h"
 #include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/tile_product.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
