@@ -88,7 +88,7 @@ void contract_by_cublaslt(const Job<kFactor>& job, Context& context) {
 template <Format kFactor>
 void contract(const Job<kFactor>& job, Context& context) {
   if constexpr (kFactor == Format::kF16x3) {
-    contract_parts(job, context.device().info().units);
+    contract_parts(job);
   } else {
     contract_by_cublaslt(job, context);
   }

@@ -50,6 +50,7 @@ class Boxes {
   // Waits until the next place is free.
   __device__ void begin() {
     if (copies_) wait_for_boxes_out<kPlaces - 1>();
+    __syncwarp();
     synchronize_group(group_);
   }
   // Writes 2 * kCount channels of the box, from `channel` on, a multiple of 16.
@@ -67,6 +68,7 @@ class Boxes {
     fence_async_proxy();
     synchronize_group(group_);
     if (copies_) copy_box_out(map, at, places_ + static_cast<uint32_t>(at_ * kBoxBytes));
+    __syncwarp();
     at_ = (at_ + 1) % kPlaces;
   }
   __device__ void finish() const {

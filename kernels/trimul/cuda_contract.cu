@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(kThreads) contract_kernel(const __grid_constan
 
 }  // namespace
 
-void contract_parts(const Job<Format::kF16x3>& job, int multiprocessors) {
+void contract_parts(const Job<Format::kF16x3>& job) {
   const Planes& p = job.planes;
   const int64_t planes = job.count * p.hidden;
   const auto matrices = [&](void* data, DType dtype, int64_t columns, int64_t count) {
@@ -280,7 +280,7 @@ void contract_parts(const Job<Format::kF16x3>& job, int multiprocessors) {
               .second = static_cast<int>(planes)};
   a.tiles = planes * a.rows_of_tiles * a.columns_of_tiles;
   const int64_t clusters =
-      std::clamp<int64_t>(std::min<int64_t>(multiprocessors / kCluster, kMostBlocks.value()), 1,
+      std::clamp<int64_t>(std::min<int64_t>(job.multiprocessors / kCluster, kMostBlocks.value()), 1,
                           (a.tiles + kCluster - 1) / kCluster);
   launch_clusters({.name = "contract_kernel",
                    .compute_capability = 90,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last kernel of trimul, unless to_out stays in shared memory (cuda_finish_resident.cu). It
-// reads hidden and the gate of 64 edges in whole lines, eight channels of eight edges to a thread.
-// It normalises hidden over the channels, multiplies it by the gate, and puts the result into
-// shared memory as a tile of z. Then it multiplies the tile with to_out.
+// The last kernel of trimul, unless to_out stays in shared memory (cuda_finish_resident.cu). With
+// 16 bits it serves no or more than 128 hidden channels, a larger to_out, and planes of more than
+// 2^31 - 1 positions. It reads hidden and the gate of 64 edges in whole lines, eight channels of
+// eight edges to a thread. It normalises hidden over the channels, multiplies it by the gate, and
+// puts the result into shared memory as a tile of z. Then it multiplies the tile with to_out.
 #include <algorithm>
 #include <cstdint>
 
@@ -11,23 +12,23 @@
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_deviation.cuh"
 #include "kernels/trimul/cuda_hidden.cuh"
+#include "kernels/trimul/cuda_out.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 
 namespace assay::trimul {
 namespace {
 
-template <Format kFactor_, int kBlocks_, int kGroups_>
+// A block is one group of 64 edges.
+template <Format kFactor_, int kBlocks_>
 struct Plan {
   static constexpr Format kFactor = kFactor_;
   static constexpr int kBlocks = kBlocks_;  // of 128 hidden channels
-  static constexpr int kGroups = kGroups_;  // of 64 edges
   static constexpr bool kIsScaled = trimul::kIsScaled<kFactor>;
-  static constexpr int kThreads = kGroups * kGroupThreads;
   static constexpr int kParts = TileFactor<kFactor>::kParts;
   // On a multiprocessor.
-  static constexpr int kMinBlocks = kBlocks > 1 ? 1 : kParts == 2 ? 3 : 4 / kGroups;
+  static constexpr int kMinBlocks = kBlocks > 1 ? 1 : kParts == 2 ? 3 : 4;
   using T = Stored<kFactor>;
-  using Tile = assay::Tile<kFactor, kGroups>;
+  using Tile = assay::Tile<kFactor, 1>;
   // The gate is loaded together with hidden if there are registers for it.
   static constexpr bool kGateAhead = sizeof(T) == 2;
   // The mean of 16-bit values is rounded to one f32 number before it is subtracted: its rounding is
@@ -35,7 +36,7 @@ struct Plan {
   static constexpr bool kIsMeanOneNumber = sizeof(T) == 2;
 };
 
-// The warps of a group exchange, for its 64 edges: sums, sums of squares, and scaled sums of
+// The warps of a block exchange, for its 64 edges: sums, sums of squares, and scaled sums of
 // squares.
 constexpr int kExchangeBytes = kGroupRows * 3 * 4 * int{sizeof(float)};
 
@@ -47,11 +48,9 @@ struct Arguments {
   const SideScales* sides;
   int64_t sides_step;
   int contraction_shift;
-  float* out;
-  int64_t out_batch, out_first, out_second, out_channel;  // [elements]
-  bool has_vectors;                                       // four channels of out are contiguous
+  Out out;
   Planes planes;
-  int channels, tile_depth, depth_slots, chunks, ring_slots;
+  int tile_depth, depth_slots, chunks, ring_slots;
   int64_t tiles;  // of a batch
   int64_t first_batch;
 };
@@ -62,13 +61,12 @@ __device__ inline int row_of(int thread, int e) {
   return 8 * e + thread;
 }
 
-// Writes a group's rows of the tile. The first row is at `rows`. Where a product is added it says
-// whether by fmaf(): a compiler that may choose does so for each of the eight edges anew, and the
-// bits of a row would depend on its position.
+// Writes the tile. Where a product is added it says whether by fmaf(): a compiler that may choose
+// does so for each of the eight edges anew, and the bits of a row would depend on its position.
 template <class Plan>
-__device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, int group,
+__device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
                        const Eight<typename Plan::T>& first_values, const Values<Plan>& hidden_values,
-                       Values<Plan>& gate_values, uint8_t* rows, float* exchange) {
+                       Values<Plan>& gate_values, uint8_t* tile, float* exchange) {
   const int thread = static_cast<int>(threadIdx.x % 8), first_channel = Values<Plan>::channel(0);
   const auto hidden_channels = static_cast<int>(a.planes.hidden);
   const auto& hidden = hidden_values.values;
@@ -97,7 +95,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
     }
   };
   for_each([&](int e, float deviation) { sums[e] += deviation; });
-  add_up(sums, exchange, group);
+  add_up(sums, exchange);
   // Without channels, z is 0 * 0 * 0 + 0.
   const float share = 1.0f / static_cast<float>(max(hidden_channels, 1));
 #pragma unroll
@@ -114,7 +112,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
       const float scaled = (deviation - mean[e]) * scale;
       to[e] = fmaf(scaled, scaled, to[e]);
     });
-    add_up(to, shared, group);
+    add_up(to, shared);
   };
   add_squares(squares, 1.0f, exchange + 4 * kGroupRows);
   float rest = 1;
@@ -173,7 +171,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
         // 0 beyond the last channel, where weight and bias are 0
         z[c] = fmaf(deviation * factor[e], weight[c], bias[c]) * gate[block][c][e];
       }
-      uint8_t* const to = rows + Plan::Tile::offset(row_of(thread, e), base);
+      uint8_t* const to = tile + Plan::Tile::offset(row_of(thread, e), base);
       const auto store = [&]<int kPart>(std::integral_constant<int, kPart>) {
         const auto pack = [&](int c) { return pack_part<Plan::kFactor, kPart>(z[c], z[c + 1]); };
         *reinterpret_cast<uint4*>(to + kPart * Plan::Tile::kNext) = {pack(0), pack(2), pack(4), pack(6)};
@@ -185,14 +183,12 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge, i
 }
 
 template <class Plan>
-__global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
+__global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
     finish_kernel(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(16) uint8_t shared[];
-  uint8_t* const exchange = shared + Plan::Tile::bytes(a.tile_depth);
-  const int group = Plan::kGroups == 1 ? 0 : group_of_thread();
-  uint8_t* const rows = shared + Plan::Tile::group_offset(group);
+  auto* const exchange = reinterpret_cast<float*>(shared + Plan::Tile::bytes(a.tile_depth));
   const int64_t in_job = blockIdx.x / a.tiles;
-  const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * Plan::Tile::kRows + group * kGroupRows;
+  const int64_t first_edge = (blockIdx.x - in_job * a.tiles) * kGroupRows;
   // These loads start before one thread sets up the ring, for which the others wait.
   using Values = Values<Plan>;
   using Edges = EdgesOfThread<typename Plan::T>;
@@ -202,85 +198,47 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   Eight<typename Plan::T> first{};  // of each edge, for all threads with channels of it
   if (a.planes.hidden > 0) first = hidden_edges.load(0);
   if constexpr (Plan::kGateAhead) gate.load({a.gate, a.planes, in_job, first_edge}, a.planes);
-  SlotRing<Plan::kFactor> ring(shared_address(exchange + Plan::kGroups * kExchangeBytes), a.ring_slots,
-                               Plan::Tile::kReaders, a.slots, a.chunks * a.depth_slots);
-  make_z<Plan>(a, in_job, first_edge, group, first, hidden, gate, rows,
-               reinterpret_cast<float*>(exchange + group * kExchangeBytes));
+  SlotRing<Plan::kFactor> ring(shared_address(exchange) + kExchangeBytes, a.ring_slots, Plan::Tile::kReaders,
+                               a.slots, a.chunks * a.depth_slots);
+  make_z<Plan>(a, in_job, first_edge, first, hidden, gate, shared, exchange);
   fence_async_proxy();
   __syncthreads();
 
   const int lane = static_cast<int>(threadIdx.x % 32);
-  float* targets[2];  // rows of out; null without a row
+  float* rows[2];  // of out
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int row = static_cast<int>(threadIdx.x / 32 % 4) * 16 + lane / 4 + 8 * half;
+    const int row = static_cast<int>(threadIdx.x / 32) * 16 + lane / 4 + 8 * half;
     const int64_t position = first_edge + Edges::number(row % 8, row / 8);  // see row_of
-    const Planes::Edge edge = a.planes.edge(position);
-    float* const to = a.out + (a.first_batch + in_job) * a.out_batch + edge.first * a.out_first +
-                      edge.second * a.out_second;
-    targets[half] = edge.is_inside ? to : nullptr;
+    rows[half] = a.out.row(a.first_batch + in_job, a.planes.edge(position));
   }
   Power unscale(0);
   if constexpr (Plan::kIsScaled) unscale = Power(-a.scales->z - a.scales->weights[5]);
   float sums[64];
   for (int chunk = 0; chunk < a.chunks; ++chunk) {
-    multiply_tile<Plan::kFactor, Plan::kGroups, 128 * Plan::kBlocks>(sums, shared_address(rows),
-                                                                     a.depth_slots, ring);
+    multiply_tile<Plan::kFactor, 1, 128 * Plan::kBlocks>(sums, shared_address(shared), a.depth_slots, ring);
     ring.refill();
-    if constexpr (Plan::kIsScaled) {
-#pragma unroll
-      for (float& sum : sums) sum *= unscale.first;
-      if (unscale.second != 1) {
-#pragma unroll
-        for (float& sum : sums) sum *= unscale.second;
-      }
-    }
-    const auto for_each_four = [&](auto store) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (targets[half] == nullptr) continue;
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const float* const s = sums + 8 * j + 2 * half;
-          const float values[4] = {s[0], s[1], s[4], s[5]};
-          store(targets[half], chunk * kSlotColumns + 16 * j + lane % 4 * 4, values);
-        }
-      }
-    };
-    if (a.has_vectors) {
-      for_each_four([&](float* to, int channel, const float(&values)[4]) {
-        if (channel >= a.channels) return;
-        __stcs(reinterpret_cast<float4*>(to + channel), float4{values[0], values[1], values[2], values[3]});
-      });
-    } else {
-      for_each_four([&](float* to, int channel, const float(&values)[4]) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if (channel + e < a.channels) __stcs(to + (channel + e) * a.out_channel, values[e]);
-        }
-      });
-    }
+    a.out.write<Plan::kFactor>(sums, unscale, rows, chunk * kSlotColumns);
   }
 }
 
 template <class Plan>
 void launch(const Job<Plan::kFactor>& job, Arguments a) {
-  a.tiles = (job.planes.plane() + Plan::Tile::kRows - 1) / Plan::Tile::kRows;
+  a.tiles = (job.planes.plane() + kGroupRows - 1) / kGroupRows;
   const int64_t blocks = a.tiles * job.count;
   if (blocks > INT32_MAX)
-    throw unsupported_error("{} blocks of {} edges are more than a grid's {}", blocks, Plan::Tile::kRows,
-                            INT32_MAX);
-  const int fixed = Plan::Tile::bytes(a.tile_depth) + Plan::kGroups * kExchangeBytes;
+    throw unsupported_error("{} blocks of {} edges are more than a grid's {}", blocks, kGroupRows, INT32_MAX);
+  const int fixed = Plan::Tile::bytes(a.tile_depth) + kExchangeBytes;
   const int most_shared = most_shared_memory();
   using Ring = SlotRing<Plan::kFactor>;
-  a.ring_slots = std::min((most_shared - fixed) / Ring::bytes(1), 2 * Plan::kParts * Plan::kGroups);
+  a.ring_slots = std::min((most_shared - fixed) / Ring::bytes(1), 2 * Plan::kParts);
   if (a.ring_slots < kLeastSlots) {
     throw unsupported_error("h={} needs more shared memory than {} bytes", job.planes.hidden, most_shared);
   }
   auto* const kernel = finish_kernel<Plan>;
   allow_all_shared_memory(kernel);
   const auto bytes = static_cast<size_t>(fixed + Ring::bytes(a.ring_slots));
-  kernel<<<static_cast<unsigned>(blocks), Plan::kThreads, bytes, job.stream>>>(a);
+  kernel<<<static_cast<unsigned>(blocks), kGroupThreads, bytes, job.stream>>>(a);
   cuda_check_launch("finish_kernel");
 }
 
@@ -296,37 +254,24 @@ void finish(const Job<kFactor>& job) {
   }
   // Without hidden channels, z is 0.
   const auto hidden = static_cast<int>(std::max<int64_t>(job.planes.hidden, 1));
-  const Arguments a{
-      .hidden = job.hidden,
-      .gate = job.gate,
-      .norms = job.weights.norms,
-      .slots = job.weights.to_out,
-      .scales = job.weights.scales,
-      .sides = job.sides,
-      .sides_step = job.sides_step,
-      .contraction_shift = job.contraction_shift,
-      .out = t.out.as<float>(),
-      .out_batch = t.out.strides[0],
-      .out_first = t.out.strides[1],
-      .out_second = t.out.strides[2],
-      .out_channel = t.out.strides[3],
-      .has_vectors = t.out.strides[3] == 1 && channels % 4 == 0 && is_aligned_across(t.out, 0, 3, 16),
-      .planes = job.planes,
-      .channels = channels,
-      .tile_depth = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
-      .depth_slots = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
-      .chunks = (channels + kSlotColumns - 1) / kSlotColumns,
-      .ring_slots = 0,
-      .tiles = 0,
-      .first_batch = job.first};
-  if (hidden > 128) return launch<Plan<kFactor, 2, 1>>(job, a);
-  // Two groups share what they read of to_out, but wait for each other. For 512 nodes on an H200
-  // they took 168 us instead of 182 if to_out is wide, with 384 channels. With 128 channels they
-  // took 100 us instead of 93.
-  if constexpr (Traits::kParts == 1) {
-    if (a.chunks > 1) return launch<Plan<kFactor, 1, 2>>(job, a);
-  }
-  launch<Plan<kFactor, 1, 1>>(job, a);
+  const Arguments a{.hidden = job.hidden,
+                    .gate = job.gate,
+                    .norms = job.weights.norms,
+                    .slots = job.weights.to_out,
+                    .scales = job.weights.scales,
+                    .sides = job.sides,
+                    .sides_step = job.sides_step,
+                    .contraction_shift = job.contraction_shift,
+                    .out = Out(t.out),
+                    .planes = job.planes,
+                    .tile_depth = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
+                    .depth_slots = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
+                    .chunks = (channels + kSlotColumns - 1) / kSlotColumns,
+                    .ring_slots = 0,
+                    .tiles = 0,
+                    .first_batch = job.first};
+  if (hidden > 128) return launch<Plan<kFactor, 2>>(job, a);
+  launch<Plan<kFactor, 1>>(job, a);
 }
 
 template void finish(const Job<Format::kF16>&);

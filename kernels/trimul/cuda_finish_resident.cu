@@ -1,39 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last kernel of trimul for 16-bit tensors and few hidden channels: to_out stays in shared
-// memory. There is one block on a multiprocessor. Its warpgroups take tiles of 64 edges, each for
-// itself. hidden and the gate of the next tiles are copied to shared memory meanwhile, as boxes of
-// 64 edges and all channels.
+// memory (cuda_resident.cuh). hidden and the gate of a warpgroup's next tiles are copied to shared
+// memory meanwhile, as boxes of 64 edges and all channels.
 //
 // A thread reads its part of the boxes as fragments, so z never leaves the registers.
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/dependent_launch.cuh"
-#include "kernels/core_cuda/limits.h"
-#include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_boxes.cuh"
 #include "kernels/trimul/cuda_deviation.cuh"
+#include "kernels/trimul/cuda_out.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
 
 namespace assay::trimul {
 namespace {
 
-constexpr int kGroups = 3;
-constexpr int kThreads = kGroups * kGroupThreads;
-
-// kSlots is the number of slots with the depth of 128 columns.
-template <Format kFactor_, int kSlots_>
+// kDepthSlots is the number of slots along the depth.
+template <Format kFactor_, int kDepthSlots>
 struct Plan {
   static constexpr Format kFactor = kFactor_;
-  static constexpr bool kIsScaled = trimul::kIsScaled<kFactor>;
-  using T = Stored<kFactor>;
-  static constexpr int kColumnsBytes = kSlots_ * TileFactor<kFactor>::kSlotBytes;  // of 128 columns
-  static constexpr int kDepth = kSlots_ * TileFactor<kFactor>::kSlotDepth;
-  static constexpr int kSteps = kDepth / kStepDepth;
+  using Traits = TileFactor<kFactor>;
+  using F = typename Traits::F;
+  static constexpr int kColumnsBytes = kDepthSlots * Traits::kSlotBytes;  // of kSlotColumns
+  static constexpr int kSteps = kDepthSlots * Traits::kSlotDepth / kStepDepth;
+  static constexpr int kDepth = kSteps * kStepDepth;
   static constexpr int kBoxBytes = kDepth * kBoxRowBytes;
 };
 
@@ -45,14 +39,11 @@ struct Arguments {
   const SideScales* sides;
   int64_t sides_step;
   int contraction_shift;
-  float* out;
-  int64_t out_batch, out_first, out_second, out_channel;  // [elements]
-  bool has_vectors;                                       // four channels of out are contiguous
+  Out out;
   Planes planes;
-  int channels, chunks, stages;
-  float share;     // of a hidden channel in the mean
-  uint32_t tiles;  // of a batch
-  uint32_t all_tiles;
+  int chunks, stages;
+  float share;  // of a hidden channel in the mean
+  Tiles tiles;
   int64_t first_batch;
 };
 
@@ -61,49 +52,38 @@ template <class Plan>
 struct Shared {
   uint32_t boxes, weights, norm, barriers, end;
 
-  __host__ __device__ Shared(uint32_t address, int stages, int chunks)
+  __host__ __device__ constexpr Shared(uint32_t address, int stages, int chunks)
       : boxes(address),
-        weights(boxes + static_cast<uint32_t>(kGroups * stages * 2 * Plan::kBoxBytes)),
+        weights(boxes + static_cast<uint32_t>(kResidentGroups * stages * 2 * Plan::kBoxBytes)),
         norm(weights + static_cast<uint32_t>(chunks * Plan::kColumnsBytes)),
         barriers(norm + 2 * static_cast<uint32_t>(Plan::kDepth * int{sizeof(float)})),
-        end(barriers + static_cast<uint32_t>(8 * (1 + kGroups * stages))) {}
+        end(barriers + static_cast<uint32_t>(8 * (1 + kResidentGroups * stages))) {}
 };
 
 #if ASSAY_HAS_WGMMA
 
-// Two edges of a thread, row and row + 8.
-struct Rows {
-  Planes::Edge edges[2];
-  int64_t batch;
-
-  __device__ Rows(const Arguments& a, uint32_t number) {
-    const int row = static_cast<int>(threadIdx.x / 32 % 4) * 16 + static_cast<int>(threadIdx.x % 32) / 4;
-    batch = number / a.tiles;
-    const int64_t position = int64_t{number % a.tiles} * kGroupRows + row;
-    edges[0] = a.planes.edge(position);
-    edges[1] = a.planes.edge(position + 8);
-  }
-};
-
 // Value e of a step of row `half`: channel 16 s + 2 q + e % 2 + e / 2 * 8.
-template <class T>
+template <class F>
 __device__ float value_of(const uint32_t (&fragment)[4], int half, int e) {
   const uint32_t word = fragment[half + e / 2 * 2];
-  if constexpr (std::is_same_v<T, bf16>) return __uint_as_float(e % 2 ? word & 0xFFFF0000u : word << 16);
+  if constexpr (std::is_same_v<F, bf16>) return __uint_as_float(e % 2 ? word & 0xFFFF0000u : word << 16);
   const float2 both = __half22float2(reinterpret_cast<const __half2&>(word));
   return e % 2 ? both.y : both.x;
 }
 
-// Computes z as fragments. hidden and gate are the addresses of this thread's rows in the boxes.
-// Products that are added are written as fmaf(): bits must not depend on a compiler that may
-// choose.
+// Two edges of hidden, as deviations from the mean and the factors that normalise these.
 template <class Plan>
-__device__ void make_z(const Arguments& a, uint32_t hidden, uint32_t gate, const float4* norm, float rest,
-                       const DeviationScale& deviations, uint32_t (&z)[Plan::kSteps][4]) {
-  using T = typename Plan::T;
+struct Deviations {
+  float values[2][Plan::kSteps][4], factors[2];
+};
+
+// Reads hidden. `hidden` is the address of this thread's row in the box.
+template <class Plan>
+__device__ void centre(const Arguments& a, uint32_t hidden, const DeviationScale& scale,
+                       Deviations<Plan>& deviations) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int most = static_cast<int>(a.planes.hidden) - lane % 4 * 2;
-  float h[2][Plan::kSteps][4], factors[2];
+  auto& [h, factors] = deviations;
 #pragma unroll
   for (int s = 0; s < Plan::kSteps; ++s) {
     uint32_t fragment[4];
@@ -111,7 +91,7 @@ __device__ void make_z(const Arguments& a, uint32_t hidden, uint32_t gate, const
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) h[half][s][e] = value_of<T>(fragment, half, e);
+      for (int e = 0; e < 4; ++e) h[half][s][e] = value_of<typename Plan::F>(fragment, half, e);
     }
   }
 #pragma unroll
@@ -136,8 +116,8 @@ __device__ void make_z(const Arguments& a, uint32_t hidden, uint32_t gate, const
       squares[e] = fmaf(value, value, squares[e]);
     });
     const float square = add_up_row(__fadd_rn(squares[0], squares[1]));
-    if constexpr (Plan::kIsScaled) {
-      factors[half] = deviations.factor(square, a.share);
+    if constexpr (kIsScaled<Plan::kFactor>) {
+      factors[half] = scale.factor(square, a.share);
     } else {
       factors[half] = reciprocal_deviation(square, a.share, 1.0f);
       if (__any_sync(0xFFFFFFFFu, is_large(square))) {
@@ -151,6 +131,15 @@ __device__ void make_z(const Arguments& a, uint32_t hidden, uint32_t gate, const
       }
     }
   }
+}
+
+// Computes z as fragments. `gate` is the address of this thread's row in the box. Products that are
+// added are written as fmaf(): bits must not depend on a compiler that may choose.
+template <class Plan>
+__device__ void make_z(const Deviations<Plan>& deviations, uint32_t gate, const float4* norm, float rest,
+                       uint32_t (&z)[Plan::kSteps][4]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const auto& [h, factors] = deviations;
 #pragma unroll
   for (int s = 0; s < Plan::kSteps; ++s) {
     uint32_t fragment[4];
@@ -159,128 +148,112 @@ __device__ void make_z(const Arguments& a, uint32_t hidden, uint32_t gate, const
     for (int side = 0; side < 2; ++side) {
       // Weights and biases of two channels, 0 beyond the last one.
       const float4 n = norm[8 * s + 4 * side + lane % 4];
-      const float w[2] = {Plan::kIsScaled ? __fmul_rn(n.x, rest) : n.x,
-                          Plan::kIsScaled ? __fmul_rn(n.y, rest) : n.y};
+      const float w[2] = {kIsScaled<Plan::kFactor> ? __fmul_rn(n.x, rest) : n.x,
+                          kIsScaled<Plan::kFactor> ? __fmul_rn(n.y, rest) : n.y};
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float* const v = h[half][s] + 2 * side;
         const float low = fmaf(__fmul_rn(v[0], factors[half]), w[0], n.z);
         const float high = fmaf(__fmul_rn(v[1], factors[half]), w[1], n.w);
-        z[s][half + 2 * side] =
-            pack_part<Plan::kFactor, 0>(__fmul_rn(low, value_of<T>(fragment, half, 2 * side)),
-                                        __fmul_rn(high, value_of<T>(fragment, half, 2 * side + 1)));
+        z[s][half + 2 * side] = pack_part<Plan::kFactor, 0>(
+            __fmul_rn(low, value_of<typename Plan::F>(fragment, half, 2 * side)),
+            __fmul_rn(high, value_of<typename Plan::F>(fragment, half, 2 * side + 1)));
       }
     }
   }
 }
 
+// The boxes of a warpgroup in their stages, in turn.
+template <class Plan>
+class Stages {
+ public:
+  __device__ Stages(const Arguments& a, const Shared<Plan>& shared, int group)
+      : a_(a),
+        boxes_(shared.boxes + static_cast<uint32_t>(group * a.stages * 2 * Plan::kBoxBytes)),
+        barriers_(shared.barriers + static_cast<uint32_t>(8 * (1 + group * a.stages))),
+        group_(group) {
+    for (int i = 0; i < a.stages; ++i)
+      copy(Tiles::first(group) + static_cast<uint32_t>(i) * Tiles::step(), i);
+    __syncwarp();
+  }
+  // Waits for hidden of the next tile and returns its address. The gate lies behind it.
+  __device__ uint32_t wait() const {
+    wait_for_phase(barrier(at_), phase_);
+    return boxes(at_);
+  }
+  // Lets the tile that comes after those in the other stages take the place of tile `number`.
+  __device__ void replace(uint32_t number) {
+    synchronize_group(group_);
+    copy(number + static_cast<uint32_t>(a_.stages) * Tiles::step(), at_);
+    __syncwarp();
+    if (++at_ < a_.stages) return;
+    at_ = 0;
+    phase_ ^= 1;
+  }
+
+ private:
+  __device__ uint32_t boxes(int stage) const {
+    return boxes_ + static_cast<uint32_t>(stage * 2 * Plan::kBoxBytes);
+  }
+  __device__ uint32_t barrier(int stage) const { return barriers_ + static_cast<uint32_t>(8 * stage); }
+  __device__ void copy(uint32_t tile, int stage) const {
+    if (threadIdx.x % kGroupThreads != 0 || tile >= a_.tiles.all) return;
+    const BoxAt at{static_cast<int>(tile % a_.tiles.of_batch) * kGroupRows, 0,
+                   static_cast<int>(tile / a_.tiles.of_batch)};
+    arrive_with_copies(barrier(stage), 2 * Plan::kBoxBytes);
+    copy_box(boxes(stage), a_.hidden, at, barrier(stage));
+    copy_box(boxes(stage) + Plan::kBoxBytes, a_.gate, at, barrier(stage));
+  }
+
+  const Arguments& a_;
+  uint32_t boxes_, barriers_;
+  int group_, at_ = 0;
+  uint32_t phase_ = 0;
+};
+
 template <class Plan>
 __device__ void finish_tiles(const Arguments& a, const Shared<Plan>& shared, const float4* norm, int group) {
-  using Traits = TileFactor<Plan::kFactor>;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const uint32_t stride = kGroups * gridDim.x;
-  uint32_t number = static_cast<uint32_t>(group) * gridDim.x + blockIdx.x;
-  const auto barrier = [&](int stage) {
-    return shared.barriers + static_cast<uint32_t>(8 * (1 + group * a.stages + stage));
-  };
-  const auto boxes = [&](int stage) {
-    return shared.boxes + static_cast<uint32_t>((group * a.stages + stage) * 2 * Plan::kBoxBytes);
-  };
-  const bool copies = threadIdx.x % kGroupThreads == 0;
-  const auto copy = [&](uint32_t tile, int stage) {
-    if (!copies || tile >= a.all_tiles) return;
-    const BoxAt at{static_cast<int>(tile % a.tiles) * kGroupRows, 0, static_cast<int>(tile / a.tiles)};
-    arrive_with_copies(barrier(stage), 2 * Plan::kBoxBytes);
-    copy_box(boxes(stage), a.hidden, at, barrier(stage));
-    copy_box(boxes(stage) + Plan::kBoxBytes, a.gate, at, barrier(stage));
-  };
+  using Traits = typename Plan::Traits;
   // Weights and norms come from kernels before the projections.
   wait_for_kernel_before();
-  for (int stage = 0; stage < a.stages; ++stage) {
-    copy(number + static_cast<uint32_t>(stage) * stride, stage);
-  }
-  __syncwarp();
+  Stages<Plan> stages(a, shared, group);
   const uint32_t in_box = row_in_box();
+  const int row = static_cast<int>(threadIdx.x / 32 % 4) * 16 + static_cast<int>(threadIdx.x % 32) / 4;
   const uint64_t columns = SharedFactor{shared.weights, Traits::kSlotNext, Traits::kBlockBytes}.descriptor();
   Power unscale(0);
-  if constexpr (Plan::kIsScaled) unscale = Power(-a.scales->z - a.scales->weights[5]);
+  if constexpr (kIsScaled<Plan::kFactor>) unscale = Power(-a.scales->z - a.scales->weights[5]);
   wait_for_phase(shared.barriers, 0);
-  int stage = 0;
-  uint32_t phase = 0;
-  for (; number < a.all_tiles; number += stride) {
+  for (uint32_t number = Tiles::first(group); number < a.tiles.all; number += Tiles::step()) {
+    const int64_t batch = a.first_batch + number / a.tiles.of_batch;
     uint32_t z[Plan::kSteps][4];
     {
-      const int64_t batch = a.first_batch + number / a.tiles;
       int exponent = 0;
-      if constexpr (Plan::kIsScaled) {
+      if constexpr (kIsScaled<Plan::kFactor>) {
         const SideScales& sides = a.sides[batch * a.sides_step];
         exponent = sides.left + sides.right - a.contraction_shift;
       }
-      const DeviationScale deviations(exponent);
-      wait_for_phase(barrier(stage), phase);
-      const uint32_t hidden = boxes(stage) + in_box;
-      make_z<Plan>(a, hidden, hidden + Plan::kBoxBytes, norm, deviations.rest.second, deviations, z);
+      const DeviationScale scale(exponent);
+      const uint32_t hidden = stages.wait() + in_box;
+      Deviations<Plan> deviations;
+      centre(a, hidden, scale, deviations);
+      make_z(deviations, hidden + Plan::kBoxBytes, norm, scale.rest.second, z);
     }
-    synchronize_group(group);
-    copy(number + static_cast<uint32_t>(a.stages) * stride, stage);
-    __syncwarp();
-    if (++stage == a.stages) {
-      stage = 0;
-      phase ^= 1;
-    }
-    const Rows rows(a, number);
-    float* targets[2];  // rows of out; null without a row
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Planes::Edge& edge = rows.edges[half];
-      float* const to = a.out + (a.first_batch + rows.batch) * a.out_batch + edge.first * a.out_first +
-                        edge.second * a.out_second;
-      targets[half] = edge.is_inside ? to : nullptr;
-    }
+    stages.replace(number);
+    const int64_t position = int64_t{number % a.tiles.of_batch} * kGroupRows + row;
+    float* const rows[2] = {a.out.row(batch, a.planes.edge(position)),
+                            a.out.row(batch, a.planes.edge(position + 8))};
     for (int chunk = 0; chunk < a.chunks; ++chunk) {
       float sums[64];
       const uint64_t b = moved(columns, static_cast<uint32_t>(chunk * Plan::kColumnsBytes));
       wgmma_begin();
 #pragma unroll
       for (int s = 0; s < Plan::kSteps; ++s) {
-        wgmma<typename Traits::F>(sums, z[s], moved(b, s * 2 * Traits::kSlotNext), s > 0 ? 1 : 0);
+        wgmma<typename Plan::F>(sums, z[s], moved(b, s * 2 * Traits::kSlotNext), s > 0 ? 1 : 0);
       }
       wgmma_commit();
       wgmma_wait<0>();
       keep_in_place(sums);
-      if constexpr (Plan::kIsScaled) {
-#pragma unroll
-        for (float& sum : sums) sum *= unscale.first;
-        if (unscale.second != 1) {
-#pragma unroll
-          for (float& sum : sums) sum *= unscale.second;
-        }
-      }
-      const auto for_each_four = [&](auto store) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          if (targets[half] == nullptr) continue;
-#pragma unroll
-          for (int j = 0; j < 8; ++j) {
-            const float* const s = sums + 8 * j + 2 * half;
-            const float values[4] = {s[0], s[1], s[4], s[5]};
-            store(targets[half], chunk * kSlotColumns + 16 * j + lane % 4 * 4, values);
-          }
-        }
-      };
-      if (a.has_vectors) {
-        for_each_four([&](float* to, int channel, const float(&values)[4]) {
-          if (channel >= a.channels) return;
-          __stcs(reinterpret_cast<float4*>(to + channel), float4{values[0], values[1], values[2], values[3]});
-        });
-      } else {
-        for_each_four([&](float* to, int channel, const float(&values)[4]) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            if (channel + e < a.channels) __stcs(to + (channel + e) * a.out_channel, values[e]);
-          }
-        });
-      }
+      a.out.write<Plan::kFactor>(sums, unscale, rows, chunk * kSlotColumns);
     }
   }
 }
@@ -288,13 +261,14 @@ __device__ void finish_tiles(const Arguments& a, const Shared<Plan>& shared, con
 #endif  // ASSAY_HAS_WGMMA
 
 template <class Plan>
-__global__ void __launch_bounds__(kThreads, 1) finish_resident_kernel(const __grid_constant__ Arguments a) {
+__global__ void __launch_bounds__(kResidentThreads, 1)
+    finish_resident_kernel(const __grid_constant__ Arguments a) {
 #if ASSAY_HAS_WGMMA
   extern __shared__ __align__(kBoxAlignment) uint8_t memory[];
   const uint32_t address = shared_address(memory);
   const Shared<Plan> shared(address, a.stages, a.chunks);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < 1 + kGroups * a.stages; ++i)
+    for (int i = 0; i < 1 + kResidentGroups * a.stages; ++i)
       make_barrier(shared.barriers + 8 * static_cast<uint32_t>(i), 1);
     fence_async_proxy();
     arrive_with_copies(shared.barriers, static_cast<uint32_t>(a.chunks * Plan::kColumnsBytes));
@@ -307,8 +281,8 @@ __global__ void __launch_bounds__(kThreads, 1) finish_resident_kernel(const __gr
   auto* const norm = reinterpret_cast<float*>(memory + (shared.norm - address));
   Power scale(0);
   // z is stored times 2^z. It is computed from a gate that is stored times 2^kGateExponent.
-  if constexpr (Plan::kIsScaled) scale = Power(a.scales->z - kGateExponent<Plan::kFactor>);
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * Plan::kDepth; i += kThreads) {
+  if constexpr (kIsScaled<Plan::kFactor>) scale = Power(a.scales->z - kGateExponent<Plan::kFactor>);
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * Plan::kDepth; i += kResidentThreads) {
     const int channel = i / 4 * 2 + i % 2;
     norm[i] = scale(i % 4 < 2 ? a.norms->out_weight[channel] : a.norms->out_bias[channel]);
   }
@@ -322,6 +296,7 @@ __global__ void __launch_bounds__(kThreads, 1) finish_resident_kernel(const __gr
 // The stages of each warpgroup that fit, at most two.
 template <class Plan>
 int stages_that_fit(int chunks, int most_shared) {
+  static_assert(Shared<Plan>(0, 1, 1).end <= kMostShared, "a block has 128 channels of to_out and boxes");
   for (int stages = 2; stages > 0; --stages) {
     if (static_cast<int>(Shared<Plan>(0, stages, chunks).end) <= most_shared) return stages;
   }
@@ -336,11 +311,8 @@ bool launch(const Job<Plan::kFactor>& job, Arguments a) {
   a.gate = map_of_edges(job, job.gate, Plan::kDepth);
   auto* const kernel = finish_resident_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  const int64_t groups = (int64_t{a.all_tiles} + kGroups - 1) / kGroups;
-  const auto blocks =
-      static_cast<unsigned>(std::min({int64_t{job.multiprocessors}, groups, kMostBlocks.value()}));
-  launch_dependent(true, "finish_resident_kernel", kernel, dim3(blocks), dim3(kThreads),
-                   Shared<Plan>(0, a.stages, a.chunks).end, job.stream, a);
+  launch_dependent(true, "finish_resident_kernel", kernel, dim3(a.tiles.blocks(job.multiprocessors)),
+                   dim3(kResidentThreads), Shared<Plan>(0, a.stages, a.chunks).end, job.stream, a);
   return true;
 }
 
@@ -348,37 +320,25 @@ bool launch(const Job<Plan::kFactor>& job, Arguments a) {
 
 template <Format kFactor>
 bool finish_resident(const Job<kFactor>& job) {
-  using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
   const Planes& p = job.planes;
-  const auto channels = static_cast<int>(t.out.shape[3]);
-  const int64_t tiles = (p.plane() + kGroupRows - 1) / kGroupRows, all_tiles = tiles * job.count;
-  if (p.hidden == 0 || p.hidden > kSlotColumns || p.plane() > INT32_MAX || all_tiles > INT32_MAX)
-    return false;
-  const Arguments a{
-      .hidden = {},
-      .gate = {},
-      .norms = job.weights.norms,
-      .slots = job.weights.to_out,
-      .scales = job.weights.scales,
-      .sides = job.sides,
-      .sides_step = job.sides_step,
-      .contraction_shift = job.contraction_shift,
-      .out = t.out.as<float>(),
-      .out_batch = t.out.strides[0],
-      .out_first = t.out.strides[1],
-      .out_second = t.out.strides[2],
-      .out_channel = t.out.strides[3],
-      .has_vectors = t.out.strides[3] == 1 && channels % 4 == 0 && is_aligned_across(t.out, 0, 3, 16),
-      .planes = p,
-      .channels = channels,
-      .chunks = (channels + kSlotColumns - 1) / kSlotColumns,
-      .stages = 0,
-      .share = 1.0f / static_cast<float>(p.hidden),
-      .tiles = static_cast<uint32_t>(tiles),
-      .all_tiles = static_cast<uint32_t>(all_tiles),
-      .first_batch = job.first};
-  if (p.hidden <= Traits::kSlotDepth) return launch<Plan<kFactor, 1>>(job, a);
+  if (p.hidden == 0 || p.hidden > kSlotColumns || p.plane() > INT32_MAX) return false;
+  const Arguments a{.hidden = {},
+                    .gate = {},
+                    .norms = job.weights.norms,
+                    .slots = job.weights.to_out,
+                    .scales = job.weights.scales,
+                    .sides = job.sides,
+                    .sides_step = job.sides_step,
+                    .contraction_shift = job.contraction_shift,
+                    .out = Out(t.out),
+                    .planes = p,
+                    .chunks = static_cast<int>((t.out.shape[3] + kSlotColumns - 1) / kSlotColumns),
+                    .stages = 0,
+                    .share = 1.0f / static_cast<float>(p.hidden),
+                    .tiles = Tiles(job),
+                    .first_batch = job.first};
+  if (p.hidden <= TileFactor<kFactor>::kSlotDepth) return launch<Plan<kFactor, 1>>(job, a);
   return launch<Plan<kFactor, 2>>(job, a);
 }
 

@@ -13,17 +13,6 @@
 
 namespace assay::trimul {
 
-// x and the mask.
-struct InputEdges {
-  const float* x;
-  int64_t x_batch, x_first, x_second, x_channel;  // [elements]
-  const float* mask;                              // null for a mask of ones
-  int64_t mask_batch, mask_first, mask_second;
-  Planes planes;
-  int channels;
-  float share;  // of a channel in the mean
-};
-
 // Where a tile lies.
 struct TileOfEdges {
   int64_t batch;
@@ -74,11 +63,7 @@ struct Edges {
           }
         }
       }
-      if constexpr (kLast == kSteps) {
-        const float* const m =
-            a.mask + tile.batch * a.mask_batch + edge.first * a.mask_first + edge.second * a.mask_second;
-        mask[half] = !edge.is_inside ? 0.0f : a.mask == nullptr ? 1.0f : __ldg(m);
-      }
+      if constexpr (kLast == kSteps) mask[half] = a.mask_of(tile.batch, edge);
     }
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hidden and the gate of the output in registers. A thread has eight channels of eight edges, a
-// group has 64 edges.
+// block has 64 edges.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,7 +27,7 @@ struct EdgesOfThread {
   const T* first;
   int next;  // [elements] from the first vector to the second
 
-  // The place in the group of edge e of the threads with threadIdx.x % 8 = thread.
+  // The place in the block of edge e of the threads with threadIdx.x % 8 = thread.
   __device__ static int number(int thread, int e) {
     return e / kVector * kApart + thread * kVector + e % kVector;
   }
@@ -55,9 +55,7 @@ struct Values {
   using T = typename Plan::T;
   Eight<T> values[Plan::kBlocks][8];
 
-  __device__ static int channel(int block) {
-    return 128 * block + static_cast<int>(threadIdx.x % kGroupThreads / 8) * 8;
-  }
+  __device__ static int channel(int block) { return 128 * block + static_cast<int>(threadIdx.x / 8) * 8; }
 
   __device__ void load(const EdgesOfThread<T>& from, const Planes& planes) {
     const auto hidden = static_cast<int>(planes.hidden);
@@ -83,10 +81,10 @@ struct Values {
   }
 };
 
-// Sums values over the threads of a group for each edge. A thread has eight edges, which depend on
-// lane % 8. `shared` has 64 floats for each warp of the group.
-__device__ inline void add_up(float (&values)[8], float* shared, int group) {
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32 % 4);
+// Sums values over the threads of the block for each edge. A thread has eight edges, which depend
+// on lane % 8. `shared` has 64 floats for each warp.
+__device__ inline void add_up(float (&values)[8], float* shared) {
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
 #pragma unroll
   for (float& value : values) {
     value += __shfl_xor_sync(0xFFFFFFFFu, value, 8);
@@ -100,7 +98,7 @@ __device__ inline void add_up(float (&values)[8], float* shared, int group) {
                                                                  values[i + 3]};
     }
   }
-  synchronize_group(group);
+  __syncthreads();
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     values[i] = own[i] + own[kGroupRows + i] + (own[2 * kGroupRows + i] + own[3 * kGroupRows + i]);

@@ -13,6 +13,8 @@
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/op.h"
+#include "kernels/core_cuda/approximate.cuh"
+#include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/tile_product.cuh"
 #include "kernels/trimul/cuda_limits.h"
 #include "kernels/trimul/trimul.h"
@@ -68,6 +70,11 @@ struct Power {
 __device__ inline int exponent_for(double magnitude) {
   if (!(magnitude > 0) || isinf(magnitude)) return 0;
   return 14 - ilogb(magnitude);
+}
+
+// Host: whether four channels of x or out lie side by side, aligned.
+inline bool has_vectors(const ConstTensorView& view) {
+  return view.strides[3] == 1 && view.shape[3] % 4 == 0 && is_aligned_across(view, 0, 3, 16);
 }
 
 // left and right of a batch are stored times 2 to these.
@@ -127,6 +134,37 @@ struct Job {
   int multiprocessors;
 };
 
+// x and the mask.
+struct InputEdges {
+  const float* x;
+  int64_t x_batch, x_first, x_second, x_channel;  // [elements]
+  bool has_vectors;
+  const float* mask;  // null for a mask of ones
+  int64_t mask_batch, mask_first, mask_second;
+  int channels;
+  float share;  // of a channel in the mean
+  Planes planes;
+
+  InputEdges(const Tensors& t, const Planes& layout)
+      : x(t.x.as<float>()),
+        x_batch(t.x.strides[0]),
+        x_first(t.x.strides[1]),
+        x_second(t.x.strides[2]),
+        x_channel(t.x.strides[3]),
+        has_vectors(trimul::has_vectors(t.x)),
+        mask(t.mask.shape[3] == 1 ? t.mask.as<float>() : nullptr),
+        mask_batch(t.mask.strides[0]),
+        mask_first(t.mask.strides[1]),
+        mask_second(t.mask.strides[2]),
+        channels(static_cast<int>(t.x.shape[3])),
+        share(1.0f / static_cast<float>(channels)),
+        planes(layout) {}
+  __device__ float mask_of(int64_t batch, const Planes::Edge& edge) const {
+    const float* const from = mask + batch * mask_batch + edge.first * mask_first + edge.second * mask_second;
+    return !edge.is_inside ? 0.0f : mask == nullptr ? 1.0f : __ldg(from);
+  }
+};
+
 // Computes left, right and the gate of the output: layer_norm(x), the five projections, gates and
 // mask.
 template <Format kFactor>
@@ -143,7 +181,7 @@ inline int64_t terms_at_once(int64_t nodes) {
   return (nodes + parts * kTermsStep - 1) / (parts * kTermsStep) * kTermsStep;
 }
 // hidden[i,j] = sum_k left[i,k] right[j,k] for each channel. For compute capability 9.0.
-void contract_parts(const Job<Format::kF16x3>& job, int multiprocessors);
+void contract_parts(const Job<Format::kF16x3>& job);
 // layer_norm(hidden), the gate, and the projection to out.
 template <Format kFactor>
 void finish(const Job<kFactor>& job);
@@ -152,56 +190,10 @@ void finish(const Job<kFactor>& job);
 template <Format kFactor>
 bool finish_resident(const Job<kFactor>& job);
 
-// 2^kExponent times the sigmoids of 32 values g in f32, from g * `exponent` = -g / ln 2. The
-// relative error of each is at most 4u + (4 + 2|g|) u (1 - sigmoid); in pairs, 5u takes the place
-// of 4u.
-//
-// In pairs 1 / (ab) serves both: 1/a = b / (ab), where the error of b cancels. This costs two more
-// roundings and saves one in four of the instructions for which a multiprocessor has the fewest
-// units. ab stays in range, since sigmoids are taken to be at least 2^-60: pairs are for f16
-// factors, which are 0 below 2^-39 of the largest. A NaN makes its neighbour in the pair NaN. Both
-// belong to the same edge, whose channels are all NaN after the next norm.
-template <bool kInPairs, int kExponent = 0>
-__device__ void sigmoids(const float* g, float exponent, float (&results)[32]) {
-  constexpr float kPart = 1.0f / (1 << kExponent);  // 2^-kExponent
-  const auto reciprocal = [](float value) {
-    float result;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
-    return result;
-  };
-  // 1 / sigmoid
-  const auto sum = [&](float value) {
-    float power = value * exponent;
-    if constexpr (kInPairs) asm("min.NaN.f32 %0, %0, 0f42700000;" : "+f"(power));  // 60
-    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(power));
-    return fmaf(power, kPart, kPart);
-  };
-#pragma unroll
-  for (int i = 0; i < 32; i += 2) {
-    const float a = sum(g[i]), b = sum(g[i + 1]);
-    if constexpr (kInPairs) {
-      const float both = reciprocal(a * b);
-      results[i] = both * b;
-      results[i + 1] = both * a;
-    } else {
-      results[i] = reciprocal(a);
-      results[i + 1] = reciprocal(b);
-    }
-  }
-}
-inline constexpr float kMinusLog2E = -1.442695041f;
-
 // If a sum of squares comes near the end of the range of f32, deviations are scaled down first.
 inline constexpr float kScaleOfLarge = 0x1p-80f;
 __device__ inline bool is_large(float squares) {
   return !(squares < 0x1p126f);
-}
-
-// 1 / sqrt(value) with a relative error of at most 2.2u. `value` is not subnormal.
-__device__ inline float reciprocal_root(float value) {
-  float result;
-  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
-  return result;
 }
 
 // 1 / sqrt(variance + eps), as a factor of deviations. `squares` is the sum of the squares of

@@ -8,9 +8,9 @@
 #include <cstdint>
 
 #include "kernels/core_cuda/cuda_check.h"
-#include "kernels/core_cuda/packed.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_edges.cuh"
+#include "kernels/trimul/cuda_gates.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
 #include "kernels/trimul/cuda_stage.cuh"
@@ -34,7 +34,6 @@ struct Plan {
   static constexpr int kThreads = kGroups * kGroupThreads;
   // On a multiprocessor.
   static constexpr int kMinBlocks = kGroups < 3 && kVectors == 1 ? 2 : 1;
-  static constexpr bool kInPairs = kFactor == Format::kF16;  // sigmoids
   using F = typename TileFactor<kFactor>::F;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
@@ -43,11 +42,7 @@ struct Plan {
 };
 
 struct Arguments {
-  const float* x;
-  int64_t x_batch, x_first, x_second, x_channel;  // [elements]
-  bool has_vectors;                               // four channels of x lie side by side, aligned
-  const float* mask;                              // null for a mask of ones
-  int64_t mask_batch, mask_first, mask_second;
+  InputEdges in;
   const PackedNorms* norms;
   const uint8_t* slots;
   const Scales* scales;
@@ -55,8 +50,7 @@ struct Arguments {
   int64_t sides_step;
   void *left, *right, *gate;
   int64_t rest;  // [elements] from a factor to its second part
-  Planes planes;
-  int channels, tile_depth, depth_slots, side_chunks, gate_chunks, ring_slots;
+  int tile_depth, depth_slots, side_chunks, gate_chunks, ring_slots;
   int64_t tiles;  // of a batch
   int64_t first_batch;
 };
@@ -96,9 +90,9 @@ class EdgesOfWarp {
 
   __device__ EdgesOfWarp(const Arguments& a, int64_t batch, int64_t start)
       : a_(a), first_row_(static_cast<int>(threadIdx.x / 32) * 16), start_(start + first_row_) {
-    x_ = a.x + batch * a.x_batch;
-    const Planes::Edge first = a.planes.edge(start_);
-    is_run_ = first.is_inside && first.second + 16 <= a.planes.nodes;
+    x_ = a.in.x + batch * a.in.x_batch;
+    const Planes::Edge first = a.in.planes.edge(start_);
+    is_run_ = first.is_inside && first.second + 16 <= a.in.planes.nodes;
     next_ = address_of(first);
     load(0);
   }
@@ -113,7 +107,7 @@ class EdgesOfWarp {
       for_each_value(weight, [&](float& value, int, int) { value = scale(value); });
       for_each_value(bias, [&](float& value, int, int) { value = scale(value); });
     }
-    const Channels<Plan::kVectors> channels(a_.channels);
+    const Channels<Plan::kVectors> channels(a_.in.channels);
     for (int at = 0; at < 16; at += Plan::kLoaded) {
       if (at > 0) load(at);
 #pragma unroll
@@ -133,35 +127,32 @@ class EdgesOfWarp {
   __device__ void load_masks(int64_t batch, float* masks) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     if (lane >= 16) return;
-    const Planes::Edge edge = a_.planes.edge(start_ + lane);
-    const float* const mask =
-        a_.mask + batch * a_.mask_batch + edge.first * a_.mask_first + edge.second * a_.mask_second;
-    masks[first_row_ + lane] = !edge.is_inside ? 0.0f : a_.mask == nullptr ? 1.0f : __ldg(mask);
+    masks[first_row_ + lane] = a_.in.mask_of(batch, a_.in.planes.edge(start_ + lane));
   }
 
  private:
   __device__ const float* address_of(const Planes::Edge& edge) const {
-    return x_ + edge.first * a_.x_first + edge.second * a_.x_second;
+    return x_ + edge.first * a_.in.x_first + edge.second * a_.in.x_second;
   }
 
   // Loads edges number at .. at + kLoaded - 1.
   __device__ void load(int at) {
-    if (is_run_ && a_.has_vectors) {
+    if (is_run_ && a_.in.has_vectors) {
       for_each_edge([&](Edge& edge, int) { edge = {}; });
 #pragma unroll
       for (int v = 0; v < Plan::kVectors; ++v) {
         const int channel = first_channel(v);
-        if (channel >= a_.channels) break;
+        if (channel >= a_.in.channels) break;
         for_each_edge([&](Edge& edge, int i) {
           reinterpret_cast<float4&>(edge.values[v]) =
-              __ldcs(reinterpret_cast<const float4*>(next_ + i * a_.x_second + channel));
+              __ldcs(reinterpret_cast<const float4*>(next_ + i * a_.in.x_second + channel));
         });
       }
-      next_ += Plan::kLoaded * a_.x_second;
+      next_ += Plan::kLoaded * a_.in.x_second;
     } else {
       for_each_edge([&](Edge& edge, int i) {
-        const Planes::Edge which = a_.planes.edge(start_ + at + i);
-        load_channels(edge, which.is_inside ? address_of(which) : nullptr, a_.channels, a_.x_channel);
+        const Planes::Edge which = a_.in.planes.edge(start_ + at + i);
+        load_channels(edge, which.is_inside ? address_of(which) : nullptr, a_.in.channels, a_.in.x_channel);
       });
     }
   }
@@ -187,7 +178,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   using F = typename Plan::F;
   using T = typename Plan::T;
   extern __shared__ __align__(16) uint8_t shared[];
-  const int tile_bytes = Plan::Tile::bytes(a.channels);
+  const int tile_bytes = Plan::Tile::bytes(a.in.channels);
   uint8_t* const staged_all = shared + tile_bytes;
   auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kStagedBytes);
   const int64_t in_job = blockIdx.x / a.tiles, batch = a.first_batch + in_job;
@@ -208,11 +199,11 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   const int warp = static_cast<int>(threadIdx.x / 32);
   uint8_t* const staged = staged_all + warp * Staged::kBytes;
   const uint32_t rows = shared_address(shared) + static_cast<uint32_t>(Plan::Tile::group_offset(group));
-  const int64_t first_edge = start + warp * kWarpEdges, edges = a.planes.plane() - first_edge;
+  const int64_t first_edge = start + warp * kWarpEdges, edges = a.in.planes.plane() - first_edge;
   const StagedLane staged_lane;
-  const int64_t offset = in_job * a.planes.batch() + first_edge;
-  const int64_t of_lane = offset + staged_lane.offset(a.planes.plane());
-  const int64_t step = StagedLane::kStep * a.planes.plane();
+  const int64_t offset = in_job * a.in.planes.batch() + first_edge;
+  const int64_t of_lane = offset + staged_lane.offset(a.in.planes.plane());
+  const int64_t step = StagedLane::kStep * a.in.planes.plane();
   // Writes 64 channels as part kPart of factors. `channels` of them exist. `to` moves on.
   const auto write = [&]<int kPart>(std::integral_constant<int, kPart>, const float(&values)[32], F*& to,
                                     int channels) {
@@ -227,35 +218,21 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   };
   constexpr std::integral_constant<int, 0> kFirst;
   constexpr std::integral_constant<int, 1> kSecond;
-  const auto hidden = static_cast<int>(a.planes.hidden);
+  const auto hidden = static_cast<int>(a.in.planes.hidden);
 
-  // The factor that turns a sum into -g / ln 2. Beyond the range of f32 the sigmoid is 1/2, 0 or 1
-  // for any such factor: scaled factors are at most 2^15, and sums that are not 0 exceed
-  // 2^-49.
-  const auto to_exponent = [&](int weight) {
-    if constexpr (!Plan::kIsScaled) return kMinusLog2E;
-    return kMinusLog2E * Power::power_of_two(min(max(-a.scales->xn - a.scales->weights[weight], -126), 126));
-  };
   float sums[64];
   const auto multiply = [&] {
     multiply_tile<Plan::kFactor, Plan::kGroups, 128 * Plan::kVectors>(sums, rows, a.depth_slots, ring);
   };
   for (int side = 0; side < 2; ++side) {
     float factors[2] = {mask[0], mask[1]};
-    if constexpr (Plan::kIsScaled) {
-      // The mask is multiplied by the powers of all scales, large and small. The largest result is
-      // near 2^-14.
-      const SideScales& sides = a.sides[batch * a.sides_step];
-      const Power stored((side == 0 ? sides.left : sides.right) - a.scales->xn - a.scales->weights[side]);
-      factors[0] = stored(mask[0]);
-      factors[1] = stored(mask[1]);
-    }
-    const float exponent = to_exponent(2 + side);
+    scale_masks<Plan::kFactor>(factors, a, batch, side);
+    const float exponent = to_exponent<Plan::kFactor>(a.scales, 2 + side);
     F* to = static_cast<F*>(side == 0 ? a.left : a.right) + of_lane;
     for (int chunk = 0; chunk < a.side_chunks; ++chunk) {
       multiply();
       float values[32];
-      sigmoids<Plan::kInPairs>(sums + 32, exponent, values);
+      sigmoids<Plan::kFactor>(sums + 32, exponent, values);
 #pragma unroll
       for (int i = 0; i < 32; ++i) values[i] = sums[i] * values[i] * factors[i / 2 % 2];
       if constexpr (Plan::kParts == 2) {
@@ -265,21 +242,21 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
       write(kFirst, values, to, hidden - chunk * kStagedHidden);
     }
   }
-  const float exponent = to_exponent(4);
+  const float exponent = to_exponent<Plan::kFactor>(a.scales, 4);
   T* gate = static_cast<T*>(a.gate) +
-            (sizeof(T) == 2 ? of_lane : offset + lane % 4 * 2 * a.planes.plane() + lane / 4);
+            (sizeof(T) == 2 ? of_lane : offset + lane % 4 * 2 * a.in.planes.plane() + lane / 4);
   for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
     multiply();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float values[32];
-      sigmoids<Plan::kInPairs, kGateExponent<Plan::kFactor>>(sums + 32 * half, exponent, values);
+      sigmoids<Plan::kFactor, kGateExponent<Plan::kFactor>>(sums + 32 * half, exponent, values);
       const int channels = hidden - chunk * kSlotColumns - half * kStagedHidden;
       if constexpr (sizeof(T) == 2) {
         write(kFirst, values, gate, channels);
       } else {
         ring.refill();
-        write_columns(values, gate, a.planes.plane(), channels, edges);
+        write_columns(values, gate, a.in.planes.plane(), channels, edges);
       }
     }
   }
@@ -301,7 +278,7 @@ void launch(const Job<Plan::kFactor>& job, Arguments a, int most_shared) {
   using Ring = typename Plan::Ring;
   // If a multiprocessor has registers for two blocks, both get at least three slots. Otherwise one
   // block gets all shared memory.
-  const int fixed = fixed_bytes<Plan>(a.channels), half = most_shared / 2 - 1024;
+  const int fixed = fixed_bytes<Plan>(a.in.channels), half = most_shared / 2 - 1024;
   const int room = Plan::kMinBlocks == 2 && fixed + Ring::bytes(3) <= half ? half : most_shared;
   a.ring_slots = std::min((room - fixed) / Ring::bytes(1), 8);
   auto* const kernel = project_kernel<Plan>;
@@ -321,18 +298,8 @@ void project(const Job<kFactor>& job) {
   if constexpr (Traits::kParts == 1) {
     if (is_resident<kFactor>(channels, job.planes)) return project_resident(job);
   }
-  const bool has_mask = t.mask.shape[3] == 1;
   const auto hidden = static_cast<int>(job.planes.hidden);
-  Arguments a{.x = t.x.as<float>(),
-              .x_batch = t.x.strides[0],
-              .x_first = t.x.strides[1],
-              .x_second = t.x.strides[2],
-              .x_channel = t.x.strides[3],
-              .has_vectors = t.x.strides[3] == 1 && channels % 4 == 0 && is_aligned_across(t.x, 0, 3, 16),
-              .mask = has_mask ? t.mask.as<float>() : nullptr,
-              .mask_batch = t.mask.strides[0],
-              .mask_first = t.mask.strides[1],
-              .mask_second = t.mask.strides[2],
+  Arguments a{.in = InputEdges(job.tensors, job.planes),
               .norms = job.weights.norms,
               .slots = job.weights.projections,
               .scales = job.weights.scales,
@@ -342,8 +309,6 @@ void project(const Job<kFactor>& job) {
               .right = job.right,
               .gate = job.gate,
               .rest = job.count * job.planes.batch(),
-              .planes = job.planes,
-              .channels = channels,
               .tile_depth = (channels + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
               .depth_slots = (channels + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
               .side_chunks = (hidden + kStagedHidden - 1) / kStagedHidden,

@@ -1,28 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the weights of trimul's projections stay in shared memory. Columns of left and right then
-// alternate: eight of the projection, the eight gates of these. Channels of a step are ordered so
-// that a thread has four neighbours (in_fours() in cuda_weights.cu).
+// The kernels of trimul whose weights stay in shared memory. There is one block on a
+// multiprocessor. Its warpgroups take tiles of 64 edges, each for itself.
+//
+// For the projections, columns of left and right alternate: eight of the projection, the eight
+// gates of these. Channels of a step are ordered so that a thread has four neighbours (in_fours()
+// in cuda_weights.cu).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "kernels/core/error.h"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/tile_product.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 
-#if !ASSAY_HAS_WGMMA
-#pragma nv_diag_suppress 177  // constants of kernels that are not compiled
-#endif
-
 namespace assay::trimul {
 
-// Whether they fit, and a position in a plane is a coordinate of a box.
+inline constexpr int kStepDepth = 16;  // of a wgmma
+inline constexpr int kResidentGroups = 3, kResidentThreads = kResidentGroups * kGroupThreads;
+inline constexpr int kMostShared = 227 << 10;  // [bytes] of a block of compute capability 9.0
+
+// Whether the weights of all projections fit, and a position in a plane is a coordinate of a box.
 template <Format kFactor>
 bool is_resident(int64_t channels, const Planes& planes) {
   return TileFactor<kFactor>::kParts == 1 && channels > 0 && channels <= kChannelsOfPart &&
          planes.hidden <= kSlotColumns && planes.plane() <= INT32_MAX;
 }
 
-inline constexpr int kStepDepth = 16;  // of a wgmma
+// The tiles of a launch.
+struct Tiles {
+  uint32_t of_batch, all;
+
+  template <Format kFactor>
+  explicit Tiles(const Job<kFactor>& job) {
+    const int64_t tiles = (job.planes.plane() + kGroupRows - 1) / kGroupRows;
+    if (tiles * job.count > INT32_MAX) {
+      throw unsupported_error("{} tiles of {} edges are more than {}", tiles * job.count, kGroupRows,
+                              INT32_MAX);
+    }
+    of_batch = static_cast<uint32_t>(tiles);
+    all = static_cast<uint32_t>(tiles * job.count);
+  }
+  unsigned blocks(int multiprocessors) const {
+    const int64_t most = (int64_t{all} + kResidentGroups - 1) / kResidentGroups;
+    return static_cast<unsigned>(std::min({int64_t{multiprocessors}, most, kMostBlocks.value()}));
+  }
+  // Those of a warpgroup are first(), first() + step() and so on.
+  __device__ static uint32_t first(int group) {
+    return static_cast<uint32_t>(group) * gridDim.x + blockIdx.x;
+  }
+  __device__ static uint32_t step() { return kResidentGroups * gridDim.x; }
+};
 
 // The sum over the four lanes that have the same edge.
 __device__ inline float add_up_row(float value) {

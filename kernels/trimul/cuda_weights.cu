@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/core_cuda/cuda_check.h"
+#include "kernels/trimul/cuda_gates.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
 
@@ -145,8 +146,10 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   const int slots = (depth + Traits::kSlotDepth - 1) / Traits::kSlotDepth;
   const int in_slot = static_cast<int>(i % kElements);
   const int column = in_slot / Traits::kSlotDepth, k = in_slot % Traits::kSlotDepth;
-  const Place place = is_out ? Place{5, inner / slots * kSlotColumns + in_fours(column)}
-                             : place_of(inner / slots, column, a.hidden, a.is_resident);
+  Place place = is_out ? Place{5, inner / slots * kSlotColumns + in_fours(column)}
+                       : place_of(inner / slots, column, a.hidden, a.is_resident);
+  // The last of an odd number of hidden channels shares its division with itself (cuda_gates.cuh).
+  if (kInPairs<kFactor> && !is_out && place.row == a.hidden && a.hidden % 2 == 1) --place.row;
   const int at = inner % slots * Traits::kSlotDepth + (!is_out && a.is_resident ? in_fours(k) : k);
   float value = 0;
   if (place.row < (is_out ? a.channels : a.hidden) && at < (is_out ? a.hidden : a.channels)) {

@@ -57,8 +57,8 @@
 //          An infinity that is a factor in two parts makes a NaN.
 // repeats  bitwise on one device, for all layouts, other batches, threads, configurations and
 //          histories. The order of the sum over k is the same for all i, j and h: left and right
-//          are exchangeable, and hidden channels with equal weights have equal bits. A mask of ones
-//          gives the bits of no mask.
+//          are exchangeable. Hidden channels have equal bits if all have equal weights. A mask of
+//          ones gives the bits of no mask.
 // errors   throws Error (usage) that names the tensor and its values, Error (unsupported) that
 //          names the size
 // source   AlphaFold 3 (Abramson et al. 2024), Algorithm 12; weights have the names of its PyTorch

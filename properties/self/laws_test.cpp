@@ -151,6 +151,35 @@ TEST(InfinityInMask, DecidesNoScale) {
   }
 }
 
+// hidden of an example is normalised with the scales of example 0. So epsilon counts as for a mask
+// that is as large as that of example 0.
+TEST(MasksOfOtherExamples, DecideNoScale) {
+  using namespace trimul;
+  const Law& law = law_of("trimul", "masks_of_other_examples");
+  const Op& op = registry().op(law.op);
+  Path path = op.path("cpu");
+  path.run = [run = path.run](const Call& call) {
+    const Elements<float> mask(call.inputs[kMask]);
+    const int64_t nodes = call.dims[kN], edges = nodes * nodes;
+    int first = 0;  // exponent of the largest element of example 0
+    for (int64_t b = 0; b < call.dims[kB]; ++b) {
+      float largest = 0;
+      for (int64_t e = 0; e < edges; ++e)
+        largest = std::max(largest, std::abs(mask(b, e / nodes, e % nodes)));
+      if (b == 0) first = std::ilogb(largest);
+      for (int64_t e = 0; e < edges; ++e) {
+        float& value = mask(b, e / nodes, e % nodes);
+        value = std::ldexp(value, first - std::ilogb(largest));
+      }
+    }
+    run(call);
+  };
+  uint64_t broken = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed)
+    broken += law.violation(op, path, test::cpu(), seed).has_value();
+  EXPECT_GE(broken, kSeeds / 2);
+}
+
 // The law with a tolerance sees faults of either output. In bf16 the rounding of the outputs hides
 // some of them.
 TEST(Adjointness, SeesFaultsOfEitherGradient) {
