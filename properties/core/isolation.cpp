@@ -206,8 +206,8 @@ bool Isolation::is_ahead(const Message& request) const {
   return ahead_ && request.tensors.empty() && request.fields == plain_request(ahead_->which);
 }
 
-// Waits for the case that runs ahead, if there is one, so that the worker can be asked for something
-// else. Returns false if the caller gave up.
+// Waits for the case that runs ahead, if there is one, so that the worker can be asked for more.
+// Returns false if the caller gave up.
 bool Isolation::make_idle() {
   try {
     if (ahead_ && !ahead_->runs) ahead_->runs = receive(ahead_->which, false);

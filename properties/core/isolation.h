@@ -40,9 +40,8 @@ class Isolation {
   // which this process finds none is skipped. Throws Error if no worker starts.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {}, bool keep = false);
 
-  // Says which case judge() gets after the next one, with neither options nor `keep`. The worker runs
-  // it while this process judges the one before. It is judged with what the worker answered, also
-  // if others come first.
+  // Says which case judge() gets after the next one, with neither options nor `keep`. The worker
+  // runs it while this process judges the one before. It is judged on that, even if others come first.
   void expect(const Case& following) { expected_ = following; }
 
   // The same in a new worker.
