@@ -41,7 +41,7 @@ class Isolation {
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {}, bool keep = false);
 
   // Says which case judge() gets after the next one, with neither options nor `keep`. The worker
-  // runs it while this process judges the one before. It is judged on that, even if others come first.
+  // runs it while this process judges the one before. Others may come first.
   void expect(const Case& following) { expected_ = following; }
 
   // The same in a new worker.

@@ -58,6 +58,14 @@ class Demo(FailureTest):
         self.assertTrue(all(path.startswith("specimen.") for path in failing))
         self.assertTrue(self.record()["complete"])
 
+    def test_workers_say_what_one_process_says(self):
+        # Workers run the next case while one is judged and shrunk.
+        of_workers = self.record()
+        self.out = self.dir / "one_process"
+        assay("demo", "--no-isolate", "--out", self.out)
+        said = [[(case["id"], case["verdict"], case.get("shrunk_from")) for case in record["cases"]] for record in (of_workers, self.record())]
+        self.assertEqual(*said)
+
     def test_has_a_block_for_each_path_with_a_line_that_replays_it(self):
         blocks = re.findall(r"^fail: (\S+) on cpu: (\d+) of (\d+) judged cases\n((?: .*\n)+?) +(\S+ replay .*)\n +its tensors: (.*)$",
                             self.result.stdout, re.MULTILINE)
