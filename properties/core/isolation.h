@@ -40,12 +40,12 @@ class Isolation {
   // which this process finds none is skipped. Throws Error if no worker starts.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {}, bool keep = false);
 
+  // The same in a new worker.
+  std::optional<Verdict> judge_alone(const Case& which);
+
   // Says which case judge() gets after the next one, with neither options nor `keep`. The worker
   // runs it while this process judges the one before. Others may come first.
   void expect(const Case& following) { expected_ = following; }
-
-  // The same in a new worker.
-  std::optional<Verdict> judge_alone(const Case& which);
 
   // What ask_path() says in a worker, if the path has a function `unsupported`. Without one there
   // is nothing to say before the case runs.
