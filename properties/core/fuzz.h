@@ -43,8 +43,8 @@ struct FuzzOptions {
   // What an earlier run of the same options said of a drawn case, if it came so far. The case is
   // then neither judged nor reported.
   std::function<std::optional<Judged>(const Case& drawn)> recall = {};
-  std::function<void(const Case& drawn)> starts =
-      {};  // called before a path is asked about a case, or judged on it
+  // Called before a path is asked about a case, unless it is drawn ahead, and before it is judged.
+  std::function<void(const Case& drawn)> starts = {};
   // Called before a case is judged, with the one that is drawn after it.
   std::function<void(const Case& following)> expects = {};
   // Asks the path elsewhere than in this process whether it refuses a case. What keeps it from

@@ -188,18 +188,21 @@ std::optional<Runs> Isolation::receive(const Case& which, bool is_question) {
       runs = decided(nonsense());
     }
   }
-  if (!runs || !answer.message || has_died(*runs)) worker_.reset();
+  if (!runs) {
+    end_worker();
+  } else if (!answer.message || has_died(*runs)) {
+    worker_.reset();
+  }
   return runs;
 }
 
-// Has the worker run the expected case, unless something is to be said before it runs.
-void Isolation::begin_expected() {
-  const auto next = std::exchange(expected_, std::nullopt);
-  if (!next || worker_ == nullptr || ahead_ || precheck_case(subject_, *next)) return;
-  const auto* const asked = find_asked(*next);
+// Has the worker run a case ahead, unless something is to be said before it runs.
+void Isolation::begin(const Case& following) {
+  if (worker_ == nullptr || ahead_ || precheck_case(subject_, following)) return;
+  const auto* const asked = find_asked(following);
   if (subject_.path->unsupported && (asked == nullptr || asked->second)) return;
-  worker_->send({.fields = plain_request(*next), .tensors = {}});
-  ahead_ = {.which = *next, .runs = {}};
+  worker_->send({.fields = plain_request(following), .tensors = {}});
+  ahead_ = {.which = following, .runs = {}};
 }
 
 bool Isolation::is_ahead(const Message& request) const {
@@ -210,12 +213,17 @@ bool Isolation::is_ahead(const Message& request) const {
 // Returns false if the caller gave up.
 bool Isolation::make_idle() {
   try {
-    if (ahead_ && !ahead_->runs) ahead_->runs = receive(ahead_->which, false);
-    return !ahead_ || ahead_->runs;
-  } catch (const std::exception&) {
-    end_worker();  // there is no memory for its answer now; it runs again when it is judged
+    if (!ahead_ || ahead_->runs) return true;
+    std::optional<Runs> runs = receive(Case(ahead_->which), false);
+    if (!runs) return false;
+    ahead_->runs = std::move(runs);
     return true;
+  } catch (const std::bad_alloc&) {
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kDevice) throw;
   }
+  end_worker();  // there is no memory for its answer now; it runs again when it is judged
+  return true;
 }
 
 // The answer to a request, and what this process does meanwhile.
@@ -223,8 +231,8 @@ std::optional<Runs> Isolation::run_once(const Message& request, const Case& whic
                                         const std::function<void()>& meanwhile) {
   if (is_ahead(request)) {
     meanwhile();
-    if (!ahead_->runs) ahead_->runs = receive(which, false);
-    return std::exchange(ahead_, std::nullopt)->runs;
+    std::optional<Runs> runs = std::exchange(ahead_, std::nullopt)->runs;
+    return runs ? std::move(runs) : receive(which, false);
   }
   if (!make_idle()) return std::nullopt;
   worker().send(request);
@@ -265,6 +273,7 @@ std::optional<Verdict> Isolation::ask_path(const Case& which) {
 }
 
 std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& options, bool keep) {
+  const std::optional<Case> following = std::exchange(expected_, std::nullopt);
   if (auto refused = precheck_case(subject_, which)) return refused;
   if (!ahead_) worker();  // what keeps it from starting ends the run
   std::string why;
@@ -272,7 +281,7 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
     const bool is_known_to_run = ahead_ && ahead_->which == which;
     auto refused = is_known_to_run ? std::nullopt : ask_path(which);
     std::erase_if(asked_, [&](const auto& asked) { return asked.first == which; });
-    return refused ? refused : judge_in_worker(which, options, keep);
+    return refused ? refused : judge_in_worker(which, options, keep, following);
   } catch (const std::bad_alloc&) {
     why = "there is no memory to judge it";
   } catch (const Error& error) {
@@ -284,7 +293,8 @@ std::optional<Verdict> Isolation::judge(const Case& which, const JudgeOptions& o
   return Verdict{.kind = VerdictKind::kSkipped, .reason = std::move(why), .outputs = {}};
 }
 
-std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const JudgeOptions& options, bool keep) {
+std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const JudgeOptions& options, bool keep,
+                                                  const std::optional<Case>& following) {
   Message request{.fields = plain_request(which), .tensors = {}};
   request.fields["keep"] = keep;
   if (options.inputs != nullptr) request.tensors = *options.inputs;
@@ -299,7 +309,7 @@ std::optional<Verdict> Isolation::judge_in_worker(const Case& which, const Judge
   };
   std::optional<Runs> runs = run(request, which, prepare);
   if (!runs) return std::nullopt;
-  begin_expected();
+  if (following) begin(*following);
   recipe_ = runs->recipe;
   Verdict verdict = judge_runs(subject_, *held_, *std::move(runs), options);
   if (!keep && tensor_bytes(*subject_.op, which.dims, which.dtype) > kMostHeld) held_.reset();
@@ -313,6 +323,7 @@ std::optional<Verdict> Isolation::judge_alone(const Case& which) {
 }
 
 Worker::Answer Isolation::ask(const Case& which, const Message& request) {
+  if (!make_idle()) return {};
   worker().send(request);
   Worker::Answer answer = worker_->receive(timeout(which), most_bytes(*subject_.op, which));
   if (!answer.message) worker_.reset();

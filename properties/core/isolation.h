@@ -44,7 +44,8 @@ class Isolation {
   std::optional<Verdict> judge_alone(const Case& which);
 
   // Says which case judge() gets after the next one, with neither options nor `keep`. The worker
-  // runs it while this process judges the one before. Others may come first.
+  // runs it while this process judges the one before; its timeout counts from when this process
+  // waits for it. Others may come first. With judge_alone() it is forgotten.
   void expect(const Case& following) { expected_ = following; }
 
   // What ask_path() says in a worker, if the path has a function `unsupported`. Without one there
@@ -72,10 +73,11 @@ class Isolation {
   Seconds timeout(const Case& which) const {
     return options_.timeout.value_or(usual_timeout(*subject_.op, which));
   }
-  std::optional<Verdict> judge_in_worker(const Case& which, const JudgeOptions& options, bool keep);
+  std::optional<Verdict> judge_in_worker(const Case& which, const JudgeOptions& options, bool keep,
+                                         const std::optional<Case>& following);
   void end_worker();
   std::optional<Runs> receive(const Case& which, bool is_question);
-  void begin_expected();
+  void begin(const Case& following);
   bool make_idle();
   bool is_ahead(const Message& request) const;
   const std::pair<Case, std::optional<Verdict>>* find_asked(const Case& which) const;

@@ -186,6 +186,7 @@ void Worker::send(Message request) {
 }
 
 Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
+  if (has_given_up_) return {};
   const auto start = std::chrono::steady_clock::now();
   const auto is_late = [&] { return std::chrono::steady_clock::now() - start >= timeout; };
   // What the path forked may hold the connection.
@@ -199,7 +200,10 @@ Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
   } catch (const Nonsense&) {
     return {.message = {}, .death = nonsense()};
   }
-  if (gives_up_()) return {};
+  if (gives_up_()) {
+    has_given_up_ = true;  // what comes later is no answer to a later request
+    return {};
+  }
   if (has_ended()) return {.message = {}, .death = death()};
   end_group(std::exchange(process_, -1));
   if (channel_->step() == kStartOfThreads) return {.message = {}, .death = no_threads()};

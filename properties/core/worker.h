@@ -58,6 +58,7 @@ class Worker {
   Verdict death();  // of a process that has closed its end: a timeout if it goes on
 
   std::function<bool()> gives_up_;
+  bool has_given_up_ = false;
   pid_t process_ = -1;
   std::unique_ptr<Channel> channel_;
   int64_t number_ = 0;  // of the last request; of a copy, which path cannot guess

@@ -166,6 +166,16 @@ class Failures(ProgramTest):
         self.assertEqual(process.returncode, 130, errors)
         self.assertFalse(json.loads((self.dir / "run.json").read_text())["complete"])
 
+    def test_an_interruption_while_a_worker_starts_is_no_crash(self):
+        for milliseconds in range(60, 150, 3):
+            process = subprocess.Popen([ASSAY, "demo", "--out", self.dir, "-q"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(milliseconds / 1000)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+            if process.returncode == 130 and (self.dir / "run.json").exists():
+                cases = json.loads((self.dir / "run.json").read_text())["cases"]
+                self.assertNotIn("crashed", [case["verdict"] for case in cases])
+
 
 class ScriptRun(ProgramTest):
     """scripts/run in a tree of its own, where setup and the build do nothing and `assay` is this script."""
