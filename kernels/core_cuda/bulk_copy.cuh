@@ -52,6 +52,19 @@ __device__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_
 #endif
 }
 
+// The same to all kBlocks blocks of the cluster: each gets the bytes at the same place and counts
+// them at its own barrier. Compute capability 9.0 is needed.
+template <int kBlocks>
+__device__ void copy_bulk_to_cluster(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, "
+      "[%3], %4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "h"(static_cast<uint16_t>((1 << kBlocks) - 1))
+      : "memory");
+#endif
+}
+
 // Arrives. The phase completes only when the thread's copies, `bytes` in all, have arrived, too.
 __device__ inline void arrive_with_copies(uint32_t barrier, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900

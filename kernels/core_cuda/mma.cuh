@@ -59,13 +59,17 @@ __device__ inline uint32_t shared_address(const void* memory) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(memory));
 }
 
-// Loads four matrices of 8 rows by 16 bytes, 512 contiguous bytes in all.
-__device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t address) {
-  const uint32_t row = address + threadIdx.x % 32 * 16;
+// Loads four matrices of 8 rows by 16 bytes. Lane i gives the address of row i % 8 of matrix i / 8.
+__device__ inline void load_rows(uint32_t (&matrices)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
                : "r"(row)
                : "memory");
+}
+
+// The same from 512 contiguous bytes.
+__device__ inline void load_matrices(uint32_t (&matrices)[4], uint32_t address) {
+  load_rows(matrices, address + threadIdx.x % 32 * 16);
 }
 
 // Loads four matrices of 8 by 8 elements of 16 bits transposed: a lane gets two neighbours of a

@@ -15,15 +15,16 @@
 
 namespace assay::trimul {
 
-// Host: the map of boxes of `channels` rows of left, right, hidden or the gate.
-template <Format kFactor>
-CUtensorMap map_of_edges(const Job<kFactor>& job, void* data, int channels) {
+// Host: the map of boxes of `channels` rows of left, right, hidden or the gate. The second parts of
+// factors are matrices behind those of the first parts.
+template <Format kFactor, class T>
+CUtensorMap map_of_edges(const Job<kFactor>& job, T* data, int channels, int parts = 1) {
   const Planes& p = job.planes;
   return map_of(Matrices{.data = data,
-                         .dtype = dtype_of<Stored<kFactor>>(),
+                         .dtype = dtype_of<T>(),
                          .columns = p.plane(),
                          .rows = p.hidden,
-                         .count = job.count,
+                         .count = parts * job.count,
                          .row_stride = p.plane(),
                          .matrix_stride = p.batch()},
                 channels);
@@ -53,21 +54,22 @@ class Boxes {
     __syncwarp();
     synchronize_group(group_);
   }
-  // Writes 2 * kCount channels of the box, from `channel` on, a multiple of 16.
-  template <Format kFactor, int kCount>
+  // Writes part kPart of 2 * kCount channels of the box, from `channel` on, a multiple of 16.
+  template <Format kFactor, int kPart = 0, int kCount>
   __device__ void put(const float (&values)[kCount], int channel) const {
     uint32_t to = places_ + static_cast<uint32_t>(at_ * kBoxBytes + channel * kBoxRowBytes) + in_place_;
-    const auto pack = [&](int i) { return pack_part<kFactor, 0>(values[i], values[i + 1]); };
+    const auto pack = [&](int i) { return pack_part<kFactor, kPart>(values[i], values[i + 1]); };
 #pragma unroll
     for (int j = 0; j < kCount; j += 8) {
       store_transposed(to, pack(j), pack(j + 2), pack(j + 4), pack(j + 6));
       to += 16 * kBoxRowBytes;
     }
   }
-  __device__ void end(const CUtensorMap& map, BoxAt at) {
+  // Copies the box to memory, if that has a place for it.
+  __device__ void end(const CUtensorMap& map, BoxAt at, bool has_place = true) {
     fence_async_proxy();
     synchronize_group(group_);
-    if (copies_) copy_box_out(map, at, places_ + static_cast<uint32_t>(at_ * kBoxBytes));
+    if (copies_ && has_place) copy_box_out(map, at, places_ + static_cast<uint32_t>(at_ * kBoxBytes));
     __syncwarp();
     at_ = (at_ + 1) % kPlaces;
   }

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/trimul/cuda_plan.cuh"
 
@@ -42,12 +43,16 @@ struct Channels {
   }
 };
 
-// Weights or biases of the norm, filled up with zeros to whole vectors.
-template <int kVectors>
-__device__ void load_norm(EdgeValues<kVectors>& to, const float* from) {
+// Weights or biases of the norm, scaled as xn is, filled up with zeros to whole vectors.
+template <Format kFactor, int kVectors>
+__device__ void load_norm(EdgeValues<kVectors>& to, const float* from, const Scales* scales) {
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     reinterpret_cast<float4&>(to.values[v]) = __ldg(reinterpret_cast<const float4*>(from + first_channel(v)));
+  }
+  if constexpr (kIsScaled<kFactor>) {
+    const Power scale(scales->xn);
+    for_each_value(to, [&](float& value, int, int) { value = scale(value); });
   }
 }
 
@@ -59,6 +64,37 @@ __device__ void load_channels(EdgeValues<kVectors>& edge, const float* from, int
     const int channel = first_channel(v) + e;
     value = from != nullptr && channel < channels ? __ldcs(from + channel * step) : 0.0f;
   });
+}
+
+// Loads edges of a batch from a position on.
+template <int kVectors, int kEdges>
+__device__ void load_edges(EdgeValues<kVectors> (&edges)[kEdges], const InputEdges& in, int64_t batch,
+                           int64_t position) {
+  const auto address_of = [&](const Planes::Edge& edge) {
+    return in.x + batch * in.x_batch + edge.first * in.x_first + edge.second * in.x_second;
+  };
+  const Planes::Edge first = in.planes.edge(position);
+  if (in.has_vectors && first.is_inside && first.second + kEdges <= in.planes.nodes) {
+    const float* const run = address_of(first);
+#pragma unroll
+    for (EdgeValues<kVectors>& edge : edges) edge = {};
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int channel = first_channel(v);
+      if (channel >= in.channels) break;
+#pragma unroll
+      for (int i = 0; i < kEdges; ++i) {
+        reinterpret_cast<float4&>(edges[i].values[v]) =
+            __ldcs(reinterpret_cast<const float4*>(run + i * in.x_second + channel));
+      }
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kEdges; ++i) {
+    const Planes::Edge edge = in.planes.edge(position + i);
+    load_channels(edges[i], edge.is_inside ? address_of(edge) : nullptr, in.channels, in.x_channel);
+  }
 }
 
 // The first lane that gets the sum of value `number` of kCount from add_up().
@@ -129,6 +165,27 @@ __device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], const Channels<kVe
   }
 #pragma unroll
   for (int i = 0; i < kEdges; ++i) factors[i] = of_edge(factor, i);
+}
+
+// Calls store(part, channel, packed) for the factors of a normalised edge, four channels at a time.
+template <Format kFactor, int kVectors, class Store>
+__device__ void pack_edge(const EdgeValues<kVectors>& edge, float factor, const EdgeValues<kVectors>& weight,
+                          const EdgeValues<kVectors>& bias, Store store) {
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    float xn[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      // 0 beyond the last channel
+      xn[e] = fmaf(edge.values[v][e] * factor, weight.values[v][e], bias.values[v][e]);
+    }
+    const auto store_part = [&]<int kPart>(std::integral_constant<int, kPart>) {
+      store(kPart, first_channel(v),
+            uint2{pack_part<kFactor, kPart>(xn[0], xn[1]), pack_part<kFactor, kPart>(xn[2], xn[3])});
+    };
+    store_part(std::integral_constant<int, 0>{});
+    if constexpr (TileFactor<kFactor>::kParts == 2) store_part(std::integral_constant<int, 1>{});
+  }
 }
 
 }  // namespace assay::trimul

@@ -43,7 +43,7 @@ struct Arguments {
   Planes planes;
   int chunks, stages;
   float share;  // of a hidden channel in the mean
-  Tiles tiles;
+  ResidentTiles tiles;
   int64_t first_batch;
 };
 
@@ -173,7 +173,7 @@ class Stages {
         barriers_(shared.barriers + static_cast<uint32_t>(8 * (1 + group * a.stages))),
         group_(group) {
     for (int i = 0; i < a.stages; ++i)
-      copy(Tiles::first(group) + static_cast<uint32_t>(i) * Tiles::step(), i);
+      copy(ResidentTiles::first(group) + static_cast<uint32_t>(i) * ResidentTiles::step(), i);
     __syncwarp();
   }
   // Waits for hidden of the next tile and returns its address. The gate lies behind it.
@@ -184,7 +184,7 @@ class Stages {
   // Lets the tile that comes after those in the other stages take the place of tile `number`.
   __device__ void replace(uint32_t number) {
     synchronize_group(group_);
-    copy(number + static_cast<uint32_t>(a_.stages) * Tiles::step(), at_);
+    copy(number + static_cast<uint32_t>(a_.stages) * ResidentTiles::step(), at_);
     __syncwarp();
     if (++at_ < a_.stages) return;
     at_ = 0;
@@ -223,7 +223,7 @@ __device__ void finish_tiles(const Arguments& a, const Shared<Plan>& shared, con
   Power unscale(0);
   if constexpr (kIsScaled<Plan::kFactor>) unscale = Power(-a.scales->z - a.scales->weights[5]);
   wait_for_phase(shared.barriers, 0);
-  for (uint32_t number = Tiles::first(group); number < a.tiles.all; number += Tiles::step()) {
+  for (uint32_t number = ResidentTiles::first(group); number < a.tiles.all; number += ResidentTiles::step()) {
     const int64_t batch = a.first_batch + number / a.tiles.of_batch;
     uint32_t z[Plan::kSteps][4];
     {
@@ -336,7 +336,7 @@ bool finish_resident(const Job<kFactor>& job) {
                     .chunks = static_cast<int>((t.out.shape[3] + kSlotColumns - 1) / kSlotColumns),
                     .stages = 0,
                     .share = 1.0f / static_cast<float>(p.hidden),
-                    .tiles = Tiles(job),
+                    .tiles = ResidentTiles(job),
                     .first_batch = job.first};
   if (p.hidden <= TileFactor<kFactor>::kSlotDepth) return launch<Plan<kFactor, 1>>(job, a);
   return launch<Plan<kFactor, 2>>(job, a);

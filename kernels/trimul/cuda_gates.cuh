@@ -58,6 +58,28 @@ __device__ void sigmoids(const float* g, float exponent, float (&results)[32]) {
   }
 }
 
+// gate * projection * factor for sums of 64 columns: eight projections, then their eight gates, and
+// so on. `exponent` is to_exponent() of the gates, `factors` are those of the two edges.
+template <Format kFactor>
+__device__ void gate_projections(const float (&sums)[32], float exponent, const float (&factors)[2],
+                                 float (&values)[16]) {
+#pragma unroll
+  for (int i = 0; i < 16; i += 2) {
+    const float* const s = sums + i / 4 * 8 + i % 4;
+    const float factor = factors[i / 2 % 2];
+    const float a = inverse_sigmoid<kFactor>(s[4], exponent);
+    const float b = inverse_sigmoid<kFactor>(s[5], exponent);
+    if constexpr (kInPairs<kFactor>) {
+      const float both = reciprocal(a * b) * factor;
+      values[i] = s[0] * b * both;
+      values[i + 1] = s[1] * a * both;
+    } else {
+      values[i] = s[0] * reciprocal(a) * factor;
+      values[i + 1] = s[1] * reciprocal(b) * factor;
+    }
+  }
+}
+
 // Multiplies the masks of two edges by the powers of all scales of left (side 0) or right, large
 // and small. The largest result is near 2^-14.
 template <Format kFactor, class Arguments>

@@ -102,7 +102,7 @@ struct PackedNorms {
 
 // The weights as the kernels read them. `projections` has columns: 64 of the projection and 64 of
 // its gate, side by side, for all channels of left, then of right; then the gate of the output, 128
-// at a time. Resident ones have another order (cuda_resident.cuh). The columns of `to_out` are
+// at a time. Resident and streamed ones have other orders (cuda_resident.cuh, cuda_streamed.cuh). The columns of `to_out` are
 // ordered so that a thread has four neighbouring channels.
 struct PackedWeights {
   const uint8_t *projections, *to_out;
@@ -172,6 +172,9 @@ void project(const Job<kFactor>& job);
 // The same if is_resident() (cuda_resident.cuh) says so.
 template <Format kFactor>
 void project_resident(const Job<kFactor>& job);
+// The same if is_streamed() (cuda_streamed.cuh) says so.
+template <Format kFactor>
+void project_streamed(const Job<kFactor>& job);
 // For factors in two parts a tensor core sums the products of first parts over terms_at_once()
 // terms, a multiple of kTermsStep. f32 then adds up these sums. A tensor core truncates each
 // addition, so a sum loses the more, the more terms it has. After each part tensor cores wait.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first kernel of trimul, unless the weights stay in shared memory (cuda_project_resident.cu).
+// The first kernel of trimul for sizes that neither cuda_project_resident.cu nor
+// cuda_project_streamed.cu serves: many channels, or planes of more than 2^31 edges.
 // It reads x once, normalises it in registers, rounds it and puts it into shared memory as a tile.
 // It multiplies the tile with all five projections, whose weights stream through shared memory.
 // Sums become gate * projection * mask in registers. They are written through shared memory, so
@@ -14,6 +15,7 @@
 #include "kernels/trimul/cuda_plan.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
 #include "kernels/trimul/cuda_stage.cuh"
+#include "kernels/trimul/cuda_streamed.cuh"
 
 namespace assay::trimul {
 namespace {
@@ -25,15 +27,12 @@ struct Plan {
   // Vectors of four channels in each lane of the warp that normalises an edge.
   static constexpr int kVectors = kVectors_;
   // Edges that a warp normalises side by side.
-  static constexpr int kAtOnce = kVectors < 8 ? 8 / kVectors : 1;
+  static constexpr int kAtOnce = 8 / kVectors;
   // Edges that a warp loads before.
-  static constexpr int kLoaded = kVectors == 1 ? 16 : 2 * kAtOnce;
-  static constexpr bool kIsScaled = trimul::kIsScaled<kFactor>;
+  static constexpr int kLoaded = 2 * kAtOnce;
   static constexpr int kParts = TileFactor<kFactor>::kParts;
   static constexpr int kRows = kGroups * kGroupRows;
   static constexpr int kThreads = kGroups * kGroupThreads;
-  // On a multiprocessor.
-  static constexpr int kMinBlocks = kGroups < 3 && kVectors == 1 ? 2 : 1;
   using F = typename TileFactor<kFactor>::F;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
@@ -55,32 +54,6 @@ struct Arguments {
   int64_t first_batch;
 };
 
-// Writes an edge as a row of the tile, padded with zeros to whole slots.
-template <class Plan>
-__device__ void store_edge(const EdgeValues<Plan::kVectors>& edge, float factor,
-                           const EdgeValues<Plan::kVectors>& weight, const EdgeValues<Plan::kVectors>& bias,
-                           const Arguments& a, uint8_t* tile, int row) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-#pragma unroll
-  for (int v = 0; v < Plan::kVectors; ++v) {
-    const int channel = 128 * v + 4 * lane;
-    float xn[4];
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      // 0 beyond the last channel
-      xn[e] = fmaf(edge.values[v][e] * factor, weight.values[v][e], bias.values[v][e]);
-    }
-    uint8_t* const to = tile + Plan::Tile::offset(row, channel);
-    const auto store = [&]<int kPart>(std::integral_constant<int, kPart>) {
-      const uint2 packed{pack_part<Plan::kFactor, kPart>(xn[0], xn[1]),
-                         pack_part<Plan::kFactor, kPart>(xn[2], xn[3])};
-      if (channel < a.tile_depth) *reinterpret_cast<uint2*>(to + kPart * Plan::Tile::kNext) = packed;
-    };
-    store(std::integral_constant<int, 0>{});
-    if constexpr (Plan::kParts == 2) store(std::integral_constant<int, 1>{});
-  }
-}
-
 // The 16 edges of a warp. They have the rows from first_row on in the block's tile, and the
 // positions from start + first_row on in their batch.
 template <class Plan>
@@ -89,92 +62,63 @@ class EdgesOfWarp {
   using Edge = EdgeValues<Plan::kVectors>;
 
   __device__ EdgesOfWarp(const Arguments& a, int64_t batch, int64_t start)
-      : a_(a), first_row_(static_cast<int>(threadIdx.x / 32) * 16), start_(start + first_row_) {
-    x_ = a.in.x + batch * a.in.x_batch;
-    const Planes::Edge first = a.in.planes.edge(start_);
-    is_run_ = first.is_inside && first.second + 16 <= a.in.planes.nodes;
-    next_ = address_of(first);
+      : a_(a),
+        first_row_(static_cast<int>(threadIdx.x / 32) * 16),
+        batch_(batch),
+        start_(start + first_row_) {
     load(0);
   }
 
-  // Writes the rows of the tile.
+  // Writes the rows of the tile, padded with zeros to whole slots.
   __device__ void normalise(uint8_t* tile) {
     Edge weight, bias;
-    load_norm(weight, a_.norms->weight);
-    load_norm(bias, a_.norms->bias);
-    if constexpr (Plan::kIsScaled) {
-      const Power scale(a_.scales->xn);
-      for_each_value(weight, [&](float& value, int, int) { value = scale(value); });
-      for_each_value(bias, [&](float& value, int, int) { value = scale(value); });
-    }
+    load_norm<Plan::kFactor>(weight, a_.norms->weight, a_.scales);
+    load_norm<Plan::kFactor>(bias, a_.norms->bias, a_.scales);
     const Channels<Plan::kVectors> channels(a_.in.channels);
     for (int at = 0; at < 16; at += Plan::kLoaded) {
       if (at > 0) load(at);
 #pragma unroll
-      for (int part = 0; part < Plan::kLoaded / Plan::kAtOnce; ++part) {
+      for (int part = 0; part < kBatches; ++part) {
         float factors[Plan::kAtOnce];
         centre(edges_[part], channels, factors);
 #pragma unroll
         for (int i = 0; i < Plan::kAtOnce; ++i) {
-          store_edge<Plan>(edges_[part][i], factors[i], weight, bias, a_, tile,
-                           first_row_ + at + part * Plan::kAtOnce + i);
+          const int row = first_row_ + at + part * Plan::kAtOnce + i;
+          pack_edge<Plan::kFactor>(edges_[part][i], factors[i], weight, bias,
+                                   [&](int of, int channel, const uint2& packed) {
+                                     if (channel >= a_.tile_depth) return;
+                                     uint8_t* const to = tile + Plan::Tile::offset(row, channel);
+                                     *reinterpret_cast<uint2*>(to + of * Plan::Tile::kNext) = packed;
+                                   });
         }
       }
     }
   }
 
   // Writes the mask of each row.
-  __device__ void load_masks(int64_t batch, float* masks) const {
+  __device__ void load_masks(float* masks) const {
     const int lane = static_cast<int>(threadIdx.x % 32);
     if (lane >= 16) return;
-    masks[first_row_ + lane] = a_.in.mask_of(batch, a_.in.planes.edge(start_ + lane));
+    masks[first_row_ + lane] = a_.in.mask_of(batch_, a_.in.planes.edge(start_ + lane));
   }
 
  private:
-  __device__ const float* address_of(const Planes::Edge& edge) const {
-    return x_ + edge.first * a_.in.x_first + edge.second * a_.in.x_second;
-  }
+  static constexpr int kBatches = Plan::kLoaded / Plan::kAtOnce;
 
   // Loads edges number at .. at + kLoaded - 1.
   __device__ void load(int at) {
-    if (is_run_ && a_.in.has_vectors) {
-      for_each_edge([&](Edge& edge, int) { edge = {}; });
 #pragma unroll
-      for (int v = 0; v < Plan::kVectors; ++v) {
-        const int channel = first_channel(v);
-        if (channel >= a_.in.channels) break;
-        for_each_edge([&](Edge& edge, int i) {
-          reinterpret_cast<float4&>(edge.values[v]) =
-              __ldcs(reinterpret_cast<const float4*>(next_ + i * a_.in.x_second + channel));
-        });
-      }
-      next_ += Plan::kLoaded * a_.in.x_second;
-    } else {
-      for_each_edge([&](Edge& edge, int i) {
-        const Planes::Edge which = a_.in.planes.edge(start_ + at + i);
-        load_channels(edge, which.is_inside ? address_of(which) : nullptr, a_.in.channels, a_.in.x_channel);
-      });
-    }
-  }
-  // Calls visit(edge, i) for the edges that are loaded at once.
-  template <class Visit>
-  __device__ void for_each_edge(Visit visit) {
-#pragma unroll
-    for (int i = 0; i < Plan::kLoaded; ++i) visit(edges_[i / Plan::kAtOnce][i % Plan::kAtOnce], i);
+    for (int i = 0; i < kBatches; ++i) load_edges(edges_[i], a_.in, batch_, start_ + at + i * Plan::kAtOnce);
   }
 
   const Arguments& a_;
   int first_row_;
-  int64_t start_;
-  const float* x_;
-  bool is_run_;        // All edges have the same first node, and none is padding.
-  const float* next_;  // of a run: the next edge to load
-  Edge edges_[Plan::kLoaded / Plan::kAtOnce][Plan::kAtOnce];
+  int64_t batch_, start_;
+  Edge edges_[kBatches][Plan::kAtOnce];
 };
 
 template <class Plan>
-__global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
-    project_kernel(const __grid_constant__ Arguments a) {
+__global__ void __launch_bounds__(Plan::kThreads, 1) project_kernel(const __grid_constant__ Arguments a) {
   using F = typename Plan::F;
   using T = typename Plan::T;
   extern __shared__ __align__(16) uint8_t shared[];
@@ -187,7 +131,7 @@ __global__ void __launch_bounds__(Plan::kThreads, Plan::kMinBlocks)
   EdgesOfWarp<Plan> warp_edges(a, batch, start);
   typename Plan::Ring ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::Tile::kReaders, a.slots,
                            (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
-  warp_edges.load_masks(batch, masks);
+  warp_edges.load_masks(masks);
   warp_edges.normalise(shared);
   fence_async_proxy();
   __syncthreads();
@@ -276,11 +220,8 @@ void launch(const Job<Plan::kFactor>& job, Arguments a, int most_shared) {
     throw unsupported_error("{} blocks of {} edges are more than a grid's {}", blocks, Plan::kRows,
                             INT32_MAX);
   using Ring = typename Plan::Ring;
-  // If a multiprocessor has registers for two blocks, both get at least three slots. Otherwise one
-  // block gets all shared memory.
-  const int fixed = fixed_bytes<Plan>(a.in.channels), half = most_shared / 2 - 1024;
-  const int room = Plan::kMinBlocks == 2 && fixed + Ring::bytes(3) <= half ? half : most_shared;
-  a.ring_slots = std::min((room - fixed) / Ring::bytes(1), 8);
+  const int fixed = fixed_bytes<Plan>(a.in.channels);
+  a.ring_slots = std::min((most_shared - fixed) / Ring::bytes(1), 8);
   auto* const kernel = project_kernel<Plan>;
   allow_all_shared_memory(kernel);
   const auto bytes = static_cast<size_t>(fixed + Ring::bytes(a.ring_slots));
@@ -298,6 +239,7 @@ void project(const Job<kFactor>& job) {
   if constexpr (Traits::kParts == 1) {
     if (is_resident<kFactor>(channels, job.planes)) return project_resident(job);
   }
+  if (is_streamed<kFactor>(channels, job.planes)) return project_streamed(job);
   const auto hidden = static_cast<int>(job.planes.hidden);
   Arguments a{.in = InputEdges(job.tensors, job.planes),
               .norms = job.weights.norms,
@@ -319,11 +261,6 @@ void project(const Job<kFactor>& job) {
   const int most_shared = most_shared_memory();
   const auto with_vectors = [&]<int kVectors>(std::integral_constant<int, kVectors>) {
     using Ring = SlotRing<kFactor>;
-    if constexpr (Traits::kParts == 1 && kVectors > 1 && kVectors < 4) {
-      if (fixed_bytes<Plan<kFactor, 3, kVectors>>(channels) + Ring::bytes(3) <= most_shared) {
-        return launch<Plan<kFactor, 3, kVectors>>(job, a, most_shared);
-      }
-    }
     if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + Ring::bytes(3) <= most_shared) {
       launch<Plan<kFactor, 2, kVectors>>(job, a, most_shared);
     } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + Ring::bytes(kLeastSlots) <= most_shared) {
@@ -332,8 +269,6 @@ void project(const Job<kFactor>& job) {
       throw unsupported_error("c={} needs more shared memory than {} bytes", channels, most_shared);
     }
   };
-  if (channels <= 128) return with_vectors(std::integral_constant<int, 1>{});
-  if (channels <= 256) return with_vectors(std::integral_constant<int, 2>{});
   if (channels <= 384) return with_vectors(std::integral_constant<int, 3>{});
   with_vectors(std::integral_constant<int, 6>{});
 }

@@ -49,7 +49,7 @@ struct Arguments {
   const Scales* scales;
   const SideScales* sides;
   int64_t sides_step;
-  Tiles tiles;
+  ResidentTiles tiles;
   int64_t first_batch;
 };
 
@@ -67,27 +67,6 @@ __device__ void start_product(float (&sums)[32], const Fragments<Plan::kSteps>& 
   wgmma_commit();
 }
 
-// The results of 64 columns: eight projections, then their eight gates, and so on.
-template <class Plan>
-__device__ void gate_projections(const float (&sums)[32], float exponent, const float (&factors)[2],
-                                 float (&values)[16]) {
-#pragma unroll
-  for (int i = 0; i < 16; i += 2) {
-    const float* const s = sums + i / 4 * 8 + i % 4;
-    const float factor = factors[i / 2 % 2];
-    const float a = inverse_sigmoid<Plan::kFactor>(s[4], exponent);
-    const float b = inverse_sigmoid<Plan::kFactor>(s[5], exponent);
-    if constexpr (kInPairs<Plan::kFactor>) {
-      const float both = reciprocal(a * b) * factor;
-      values[i] = s[0] * b * both;
-      values[i + 1] = s[1] * a * both;
-    } else {
-      values[i] = s[0] * reciprocal(a) * factor;
-      values[i + 1] = s[1] * reciprocal(b) * factor;
-    }
-  }
-}
-
 template <class Plan>
 __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* norm, int group) {
   using Traits = typename Plan::Traits;
@@ -100,7 +79,7 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
   const auto exponent_of = [&](int weight) { return to_exponent<Plan::kFactor>(a.scales, weight); };
   const float exponents[3] = {exponent_of(2), exponent_of(3), exponent_of(4)};
   Boxes boxes(shared + static_cast<uint32_t>(group * kPlaces * kBoxBytes), group);
-  uint32_t number = Tiles::first(group);
+  uint32_t number = ResidentTiles::first(group);
   typename Plan::Edges edges;
   Fragments<Plan::kSteps> fragments;
   float even[32], odd[32];  // sums
@@ -109,7 +88,7 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
   };
   if (number < a.tiles.all) edges.template load<0, Plan::kSteps>(a.in, tile_of(number));
   wait_for_phase(shared + Plan::kBarrier, 0);
-  for (; number < a.tiles.all; number += Tiles::step()) {
+  for (; number < a.tiles.all; number += ResidentTiles::step()) {
     const TileOfEdges tile = tile_of(number);
     const int in_job = static_cast<int>(tile.batch - a.first_batch), start = static_cast<int>(tile.start);
     normalise<Plan::kFactor>(edges, a.in, norm, fragments);
@@ -127,13 +106,13 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
         start_product<Plan>(odd, fragments, columns(slot, 1));
         wgmma_wait<1>();
         keep_in_place(even);
-        gate_projections<Plan>(even, exponent, factors, values);
+        gate_projections<Plan::kFactor>(even, exponent, factors, values);
         boxes.begin();
         boxes.put<Plan::kFactor>(values, 0);
         start_product<Plan>(even, fragments, columns(slot + 1, 0));
         wgmma_wait<1>();
         keep_in_place(odd);
-        gate_projections<Plan>(odd, exponent, factors, values);
+        gate_projections<Plan::kFactor>(odd, exponent, factors, values);
         boxes.put<Plan::kFactor>(values, kBoxChannels / 2);
         boxes.end(map, {start, chunk * kBoxChannels, in_job});
       }
@@ -145,7 +124,7 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
       boxes.put<Plan::kFactor>(values, 0);
       boxes.end(a.gate, {start, channel, in_job});
     };
-    const TileOfEdges next = tile_of(min(number + Tiles::step(), a.tiles.all - 1));
+    const TileOfEdges next = tile_of(min(number + ResidentTiles::step(), a.tiles.all - 1));
     start_product<Plan>(odd, fragments, columns(slot, 1));
     edges.template load<0, Plan::kSteps / 2>(a.in, next);
     wgmma_wait<1>();
@@ -212,7 +191,7 @@ void project_resident(const Job<kFactor>& job) {
                     .scales = job.weights.scales,
                     .sides = job.sides,
                     .sides_step = job.sides_step,
-                    .tiles = Tiles(job),
+                    .tiles = ResidentTiles(job),
                     .first_batch = job.first};
   const auto with_slots = [&]<int kDepthSlots>(std::integral_constant<int, kDepthSlots>) {
     const auto with_chunks = [&]<int kChunks>(std::integral_constant<int, kChunks>) {

@@ -28,7 +28,8 @@ bool is_resident(int64_t channels, const Planes& planes) {
          planes.hidden <= kSlotColumns && planes.plane() <= INT32_MAX;
 }
 
-// The tiles of a launch.
+// The tiles of a launch, for kGroups warpgroups in each block.
+template <int kGroups>
 struct Tiles {
   uint32_t of_batch, all;
 
@@ -43,15 +44,16 @@ struct Tiles {
     all = static_cast<uint32_t>(tiles * job.count);
   }
   unsigned blocks(int multiprocessors) const {
-    const int64_t most = (int64_t{all} + kResidentGroups - 1) / kResidentGroups;
+    const int64_t most = (int64_t{all} + kGroups - 1) / kGroups;
     return static_cast<unsigned>(std::min({int64_t{multiprocessors}, most, kMostBlocks.value()}));
   }
   // Those of a warpgroup are first(), first() + step() and so on.
   __device__ static uint32_t first(int group) {
     return static_cast<uint32_t>(group) * gridDim.x + blockIdx.x;
   }
-  __device__ static uint32_t step() { return kResidentGroups * gridDim.x; }
+  __device__ static uint32_t step() { return kGroups * gridDim.x; }
 };
+using ResidentTiles = Tiles<kResidentGroups>;
 
 // The sum over the four lanes that have the same edge.
 __device__ inline float add_up_row(float value) {
