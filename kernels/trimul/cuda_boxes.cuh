@@ -38,26 +38,32 @@ __device__ inline uint32_t row_in_box() {
   return static_cast<uint32_t>((lane / 16 * 8 + lane % 8) * kBoxRowBytes + (piece ^ lane % 8) * 16);
 }
 
-inline constexpr int kPlaces = 2;  // from which a warpgroup writes boxes in turn
 inline constexpr int kBoxChannels = 64;
 inline constexpr int kBoxBytes = kBoxChannels * kBoxRowBytes;
 
-// The boxes of a warpgroup on their way to memory.
+// The boxes of a warpgroup on their way to memory. They leave from kPlaces places of kBytes in
+// turn, by kCopies copies each. With three places a warpgroup waits for itself once for each box,
+// with two places twice.
+template <int kPlaces, int kBytes, int kCopies = 1>
 class Boxes {
  public:
+  // [bytes] of a warpgroup
+  static constexpr int kAllBytes = kPlaces * kBytes;
+
   __device__ Boxes(uint32_t places, int group) : places_(places), in_place_(row_in_box()), group_(group) {
     copies_ = threadIdx.x % kGroupThreads == 0;
   }
   // Waits until the next place is free.
-  __device__ void begin() {
-    if (copies_) wait_for_boxes_out<kPlaces - 1>();
+  __device__ void begin() const {
+    if constexpr (kPlaces > 2) return;  // see end()
+    if (copies_) wait_for_boxes_out<(kPlaces - 1) * kCopies>();
     __syncwarp();
     synchronize_group(group_);
   }
-  // Writes part kPart of 2 * kCount channels of the box, from `channel` on, a multiple of 16.
+  // Writes part kPart of 2 * kCount channels to the place, from row `channel` on, a multiple of 16.
   template <Format kFactor, int kPart = 0, int kCount>
   __device__ void put(const float (&values)[kCount], int channel) const {
-    uint32_t to = places_ + static_cast<uint32_t>(at_ * kBoxBytes + channel * kBoxRowBytes) + in_place_;
+    uint32_t to = place() + static_cast<uint32_t>(channel * kBoxRowBytes) + in_place_;
     const auto pack = [&](int i) { return pack_part<kFactor, kPart>(values[i], values[i + 1]); };
 #pragma unroll
     for (int j = 0; j < kCount; j += 8) {
@@ -65,11 +71,17 @@ class Boxes {
       to += 16 * kBoxRowBytes;
     }
   }
-  // Copies the box to memory, if that has a place for it.
-  __device__ void end(const CUtensorMap& map, BoxAt at, bool has_place = true) {
+  // One thread calls copy(place), which starts kCopies copies or none.
+  template <class Copy>
+  __device__ void end(Copy copy) {
     fence_async_proxy();
+    if constexpr (kPlaces > 2) {
+      // All but the last copies are done. So the place after this one is free.
+      if (copies_) wait_for_boxes_out<(kPlaces - 2) * kCopies>();
+      __syncwarp();
+    }
     synchronize_group(group_);
-    if (copies_ && has_place) copy_box_out(map, at, places_ + static_cast<uint32_t>(at_ * kBoxBytes));
+    if (copies_) copy(place());
     __syncwarp();
     at_ = (at_ + 1) % kPlaces;
   }
@@ -78,6 +90,10 @@ class Boxes {
   }
 
  private:
+  __device__ uint32_t place() const {
+    return places_ + static_cast<uint32_t>(at_ * kBytes);
+  }
+
   uint32_t places_, in_place_;
   int group_, at_ = 0;
   bool copies_;

@@ -43,16 +43,12 @@ struct Channels {
   }
 };
 
-// Weights or biases of the norm, scaled as xn is, filled up with zeros to whole vectors.
-template <Format kFactor, int kVectors>
-__device__ void load_norm(EdgeValues<kVectors>& to, const float* from, const Scales* scales) {
+// Weights or biases of the norm, filled up with zeros to whole vectors.
+template <int kVectors>
+__device__ void load_norm(EdgeValues<kVectors>& to, const float* from) {
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    reinterpret_cast<float4&>(to.values[v]) = __ldg(reinterpret_cast<const float4*>(from + first_channel(v)));
-  }
-  if constexpr (kIsScaled<kFactor>) {
-    const Power scale(scales->xn);
-    for_each_value(to, [&](float& value, int, int) { value = scale(value); });
+    reinterpret_cast<float4&>(to.values[v]) = *reinterpret_cast<const float4*>(from + first_channel(v));
   }
 }
 

@@ -39,12 +39,12 @@ __device__ float inverse_sigmoid(float g, float exponent) {
   return fmaf(power_of_two(power), kPart, kPart);
 }
 
-// 2^kExponent times the sigmoids of 32 values g in f32. The relative error of each is at most 4u +
+// 2^kExponent times the sigmoids of kCount values g in f32. The relative error of each is at most 4u +
 // (4 + 2|g|) u (1 - sigmoid); in pairs, 5u takes the place of 4u.
-template <Format kFactor, int kExponent = 0>
-__device__ void sigmoids(const float* g, float exponent, float (&results)[32]) {
+template <Format kFactor, int kExponent = 0, int kCount>
+__device__ void sigmoids(const float* g, float exponent, float (&results)[kCount]) {
 #pragma unroll
-  for (int i = 0; i < 32; i += 2) {
+  for (int i = 0; i < kCount; i += 2) {
     const float a = inverse_sigmoid<kFactor, kExponent>(g[i], exponent);
     const float b = inverse_sigmoid<kFactor, kExponent>(g[i + 1], exponent);
     if constexpr (kInPairs<kFactor>) {

@@ -72,8 +72,13 @@ class EdgesOfWarp {
   // Writes the rows of the tile, padded with zeros to whole slots.
   __device__ void normalise(uint8_t* tile) {
     Edge weight, bias;
-    load_norm<Plan::kFactor>(weight, a_.norms->weight, a_.scales);
-    load_norm<Plan::kFactor>(bias, a_.norms->bias, a_.scales);
+    load_norm(weight, a_.norms->weight);
+    load_norm(bias, a_.norms->bias);
+    if constexpr (kIsScaled<Plan::kFactor>) {
+      const Power scale(a_.scales->xn);
+      for_each_value(weight, [&](float& value, int, int) { value = scale(value); });
+      for_each_value(bias, [&](float& value, int, int) { value = scale(value); });
+    }
     const Channels<Plan::kVectors> channels(a_.in.channels);
     for (int at = 0; at < 16; at += Plan::kLoaded) {
       if (at > 0) load(at);

@@ -20,6 +20,8 @@
 namespace assay::trimul {
 namespace {
 
+using Boxes = trimul::Boxes<2, kBoxBytes>;
+
 // kDepthSlots is the number of slots along the depth. With kHasVectors, four channels of x lie side
 // by side, aligned.
 template <Format kFactor_, int kChunks_, int kDepthSlots, bool kHasVectors>
@@ -33,7 +35,7 @@ struct Plan {
   using Edges = trimul::Edges<kSteps, kHasVectors>;
 
   // The shared memory of a block: places of boxes, the norm of x, a barrier, weights.
-  static constexpr int kNorm = kResidentGroups * kPlaces * kBoxBytes;
+  static constexpr int kNorm = kResidentGroups * Boxes::kAllBytes;
   static constexpr int kBarrier = kNorm + 2 * int{kChannelsOfPart} * int{sizeof(float)};
   static constexpr int kWeights = kBarrier + 128;
   static constexpr int kWeightsBytes = (2 * kChunks + 1) * kColumnsBytes;
@@ -78,7 +80,7 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
   };
   const auto exponent_of = [&](int weight) { return to_exponent<Plan::kFactor>(a.scales, weight); };
   const float exponents[3] = {exponent_of(2), exponent_of(3), exponent_of(4)};
-  Boxes boxes(shared + static_cast<uint32_t>(group * kPlaces * kBoxBytes), group);
+  Boxes boxes(shared + static_cast<uint32_t>(group * Boxes::kAllBytes), group);
   uint32_t number = ResidentTiles::first(group);
   typename Plan::Edges edges;
   Fragments<Plan::kSteps> fragments;
@@ -114,7 +116,7 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
         keep_in_place(odd);
         gate_projections<Plan::kFactor>(odd, exponent, factors, values);
         boxes.put<Plan::kFactor>(values, kBoxChannels / 2);
-        boxes.end(map, {start, chunk * kBoxChannels, in_job});
+        boxes.end([&](uint32_t place) { copy_box_out(map, {start, chunk * kBoxChannels, in_job}, place); });
       }
     }
     const auto put_gate = [&](const float(&sums)[32], int channel) {
@@ -122,7 +124,7 @@ __device__ void project_tiles(const Arguments& a, uint32_t shared, const float* 
       sigmoids<Plan::kFactor, kGateExponent<Plan::kFactor>>(sums, exponents[2], values);
       boxes.begin();
       boxes.put<Plan::kFactor>(values, 0);
-      boxes.end(a.gate, {start, channel, in_job});
+      boxes.end([&](uint32_t place) { copy_box_out(a.gate, {start, channel, in_job}, place); });
     };
     const TileOfEdges next = tile_of(min(number + ResidentTiles::step(), a.tiles.all - 1));
     start_product<Plan>(odd, fragments, columns(slot, 1));

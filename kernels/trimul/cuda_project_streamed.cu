@@ -51,13 +51,18 @@ struct Plan {
 
   // A warp that normalises has so many edges side by side, and loads so many times as many before.
   static constexpr int kVectors = (kDepth + 127) / 128;
-  static constexpr int kAtOnce = kVectors == 1 ? 4 : 2;
-  static constexpr int kAhead = kVectors == 3 ? 2 : 4;
+  static constexpr int kAtOnce = 4;
+  static constexpr int kAhead = kVectors == 1 ? 4 : 2;
 
-  // The shared memory of a block: places of boxes, rows and masks of both tiles, slots, barriers.
-  // The rows of eight edges begin in different banks.
+  // The channels of a set of left or right, in all parts.
+  using Boxes = trimul::Boxes<3, kParts * kSetChannels * kBoxRowBytes, kParts>;
+
+  // The shared memory of a block: places of boxes, the norm of x, rows and masks of both tiles,
+  // slots, barriers. The rows of eight edges begin in different banks.
+  static constexpr int kNorm = kGroups * Boxes::kAllBytes;
+  static constexpr int kNormFloats = kVectors * 128;  // weights, then as many biases
   static constexpr int kPartBytes = kDepth * int{sizeof(F)}, kRowBytes = kParts * kPartBytes + 16;
-  static constexpr int kRows = kGroups * kPlaces * kBoxBytes;
+  static constexpr int kRows = kNorm + 2 * kNormFloats * int{sizeof(float)};
   static constexpr int kMasks = kRows + kGroups * kGroupRows * kRowBytes;
   static constexpr int kFixed = kMasks + kGroups * kGroupRows * int{sizeof(float)};
   static constexpr int kBarriersOfGroups = kGroups * 3 * 8;
@@ -173,9 +178,7 @@ __device__ void make_rows(const Arguments& a, const Ring<Plan>& ring, uint8_t* s
   const int lane = static_cast<int>(threadIdx.x % 32),
             first_row = static_cast<int>(threadIdx.x / 32 % kWarps) * kWarpRows;
   const Channels<Plan::kVectors> channels(a.in.channels);
-  EdgeValues<Plan::kVectors> weight, bias;
-  load_norm<Plan::kFactor>(weight, a.norms->weight, a.scales);
-  load_norm<Plan::kFactor>(bias, a.norms->bias, a.scales);
+  const auto* const norm = reinterpret_cast<const float*>(shared + Plan::kNorm);
   EdgeValues<Plan::kVectors> edges[Plan::kAhead][Plan::kAtOnce];
   const uint32_t count = rounds(a) * kGroups;
   const auto tile_of = [&](uint32_t number) {
@@ -202,6 +205,9 @@ __device__ void make_rows(const Arguments& a, const Ring<Plan>& ring, uint8_t* s
         const int at = row + i * Plan::kAtOnce;
         float factors[Plan::kAtOnce];
         centre(edges[i], channels, factors);
+        EdgeValues<Plan::kVectors> weight, bias;
+        load_norm(weight, norm);
+        load_norm(bias, norm + Plan::kNormFloats);
 #pragma unroll
         for (int e = 0; e < Plan::kAtOnce; ++e) {
           pack_edge<Plan::kFactor>(
@@ -271,7 +277,8 @@ __device__ void multiply_set(float (&sums)[32], const typename Plan::Fragments& 
       }
     }
     wgmma_commit();
-    if (slot == Plan::kDepthSlots - 1) arrive_as_warp(ring.turn(1 - group));
+    // The other group needs a while to begin.
+    if (slot == std::max(Plan::kDepthSlots - 2, 0)) arrive_as_warp(ring.turn(1 - group));
     if (slot > 0) {
       wgmma_wait<1>();
       free_slot(ring, last);
@@ -292,7 +299,7 @@ __device__ void project_tiles(const Arguments& a, Ring<Plan> ring, const uint8_t
   const auto* const masks = reinterpret_cast<const float*>(shared + Plan::kMasks) + group * kGroupRows + row;
   const uint32_t rows =
       ring.address + static_cast<uint32_t>(Plan::kRows + group * kGroupRows * Plan::kRowBytes);
-  Boxes boxes(ring.address + static_cast<uint32_t>(group * kPlaces * kBoxBytes), group);
+  typename Plan::Boxes boxes(ring.address + static_cast<uint32_t>(group * Plan::Boxes::kAllBytes), group);
   uint32_t turn_phase = group == 0 ? 1 : 0;  // group 0 begins
   typename Plan::Fragments fragments;
   float sums[32];
@@ -317,27 +324,33 @@ __device__ void project_tiles(const Arguments& a, Ring<Plan> ring, const uint8_t
         multiply();
         float values[16];
         gate_projections<kFactor>(sums, exponent, factors, values);
-        const auto write = [&]<int kPart>(std::integral_constant<int, kPart>) {
-          boxes.begin();
-          boxes.put<kFactor, kPart>(values, 0);
-          boxes.end(map, {start, set * kSetChannels, in_job + kPart * static_cast<int>(a.batches)},
-                    tile.exists);
-        };
-        write(std::integral_constant<int, 0>{});
-        if constexpr (Plan::kParts == 2) write(std::integral_constant<int, 1>{});
+        boxes.template put<kFactor, 0>(values, 0);
+        if constexpr (Plan::kParts == 2) boxes.template put<kFactor, 1>(values, kSetChannels);
+        boxes.end([&](uint32_t place) {
+          for (int part = 0; part < Plan::kParts && tile.exists; ++part) {
+            copy_box_out(map, {start, set * kSetChannels, in_job + part * static_cast<int>(a.batches)},
+                         place + static_cast<uint32_t>(part * kSetChannels * kBoxRowBytes));
+          }
+        });
       }
     }
     const float exponent = to_exponent<kFactor>(a.scales, 4);
     for (int set = 0; set < a.sets.gate; ++set) {
       multiply();
-      float values[32];
-      sigmoids<kFactor, kGateExponent<kFactor>>(sums, exponent, values);
       const int channel = set * kSetColumns;
       if constexpr (sizeof(typename Plan::Gate) == 2) {
-        boxes.begin();
-        boxes.put<kFactor>(values, 0);
-        boxes.end(a.gate, {start, channel, in_job}, tile.exists);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          float values[16];
+          sigmoids<kFactor, kGateExponent<kFactor>>(sums + 16 * half, exponent, values);
+          boxes.template put<kFactor>(values, 0);
+          boxes.end([&](uint32_t place) {
+            if (tile.exists) copy_box_out(a.gate, {start, channel + half * kSetChannels, in_job}, place);
+          });
+        }
       } else {
+        float values[32];
+        sigmoids<kFactor, kGateExponent<kFactor>>(sums, exponent, values);
         const int64_t plane = a.in.planes.plane(), first = start + row - lane / 4;
         float* gate = static_cast<float*>(a.gates) + in_job * a.in.planes.batch() +
                       (channel + lane % 4 * 2) * plane + start + row;
@@ -357,14 +370,21 @@ __global__ void __launch_bounds__(kThreads, 1) project_streamed_kernel(const __g
   extern __shared__ __align__(kBoxAlignment) uint8_t shared[];
   const Ring<Plan> ring{shared_address(shared)};
   if (threadIdx.x == 0) ring.make_barriers();
+  auto* const norm = reinterpret_cast<float*>(shared + Plan::kNorm);
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * Plan::kNormFloats; i += kThreads) {
+    const int channel = i % Plan::kNormFloats;
+    float value = i < Plan::kNormFloats ? a.norms->weight[channel] : a.norms->bias[channel];
+    if constexpr (kIsScaled<Plan::kFactor>) value = Power(a.scales->xn)(value);
+    norm[i] = value;
+  }
   cluster_arrive();
   cluster_wait();
   const int group = group_of_thread();
   if (group < kGroups) {
-    take_registers<176>();
+    take_registers<160>();
     project_tiles<Plan>(a, ring, shared, group);
   } else if (group == kGroups) {
-    take_registers<136>();
+    take_registers<168>();
     make_rows<Plan>(a, ring, shared);
   } else {
     give_registers<24>();
@@ -413,7 +433,7 @@ void project_streamed(const Job<kFactor>& job) {
               .tiles = Tiles<kGroups>(job),
               .first_batch = job.first,
               .batches = job.count};
-  if constexpr (sizeof(Stored<kFactor>) == 2) a.gate = map_of_edges(job, job.gate, kSetColumns);
+  if constexpr (sizeof(Stored<kFactor>) == 2) a.gate = map_of_edges(job, job.gate, kSetChannels);
   if (a.in.channels <= Slot::kDepth) return launch<Plan<kFactor, 1>>(job, a);
   if (a.in.channels <= 2 * Slot::kDepth) return launch<Plan<kFactor, 2>>(job, a);
   if constexpr (kParts == 1) launch<Plan<kFactor, 3>>(job, a);
