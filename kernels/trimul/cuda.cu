@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA paths of trimul have three steps: all projections of x (cuda_project.cu), the pairwise
+// The CUDA paths of trimul have three steps: all projections of x (cuda_project*.cu), the pairwise
 // product of each channel by cuBLASLt or by cuda_contract.cu, and the rest (cuda_finish.cu).
 // Batches go together as long as their intermediate tensors fit.
 //

@@ -31,15 +31,21 @@ __device__ inline int first_channel(int v) {
   return 128 * v + 4 * static_cast<int>(threadIdx.x % 32);
 }
 
-// Whether each channel of the lane exists: 1 if so, else 0.
+// Which channels of the lane exist.
 template <int kVectors>
 struct Channels {
-  EdgeValues<kVectors> exist;
-  float share;  // of one of them in their mean
+  uint32_t bits = 0;  // one for each value
+  float share;        // of one of them in their mean
 
   __device__ explicit Channels(int count) : share(1.0f / static_cast<float>(count)) {
-    for_each_value(exist,
-                   [&](float& value, int v, int e) { value = first_channel(v) + e < count ? 1.0f : 0.0f; });
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) bits |= first_channel(v) + e < count ? 1u << (4 * v + e) : 0;
+    }
+  }
+  __device__ bool has(int v, int e) const {
+    return (bits >> (4 * v + e) & 1) != 0;
   }
 };
 
@@ -93,6 +99,21 @@ __device__ void load_edges(EdgeValues<kVectors> (&edges)[kEdges], const InputEdg
   }
 }
 
+// Has such edges brought to the L2 cache if they are vectors.
+template <int kEdges>
+__device__ void prefetch_edges(const InputEdges& in, int64_t batch, int64_t position) {
+  constexpr int kLine = 32;  // [floats]
+  const Planes::Edge first = in.planes.edge(position);
+  const int channel = static_cast<int>(threadIdx.x % 32) * kLine;
+  if (!in.has_vectors || !first.is_inside || first.second + kEdges > in.planes.nodes) return;
+  if (channel >= in.channels) return;
+  const float* const run = in.x + batch * in.x_batch + first.first * in.x_first + first.second * in.x_second;
+#pragma unroll
+  for (int i = 0; i < kEdges; ++i) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(run + i * in.x_second + channel));
+  }
+}
+
 // The first lane that gets the sum of value `number` of kCount from add_up().
 template <int kCount>
 __device__ constexpr int lane_of_sum(int number) {
@@ -131,7 +152,7 @@ __device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], const Channels<kVe
   float sums[kEdges] = {}, squares[kEdges] = {};
   const auto subtract = [&](int i, float other, auto visit) {
     for_each_value(edges[i], [&](float& value, int v, int e) {
-      value = fmaf(-other, channels.exist.values[v][e], value);
+      if (channels.has(v, e)) value = __fadd_rn(value, -other);
       visit(value);
     });
   };
@@ -163,25 +184,22 @@ __device__ void centre(EdgeValues<kVectors> (&edges)[kEdges], const Channels<kVe
   for (int i = 0; i < kEdges; ++i) factors[i] = of_edge(factor, i);
 }
 
-// Calls store(part, channel, packed) for the factors of a normalised edge, four channels at a time.
+// Calls store(part, channel, packed) for the factors of vector v of a normalised edge.
 template <Format kFactor, int kVectors, class Store>
-__device__ void pack_edge(const EdgeValues<kVectors>& edge, float factor, const EdgeValues<kVectors>& weight,
-                          const EdgeValues<kVectors>& bias, Store store) {
+__device__ void pack_vector(const EdgeValues<kVectors>& edge, int v, float factor, const float* weight,
+                            const float* bias, Store store) {
+  float xn[4];
 #pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    float xn[4];
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      // 0 beyond the last channel
-      xn[e] = fmaf(edge.values[v][e] * factor, weight.values[v][e], bias.values[v][e]);
-    }
-    const auto store_part = [&]<int kPart>(std::integral_constant<int, kPart>) {
-      store(kPart, first_channel(v),
-            uint2{pack_part<kFactor, kPart>(xn[0], xn[1]), pack_part<kFactor, kPart>(xn[2], xn[3])});
-    };
-    store_part(std::integral_constant<int, 0>{});
-    if constexpr (TileFactor<kFactor>::kParts == 2) store_part(std::integral_constant<int, 1>{});
+  for (int e = 0; e < 4; ++e) {
+    // 0 beyond the last channel
+    xn[e] = fmaf(edge.values[v][e] * factor, weight[e], bias[e]);
   }
+  const auto store_part = [&]<int kPart>(std::integral_constant<int, kPart>) {
+    store(kPart, first_channel(v),
+          uint2{pack_part<kFactor, kPart>(xn[0], xn[1]), pack_part<kFactor, kPart>(xn[2], xn[3])});
+  };
+  store_part(std::integral_constant<int, 0>{});
+  if constexpr (TileFactor<kFactor>::kParts == 2) store_part(std::integral_constant<int, 1>{});
 }
 
 }  // namespace assay::trimul

@@ -61,7 +61,7 @@ __device__ void sigmoids(const float* g, float exponent, float (&results)[kCount
 // gate * projection * factor for sums of 64 columns: eight projections, then their eight gates, and
 // so on. `exponent` is to_exponent() of the gates, `factors` are those of the two edges.
 template <Format kFactor>
-__device__ void gate_projections(const float (&sums)[32], float exponent, const float (&factors)[2],
+__device__ void gate_projections(const float* sums, float exponent, const float (&factors)[2],
                                  float (&values)[16]) {
 #pragma unroll
   for (int i = 0; i < 16; i += 2) {

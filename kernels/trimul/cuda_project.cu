@@ -89,12 +89,15 @@ class EdgesOfWarp {
 #pragma unroll
         for (int i = 0; i < Plan::kAtOnce; ++i) {
           const int row = first_row_ + at + part * Plan::kAtOnce + i;
-          pack_edge<Plan::kFactor>(edges_[part][i], factors[i], weight, bias,
-                                   [&](int of, int channel, const uint2& packed) {
-                                     if (channel >= a_.tile_depth) return;
-                                     uint8_t* const to = tile + Plan::Tile::offset(row, channel);
-                                     *reinterpret_cast<uint2*>(to + of * Plan::Tile::kNext) = packed;
-                                   });
+#pragma unroll
+          for (int v = 0; v < Plan::kVectors; ++v) {
+            pack_vector<Plan::kFactor>(edges_[part][i], v, factors[i], weight.values[v], bias.values[v],
+                                       [&](int of, int channel, const uint2& packed) {
+                                         if (channel >= a_.tile_depth) return;
+                                         uint8_t* const to = tile + Plan::Tile::offset(row, channel);
+                                         *reinterpret_cast<uint2*>(to + of * Plan::Tile::kNext) = packed;
+                                       });
+          }
         }
       }
     }

@@ -1,47 +1,175 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of trimul whose weights stream through shared memory past rows that stay in registers
-// (cuda_project_streamed.cu), and the order of these weights.
+// (cuda_project_streamed.cu): which sizes it serves, and what its blocks consist of.
 //
-// They come in sets of 64 columns. One of left or right has 32 channels: eight of the projection,
-// the eight gates of these, and so on. One of the gate of the output has 64 channels. A set has
-// slots along its depth, which are packed as in tile_product.cuh.
+// Columns of left and right alternate as resident ones do (cuda_resident.cuh). The depth of the
+// weights is padded to that of the rows of a kernel.
 #pragma once
 
+#include <cuda.h>
+
+#include <algorithm>
 #include <cstdint>
 
+#include "kernels/core_cuda/bulk_copy.cuh"
+#include "kernels/core_cuda/cluster.cuh"
+#include "kernels/core_cuda/mbarrier.cuh"
 #include "kernels/core_cuda/tile_product.cuh"
+#include "kernels/trimul/cuda_boxes.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
 
 namespace assay::trimul {
 
-inline constexpr int kSetColumns = 64, kSetChannels = kSetColumns / 2;  // of left or right
+// Rows of a kernel have a multiple of so many channels, and at most so many: more do not fit into
+// registers.
+template <Format kFactor>
+inline constexpr int kDepthStep = TileFactor<kFactor>::kParts == 1 ? 128 : 64;
+template <Format kFactor>
+inline constexpr int kMostDepth = TileFactor<kFactor>::kParts == 1 ? 384 : 128;
 
 template <Format kFactor>
-struct SetSlot {
-  using Traits = TileFactor<kFactor>;
-  static constexpr int kDepth = int{kChannelsOfPart} / Traits::kParts;
-  static constexpr int kBytes = kSetColumns * kDepth * Traits::kParts * int{sizeof(typename Traits::F)};
-  static constexpr int kNext = kSetColumns / 8 * Traits::kBlockBytes;
-  // Rows of more channels have too many registers.
-  static constexpr int kMostSlots = Traits::kParts == 1 ? 3 : 2;
-};
-
-// The sets of all projections: those of left, of right, of the gate.
-struct Sets {
-  int side, gate;
-
-  explicit Sets(int64_t hidden)
-      : side(static_cast<int>((hidden + kSetChannels - 1) / kSetChannels)),
-        gate(static_cast<int>((hidden + kSetColumns - 1) / kSetColumns)) {}
-  __host__ __device__ int all() const { return 2 * side + gate; }
-};
+int64_t streamed_depth(int64_t channels) {
+  return (channels + kDepthStep<kFactor> - 1) / kDepthStep<kFactor> * kDepthStep<kFactor>;
+}
 
 // Whether the kernel serves a size that is not resident.
 template <Format kFactor>
 bool is_streamed(int64_t channels, const Planes& planes) {
-  return channels > 0 && channels <= SetSlot<kFactor>::kMostSlots * SetSlot<kFactor>::kDepth &&
-         planes.plane() <= INT32_MAX;
+  return channels > 0 && channels <= kMostDepth<kFactor> && planes.plane() <= INT32_MAX;
 }
 
+namespace streamed {
+
+inline constexpr int kCluster = 2;
+inline constexpr int kGroups = 2;                               // warpgroups that multiply
+inline constexpr int kThreads = (kGroups + 2) * kGroupThreads;  // and those that normalise and copy
+inline constexpr int kWarps = kGroupThreads / 32;               // of a group
+inline constexpr int kWarpRows = kGroupRows / kWarps;
+inline constexpr int kBoxRows = 32;  // channels
+
+// kDepth is the number of channels, padded (streamed_depth()).
+template <Format kFactor_, int kDepth_>
+struct Plan {
+  static constexpr Format kFactor = kFactor_;
+  static constexpr int kDepth = kDepth_;
+  using Traits = TileFactor<kFactor>;
+  using F = typename Traits::F;
+  using Gate = Stored<kFactor>;
+  static constexpr int kParts = Traits::kParts, kSteps = kDepth / kStepDepth;
+  using Fragments = uint32_t[kParts][kSteps][4];
+
+  // A piece of the ring has slots that follow each other along the depth.
+  static constexpr int kPieceSlots = kParts, kPieceBytes = kPieceSlots * Traits::kSlotBytes;
+  static constexpr int kPieceSteps = kPieceSlots * Traits::kSlotDepth / kStepDepth;
+  static constexpr int kPieces = kSteps / kPieceSteps;  // of 128 columns
+
+  // A warp that normalises has so many edges side by side, and loads so many times as many before.
+  static constexpr int kVectors = (kDepth + 127) / 128;
+  static constexpr int kAtOnce = 4;
+  static constexpr int kAhead = kVectors == 1 ? 4 : kVectors == 2 ? 2 : 1;
+
+  // Of a thread that multiplies, and of one that normalises.
+  static constexpr int kRegisters = kParts * kSteps > 16 ? 192 : 168;
+  static constexpr int kMakersRegisters = 512 - 24 - 2 * kRegisters;
+
+  using Boxes = trimul::Boxes<3, kParts * kBoxRows * kBoxRowBytes, kParts>;
+
+  // The shared memory of a block: places of boxes, the norm of x, rows and masks of both tiles, the
+  // ring, barriers. The rows of eight edges begin in different banks.
+  static constexpr int kNorm = kGroups * Boxes::kAllBytes;
+  static constexpr int kNormFloats = kVectors * 128;  // weights, then as many biases
+  static constexpr int kPartBytes = kDepth * int{sizeof(F)}, kRowBytes = kParts * kPartBytes + 16;
+  static constexpr int kRows = kNorm + 2 * kNormFloats * int{sizeof(float)};
+  static constexpr int kMasks = kRows + kGroups * kGroupRows * kRowBytes;
+  static constexpr int kRing = kMasks + kGroups * kGroupRows * int{sizeof(float)};
+  static constexpr int kBarriersOfGroups = kGroups * 24;
+  static constexpr int kPlaces = std::min((kMostShared - kRing - kBarriersOfGroups) / (kPieceBytes + 16), 8);
+  static constexpr int kBarriers = kRing + kPlaces * kPieceBytes;
+  static constexpr int kShared = kBarriers + kPlaces * 16 + kBarriersOfGroups;
+  // A group begins with its columns when the other one has all pieces of them.
+  static_assert(kPlaces >= kPieces);
+};
+
+struct Arguments {
+  CUtensorMap left, right, gate;
+  void* gates;  // the same as `gate`
+  InputEdges in;
+  const PackedNorms* norms;
+  const uint8_t* slots;
+  const Scales* scales;
+  const SideScales* sides;
+  int64_t sides_step;
+  int side_chunks, gate_chunks;  // of 128 columns
+  Tiles<kGroups> tiles;
+  int64_t first_batch, batches;
+};
+
+// Each block goes through the weights as often, even if no tile is left for it.
+__device__ inline uint32_t rounds(const Arguments& a) {
+  return (a.tiles.all + Tiles<kGroups>::step() - 1) / Tiles<kGroups>::step();
+}
+
+// The tile of a group in a round. If none is left, it is the last one, whose results are dropped.
+struct TileOfRound {
+  bool exists;
+  uint32_t in_job, start;  // batch and first edge
+
+  __device__ TileOfRound(const Arguments& a, uint32_t round, int group) {
+    const uint32_t number = Tiles<kGroups>::first(group) + round * Tiles<kGroups>::step();
+    exists = number < a.tiles.all;
+    const uint32_t tile = min(number, a.tiles.all - 1);
+    in_job = tile / a.tiles.of_batch;
+    start = tile % a.tiles.of_batch * kGroupRows;
+  }
+};
+
+// The barriers of a block, and the place of a thread in the ring.
+template <class Plan>
+struct Ring {
+  uint32_t address;  // of the shared memory
+  int at = 0;
+  uint32_t phase = 0;
+
+  __device__ uint32_t piece() const {
+    return address + static_cast<uint32_t>(Plan::kRing + at * Plan::kPieceBytes);
+  }
+  __device__ uint32_t full(int place) const {
+    return address + static_cast<uint32_t>(Plan::kBarriers + place * 16);
+  }
+  __device__ uint32_t empty(int place) const { return full(place) + 8; }
+  // Of the rows of a group.
+  __device__ uint32_t rows_full(int group) const {
+    return full(Plan::kPlaces) + static_cast<uint32_t>(group * 24);
+  }
+  __device__ uint32_t rows_empty(int group) const { return rows_full(group) + 8; }
+  // Completes when it is the group's turn to multiply.
+  __device__ uint32_t turn(int group) const { return rows_full(group) + 16; }
+
+  __device__ void advance() {
+    if (++at < Plan::kPlaces) return;
+    at = 0;
+    phase ^= 1;
+  }
+  __device__ void make_barriers() const {
+    for (int place = 0; place < Plan::kPlaces; ++place) {
+      make_barrier(full(place), 1);
+      make_barrier(empty(place), kGroups * kWarps * kCluster);
+    }
+    for (int group = 0; group < kGroups; ++group) {
+      make_barrier(rows_full(group), kWarps);
+      make_barrier(rows_empty(group), kWarps);
+      make_barrier(turn(group), kWarps);
+    }
+    fence_barriers();
+  }
+};
+
+// A warp calls it: one of its threads arrives, when all are done with what came before.
+__device__ inline void arrive_as_warp(uint32_t barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) arrive(barrier);
+}
+
+}  // namespace streamed
 }  // namespace assay::trimul

@@ -36,21 +36,13 @@ Vector vector_of(const ConstTensorView& view) {
 }
 
 // The order of the projections (PackedWeights).
-enum class Order { kChunks, kResident, kSets };
+enum class Order { kSlots, kResident, kStreamed };
 
 template <Format kFactor>
 Order order_of(int64_t channels, const Planes& planes) {
   if (is_resident<kFactor>(channels, planes)) return Order::kResident;
-  return is_streamed<kFactor>(channels, planes) ? Order::kSets : Order::kChunks;
+  return is_streamed<kFactor>(channels, planes) ? Order::kStreamed : Order::kSlots;
 }
-
-// Weights are cut into slots along the columns, and these along the depth.
-struct Slots {
-  int columns, depth;
-  int64_t count;
-
-  __host__ __device__ int64_t elements() const { return count * columns * depth; }
-};
 
 struct Arguments {
   Matrix weights[6];  // (H, C), except the last one, to_out
@@ -58,7 +50,8 @@ struct Arguments {
   int channels, hidden;
   Order order;
   uint8_t *projections, *to_out;
-  Slots projection_slots, out_slots;
+  int64_t projection_slots, out_slots;
+  int depth_slots;  // of the projections
   PackedNorms* norms;
   Scales* scales;
 };
@@ -130,17 +123,17 @@ __global__ void __launch_bounds__(kThreads) scales_kernel(const Arguments a) {
   if (which == 3) a.scales->z = exponent_for(sqrt(double(a.hidden)) * largest_out + largest_out_bias);
 }
 
-// The weight, and the row of it, that a column of the projections stands for. `chunk` counts slots
-// along the columns.
+// The weight, and the row of it, that a column of the projections stands for.
 struct Place {
   int weight, row;
 };
 __device__ Place place_of(int chunk, int column, int hidden, Order order) {
-  const int channels = order == Order::kSets ? kSetChannels : kStagedHidden;  // of a side in a slot
-  const int side = (hidden + channels - 1) / channels;
-  if (chunk >= 2 * side) return {4, (chunk - 2 * side) * 2 * channels + column};
-  const int first = chunk % side * channels;
-  if (order == Order::kChunks) return {chunk / side + 2 * (column / channels), first + column % channels};
+  const int side = (hidden + kStagedHidden - 1) / kStagedHidden;
+  if (chunk >= 2 * side) return {4, (chunk - 2 * side) * kSlotColumns + column};
+  const int first = chunk % side * kStagedHidden;
+  if (order == Order::kSlots) {
+    return {chunk / side + 2 * (column / kStagedHidden), first + column % kStagedHidden};
+  }
   return {chunk / side + 2 * (column / 8 % 2), first + column / 16 * 8 + column % 8};
 }
 
@@ -154,36 +147,35 @@ __device__ int in_fours(int column) {
 template <Format kFactor>
 __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   using Traits = TileFactor<kFactor>;
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x, projections = a.projection_slots.elements();
-  const bool is_out = i >= projections;
-  const Slots& slots = is_out ? a.out_slots : a.projection_slots;
-  const int64_t element = is_out ? i - projections : i;
-  if (element >= slots.elements()) return;
-  const int elements = slots.columns * slots.depth, next = slots.columns / 8 * Traits::kBlockBytes;
-  const int slot = static_cast<int>(element / elements), in_slot = static_cast<int>(element % elements);
-  const int column = in_slot / slots.depth, k = in_slot % slots.depth;
-  const int depth = is_out ? max(a.hidden, 1) : a.channels;
-  const int of_columns = (depth + slots.depth - 1) / slots.depth;  // slots of the same columns
-  Place place = is_out ? Place{5, slot / of_columns * slots.columns + in_fours(column)}
-                       : place_of(slot / of_columns, column, a.hidden, a.order);
+  constexpr int kElements = kSlotColumns * Traits::kSlotDepth;
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int64_t slot = i / kElements;
+  if (slot >= a.projection_slots + a.out_slots) return;
+  const bool is_out = slot >= a.projection_slots;
+  const int inner = static_cast<int>(is_out ? slot - a.projection_slots : slot);
+  // Slots of the same columns.
+  const int slots = is_out ? (max(a.hidden, 1) + Traits::kSlotDepth - 1) / Traits::kSlotDepth : a.depth_slots;
+  const int in_slot = static_cast<int>(i % kElements);
+  const int column = in_slot / Traits::kSlotDepth, k = in_slot % Traits::kSlotDepth;
+  Place place = is_out ? Place{5, inner / slots * kSlotColumns + in_fours(column)}
+                       : place_of(inner / slots, column, a.hidden, a.order);
   // The last of an odd number of hidden channels shares its division with itself (cuda_gates.cuh).
   if (kInPairs<kFactor> && !is_out && place.row == a.hidden && a.hidden % 2 == 1) --place.row;
   const bool in_order = is_out || a.order != Order::kResident;
-  const int at = slot % of_columns * slots.depth + (in_order ? k : in_fours(k));
+  const int at = inner % slots * Traits::kSlotDepth + (in_order ? k : in_fours(k));
   float value = 0;
   if (place.row < (is_out ? a.channels : a.hidden) && at < (is_out ? a.hidden : a.channels)) {
     const Matrix& w = a.weights[place.weight];
     value = w.data[place.row * w.row + at * w.column];
     if constexpr (kIsScaled<kFactor>) value = Power(a.scales->weights[place.weight])(value);
   }
-  uint8_t* const to = (is_out ? a.to_out : a.projections) +
-                      int64_t{slot} * elements * Traits::kParts * int{sizeof(typename Traits::F)} +
-                      Traits::offset(column, k, next);
+  uint8_t* const to = (is_out ? a.to_out : a.projections) + int64_t{inner} * Traits::kSlotBytes +
+                      Traits::offset(column, k, Traits::kSlotNext);
   const auto store = [&](uint8_t* place, uint32_t packed) {
     *reinterpret_cast<uint16_t*>(place) = static_cast<uint16_t>(packed);
   };
   store(to, pack_part<kFactor, 0>(value, 0));
-  if constexpr (Traits::kParts == 2) store(to + next, pack_part<kFactor, 1>(value, 0));
+  if constexpr (Traits::kParts == 2) store(to + Traits::kSlotNext, pack_part<kFactor, 1>(value, 0));
 }
 
 __global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
@@ -203,25 +195,13 @@ __global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
 template <Format kFactor>
 PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& run,
                            DerivedTensors::Held& memory) {
-  using Traits = TileFactor<kFactor>;
+  constexpr int kSlotBytes = TileFactor<kFactor>::kSlotBytes;
   const int64_t channels = t.x.shape[3], hidden = planes.hidden;
   const Order order = order_of<kFactor>(channels, planes);
-  Slots projections{.columns = kSlotColumns, .depth = Traits::kSlotDepth, .count = 0};
-  if (order == Order::kSets) {
-    using Slot = SetSlot<kFactor>;
-    projections = {.columns = kSetColumns,
-                   .depth = Slot::kDepth,
-                   .count = Sets(hidden).all() * ((channels + Slot::kDepth - 1) / Slot::kDepth)};
-  } else {
-    const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
-    projections.count = slots_of<kFactor>(sides, channels) + slots_of<kFactor>(hidden, channels);
-  }
-  const Slots out{.columns = kSlotColumns,
-                  .depth = Traits::kSlotDepth,
-                  .count = slots_of<kFactor>(channels, std::max<int64_t>(hidden, 1))};
-  const auto bytes_of = [](const Slots& slots) {
-    return slots.elements() * Traits::kParts * int64_t{sizeof(typename Traits::F)};
-  };
+  const int64_t depth = order == Order::kStreamed ? streamed_depth<kFactor>(channels) : channels;
+  const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
+  const int64_t projection_slots = slots_of<kFactor>(sides, depth) + slots_of<kFactor>(hidden, depth);
+  const int64_t out_slots = slots_of<kFactor>(channels, std::max<int64_t>(hidden, 1));
   constexpr int64_t kScales = 256, kHeader = kScales + int64_t{sizeof(PackedNorms)};  // [bytes]
   static_assert(sizeof(Scales) <= kScales, "the scales lie before the norms");
   const std::vector<DerivedTensors::Source> sources{run.source(kNormWeight, t.norm.weight),
@@ -246,9 +226,10 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
                       .hidden = static_cast<int>(hidden),
                       .order = order,
                       .projections = bytes + kHeader,
-                      .to_out = bytes + kHeader + bytes_of(projections),
-                      .projection_slots = projections,
-                      .out_slots = out,
+                      .to_out = bytes + kHeader + projection_slots * kSlotBytes,
+                      .projection_slots = projection_slots,
+                      .out_slots = out_slots,
+                      .depth_slots = static_cast<int>(slots_of<kFactor>(1, depth)),
                       .norms = reinterpret_cast<PackedNorms*>(bytes + kScales),
                       .scales = reinterpret_cast<Scales*>(bytes)};
     const auto stream = static_cast<cudaStream_t>(run.stream);
@@ -258,19 +239,19 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
     }
     norms_kernel<<<1, kThreads, 0, stream>>>(a);
     cuda_check_launch("norms_kernel");
-    const int64_t elements = projections.elements() + out.elements();
+    const int64_t elements = (projection_slots + out_slots) * kSlotColumns * TileFactor<kFactor>::kSlotDepth;
     if (elements == 0) return;
     pack_kernel<kFactor>
         <<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(a);
     cuda_check_launch("pack_kernel");
   };
-  memory =
-      run.context.derived().get(fmt::format("trimul {} c={} h={} order {}", name_of(kFactor), channels,
-                                            hidden, static_cast<int>(order)),
-                                kHeader + bytes_of(projections) + bytes_of(out), sources, run.stream, make);
+  memory = run.context.derived().get(fmt::format("trimul {} c={} h={} order {}", name_of(kFactor), channels,
+                                                 hidden, static_cast<int>(order)),
+                                     kHeader + (projection_slots + out_slots) * kSlotBytes, sources,
+                                     run.stream, make);
   const auto* const bytes = static_cast<const uint8_t*>(memory.data());
   return {.projections = bytes + kHeader,
-          .to_out = bytes + kHeader + bytes_of(projections),
+          .to_out = bytes + kHeader + projection_slots * kSlotBytes,
           .norms = reinterpret_cast<const PackedNorms*>(bytes + kScales),
           .scales = kIsScaled<kFactor> ? reinterpret_cast<const Scales*>(bytes) : nullptr};
 }
