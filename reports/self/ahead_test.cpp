@@ -50,7 +50,7 @@ const Registry& registry_of_paths() {
       op.paths.push_back(path);
       path.name = twin;
       path.unsupported = [](const Dims& dims, DType) {
-        return dims[cheri::kC] % 3 == 0 ? std::nullopt : std::optional<std::string>("c is no multiple of 3");
+        return dims[cheri::kC] % 4 <= 1 ? std::nullopt : std::optional<std::string>("c % 4 > 1");
       };
       op.paths.push_back(path);
     };
@@ -146,8 +146,11 @@ void expect_for_odd(std::string_view path, VerdictKind kind, const FuzzOptions& 
   const std::vector<Judged> ahead = judged(path, Way::kAhead, fuzzing);
   EXPECT_EQ(told(ahead), told(judged(path, Way::kInTurn, fuzzing)));
   EXPECT_EQ(std::ssize(ahead), fuzzing.cases);
-  EXPECT_GT(number_of(ahead, VerdictKind::kPass), 0);
-  EXPECT_GT(number_of(ahead, kind), 1);  // so one of them ran ahead
+  const auto passes_first = [&](const Judged& one, const Judged& next) {
+    return one.verdict.kind == VerdictKind::kPass && next.verdict.kind == kind;
+  };
+  // A worker that lives on runs the next case ahead.
+  EXPECT_NE(std::ranges::adjacent_find(ahead, passes_first), ahead.end());
   for (const Judged& one : ahead) {
     const bool is_judged =
         one.verdict.kind != VerdictKind::kUnsupported && one.verdict.kind != VerdictKind::kSkipped;
@@ -159,9 +162,8 @@ void expect_for_odd(std::string_view path, VerdictKind kind, const FuzzOptions& 
 TEST(Ahead, ACrashIsToldAsInTurn) {
   NOT_SANITIZED("its workers limit their memory");
   FuzzOptions fuzzing;
-  fuzzing.cases = 16;
-  fuzzing.max_shrinks = 2;
-  fuzzing.shrinks_crashes = true;
+  fuzzing.cases = 24;
+  fuzzing.max_shrinks = 0;
   for (std::string_view path : {"dies", "dies.twin"}) expect_for_odd(path, VerdictKind::kCrashed, fuzzing);
 }
 
@@ -192,10 +194,10 @@ class AheadOfTheJudge : public testing::Test {
 
   // On a case with an even c, and what comes after it.
   static Case first_of(std::string_view path) {
-    return parse_case(fmt::format("{}/{}/f32/n=2/l=5/c=6/dilation=1", kOp, path));
+    return parse_case(fmt::format("{}/{}/f32/n=2/l=5/c=4/dilation=1", kOp, path));
   }
   static Case second_of(std::string_view path) {
-    return parse_case(fmt::format("{}/{}/f32/n=2/l=5/c=9/dilation=1", kOp, path));
+    return parse_case(fmt::format("{}/{}/f32/n=2/l=5/c=5/dilation=1", kOp, path));
   }
 
   std::filesystem::path note_ =
