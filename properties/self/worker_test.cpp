@@ -51,5 +51,18 @@ TEST(Worker, IsInTimeIfItsAnswerIsThereWhenSomebodyLooks) {
   EXPECT_TRUE(ready.receive(kTimeout / 2).message);
 }
 
+// The number of no process is a group to kill(): 0 its caller's, so that is a new one here.
+TEST(Worker, OneThatHasNoProcessEndsNobodyElse) {
+  const auto end_nobody = [] {
+    setpgid(0, 0);
+    try {
+      end_group(0);
+    } catch (const Error&) {
+      _exit(0);
+    }
+  };
+  EXPECT_EXIT(end_nobody(), testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace assay
