@@ -41,7 +41,7 @@ struct FuzzOptions {
   std::optional<int64_t> max_failures = {};  // after so many failing cases, likewise
   bool shrinks_crashes = false;              // a crash does not spoil later cases
   // What an earlier run of the same options said of a drawn case, if it came so far. The case is
-  // then neither judged nor reported.
+  // then neither judged nor reported. Called twice of it if the path has a function `unsupported`.
   std::function<std::optional<Judged>(const Case& drawn)> recall = {};
   // Called before a path is asked about a case, unless it is drawn ahead, and before it is judged.
   std::function<void(const Case& drawn)> starts = {};

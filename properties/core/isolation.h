@@ -44,8 +44,8 @@ class Isolation {
   std::optional<Verdict> judge_alone(const Case& which);
 
   // Says which case judge() gets after the next one, with neither options nor `keep`. The worker
-  // runs it while this process judges the one before; its timeout counts from when this process
-  // waits for it. Others may come first. With judge_alone() it is forgotten.
+  // runs it, and its timeout begins, while this process judges the one before. Others may come
+  // first. With judge_alone() it is forgotten.
   void expect(const Case& following) { expected_ = following; }
 
   // What ask_path() says in a worker, if the path has a function `unsupported`. Without one there

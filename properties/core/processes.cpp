@@ -151,6 +151,8 @@ bool ends_within(pid_t process, Seconds time) {
 }
 
 std::optional<int> end_group(pid_t process) {
+  // kill() takes 0 for the caller's group, and -1 for all processes.
+  if (process <= 1) throw Error("process {} is no worker to end", process);
   kill(process, SIGKILL);
   kill(-process, SIGKILL);
   int status = 0;

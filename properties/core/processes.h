@@ -34,7 +34,8 @@ pid_t start_copy(const std::function<void()>& main, int socket, int memory);
 bool ends_within(pid_t process, Seconds time);
 
 // Ends a worker, which may have left its group, the group, and what the worker has left behind
-// elsewhere, and then forgets it. Its status is returned if it is known.
+// elsewhere, and then forgets it. Its status is returned if it is known. Throws Error (internal)
+// for what is the number of no worker.
 std::optional<int> end_group(pid_t process);
 
 }  // namespace assay

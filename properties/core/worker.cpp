@@ -170,6 +170,7 @@ void Worker::start(const std::function<pid_t(int socket, int memory)>& start_pro
   channel_ = std::make_unique<Channel>(own.release(), memory.release());
   channel_->set_step("the start of the program");
   process_ = start_process(high_socket.get(), high_memory.get());
+  asked_ = std::chrono::steady_clock::now();
 }
 
 Worker::~Worker() {
@@ -183,12 +184,12 @@ void Worker::send(Message request) {
   } catch (const Disconnected&) {
     // receive() says why
   }
+  asked_ = std::chrono::steady_clock::now();
 }
 
 Worker::Answer Worker::receive(Seconds timeout, int64_t most_bytes) {
   if (has_given_up_) return {};
-  const auto start = std::chrono::steady_clock::now();
-  const auto is_late = [&] { return std::chrono::steady_clock::now() - start >= timeout; };
+  const auto is_late = [&] { return std::chrono::steady_clock::now() - asked_ >= timeout; };
   // What the path forked may hold the connection.
   const auto has_ended = [&] { return ends_within(process_, Seconds(0)); };
   try {

@@ -8,6 +8,7 @@
 // program is killed, or they have cleared the mark by which they are known (processes.h).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -49,8 +50,10 @@ class Worker {
   ~Worker();  // ends its whole process group
 
   void send(Message request);
-  // The answer to the request, whose tensors have at most so many bytes. After a death or giving up
-  // the worker is of no use. Throws as Channel::receive() does for want of memory.
+  // The answer to the request, whose tensors have at most so many bytes. The timeout counts from
+  // when the request was sent, or from the start if there was none. An answer that is there when
+  // this is called is in time. After a death or giving up the worker is of no use. Throws as
+  // Channel::receive() does for want of memory.
   Answer receive(Seconds timeout, int64_t most_bytes = 0);
 
  private:
@@ -62,6 +65,8 @@ class Worker {
   pid_t process_ = -1;
   std::unique_ptr<Channel> channel_;
   int64_t number_ = 0;  // of the last request; of a copy, which path cannot guess
+  // When the last request was sent, or the worker was started.
+  std::chrono::steady_clock::time_point asked_;
 };
 
 // Makes this process a worker of the process `parent`. Returns its end of the channel. What is

@@ -65,9 +65,11 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   }
   fuzzing.timeouts = session.timeouts(selected.subject, *selected.device);
   if (fuzzing.budget) *fuzzing.budget -= Seconds(session.spent(selected.subject, *selected.device));
+  std::optional<Case> recalled;  // last
   fuzzing.recall = [&](const Case& drawn) {
     auto known = session.recall(drawn, *selected.device);
-    if (known) ++pace.done;
+    if (known && recalled != drawn) ++pace.done;
+    if (known) recalled = drawn;
     return known;
   };
   Stopwatch watch;

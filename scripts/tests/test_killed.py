@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left of runs and workers that end early: `test_killed.py BUILD` builds scripts/tests/murderous on that build."""
 
+import contextlib
 import json
 import os
+import pty
 import random
+import re
 import signal
 import subprocess
 import time
@@ -56,6 +59,29 @@ class Killed(MurderousTest):
         self.assertEqual(self.assay("verify", "--resume", out).returncode, 1)
         (case,) = json.loads((out / "run.json").read_text())["cases"]
         self.assertIn("within 0.3 s", case["reason"])
+
+    def on_terminal(self, *args):
+        main, terminal = pty.openpty()
+        program = subprocess.Popen([self.program, *args], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
+                                   cwd=self.work, env=os.environ | {"TERM": "xterm"})
+        os.close(terminal)
+        said = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while part := os.read(main, 65536):
+                said += part
+        os.close(main)
+        program.wait()
+        return said.decode()
+
+    def test_a_resumed_run_counts_each_case_once(self):
+        # The path is asked about a case when it is drawn, and again before it is judged.
+        out, journal = self.kill_after(600, "verify", "--cases", "1000", "--max-elements", "65536", "--device", "cpu", "echo/serves_even_sizes")
+        known = journal.read_text().count('"case"')
+        said = re.findall(r"verifying ([\d,]+) of ([\d,]+)", self.on_terminal("verify", "--resume", out))
+        done, planned = zip(*[[int(number.replace(",", "")) for number in pair] for pair in said])
+        self.assertEqual(set(planned), {1000})
+        self.assertGreater(done[0], known)
+        self.assertLessEqual(done[-1], 1000)
 
     def test_the_journal_names_the_running_specimen(self):
         out, _ = self.kill_after(0, "verify", "--specimens", *SHORT[:1], "1h", "--device", "cpu", "echo/specimen.hang")

@@ -30,6 +30,11 @@ const std::vector<Op>& ops() {
     std::ranges::move(paths_that_do_not_answer(), std::back_inserter(op.paths));
     healthy.name = "healthy_too";
     op.paths.push_back(healthy);
+    healthy.name = "serves_even_sizes";
+    healthy.unsupported = [](const Dims& dims, DType) {
+      return dims[kN] % 2 == 0 ? std::nullopt : std::optional<std::string>("n is odd");
+    };
+    op.paths.push_back(healthy);
     if constexpr (kHasCuda) std::ranges::move(cuda_paths(), std::back_inserter(op.paths));
     return std::vector{op};
   }();
