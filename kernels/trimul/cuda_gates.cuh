@@ -39,8 +39,8 @@ __device__ float inverse_sigmoid(float g, float exponent) {
   return fmaf(power_of_two(power), kPart, kPart);
 }
 
-// 2^kExponent times the sigmoids of kCount values g in f32. The relative error of each is at most 4u +
-// (4 + 2|g|) u (1 - sigmoid); in pairs, 5u takes the place of 4u.
+// 2^kExponent times the sigmoids of kCount values g in f32. The relative error of each is at most
+// 4u + (4 + 2|g|) u (1 - sigmoid); in pairs, 5u takes the place of 4u.
 template <Format kFactor, int kExponent = 0, int kCount>
 __device__ void sigmoids(const float* g, float exponent, float (&results)[kCount]) {
 #pragma unroll

@@ -102,8 +102,8 @@ struct PackedNorms {
 
 // The weights as the kernels read them. `projections` has columns: 64 of the projection and 64 of
 // its gate, side by side, for all channels of left, then of right; then the gate of the output, 128
-// at a time. Resident and streamed ones have other orders (cuda_resident.cuh, cuda_streamed.cuh). The columns of `to_out` are
-// ordered so that a thread has four neighbouring channels.
+// at a time. Resident and streamed ones have other orders (cuda_resident.cuh, cuda_streamed.cuh).
+// The columns of `to_out` are ordered so that a thread has four neighbouring channels.
 struct PackedWeights {
   const uint8_t *projections, *to_out;
   const PackedNorms* norms;
