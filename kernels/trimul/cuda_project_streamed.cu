@@ -118,7 +118,7 @@ class Results {
       boxes_.template put<kFactor, 0>(values, 0);
       if constexpr (Plan::kParts == 2) boxes_.template put<kFactor, 1>(values, kBoxRows);
       boxes_.end([&](uint32_t place) {
-        for (int part = 0; part < Plan::kParts && tile.exists; ++part) {
+        for (int part = 0; part < Plan::kParts; ++part) {
           copy_box_out(map, at(tile, channel + half * kBoxRows, part),
                        place + static_cast<uint32_t>(part * kBoxRows * kBoxRowBytes));
         }
@@ -133,9 +133,8 @@ class Results {
         float values[16];
         sigmoids<kFactor, kGateExponent<kFactor>>(sums + 16 * quarter, exponent, values);
         boxes_.template put<kFactor>(values, 0);
-        boxes_.end([&](uint32_t place) {
-          if (tile.exists) copy_box_out(a_.gate, at(tile, channel + quarter * kBoxRows, 0), place);
-        });
+        boxes_.end(
+            [&](uint32_t place) { copy_box_out(a_.gate, at(tile, channel + quarter * kBoxRows, 0), place); });
       }
     } else {
       const int lane = static_cast<int>(threadIdx.x % 32);
@@ -148,7 +147,7 @@ class Results {
         float values[32];
         sigmoids<kFactor>(sums + 32 * half, exponent, values);
         write_columns(values, gate, plane, static_cast<int>(a_.in.planes.hidden) - channel - half * 64,
-                      tile.exists ? plane - first : 0);
+                      plane - first);
       }
     }
   }
@@ -195,14 +194,15 @@ __device__ void project_tiles(const Arguments& a, Ring<Plan> ring, const uint8_t
       const float exponent = to_exponent<kFactor>(a.scales, 2 + side);
       for (int chunk = 0; chunk < a.side_chunks; ++chunk) {
         take_turn();
-        results.write_side(sums, exponent, factors, side == 0 ? a.left : a.right, tile,
-                           chunk * kStagedHidden);
+        if (tile.exists)
+          results.write_side(sums, exponent, factors, side == 0 ? a.left : a.right, tile,
+                             chunk * kStagedHidden);
       }
     }
     const float exponent = to_exponent<kFactor>(a.scales, 4);
     for (int chunk = 0; chunk < a.gate_chunks; ++chunk) {
       take_turn();
-      results.write_gate(sums, exponent, tile, chunk * kSlotColumns);
+      if (tile.exists) results.write_gate(sums, exponent, tile, chunk * kSlotColumns);
     }
   }
   results.finish();

@@ -122,6 +122,22 @@ TEST_F(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
   }
 }
 
+// Weights stream past the tiles of 264 warpgroups, of which there are 800.
+TEST_F(TriMulOnTheGpu, PassesWithWeightsThatStream) {
+  const Op& op = registry().op("trimul");
+  const auto expect_pass = [&](std::string_view path, int64_t c, int64_t h) {
+    const Case which = problem_of(path, 2, 160, c, h);
+    const Verdict verdict = judge_path(op.path(path), which, nullptr, device());
+    EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
+  };
+  for (const int64_t h : {3, 64, 128, 129}) {
+    for (const std::string_view path : {"cuda.f16", "cuda.bf16"}) {
+      for (const int64_t c : {129, 256, 384}) expect_pass(path, c, h);
+    }
+    for (const int64_t c : {3, 64, 65, 128}) expect_pass("cuda.f32", c, h);
+  }
+}
+
 // hidden has 2.2e9 elements, in many batches and in one. The oracle takes half of 128 GiB of host
 // memory.
 TEST_F(TriMulOnTheGpu, PassesBeyond32Bits) {
