@@ -23,7 +23,7 @@ __device__ inline void fence_async_proxy() {
 enum class CacheUse { kAgain, kOnce };
 
 // Starts a copy of `bytes`. The addresses and `bytes` are multiples of 16. The copy belongs to the
-// current phase of `barrier`; the same thread arrives at that phase later, by arrive_with_copies().
+// current phase of `barrier`; the same thread arrives at that phase, by arrive_with_copies().
 template <CacheUse kUse>
 __device__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900

@@ -58,6 +58,15 @@ __device__ inline void arrive_at_block(uint32_t own, int rank) {
 #endif
 }
 
+// A warp calls it, when all its threads are done with what came before: arrives at the barriers of
+// all kBlocks blocks.
+template <int kBlocks>
+__device__ void arrive_at_cluster(uint32_t own) {
+  __syncwarp();
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if (lane < kBlocks) arrive_at_block(own, lane);
+}
+
 // Host: how clusters of `size` blocks are launched.
 struct ClusterLaunch {
   std::string_view name;  // of the kernel

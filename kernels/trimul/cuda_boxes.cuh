@@ -42,8 +42,8 @@ inline constexpr int kBoxChannels = 64;
 inline constexpr int kBoxBytes = kBoxChannels * kBoxRowBytes;
 
 // The boxes of a warpgroup on their way to memory. They leave from kPlaces places of kBytes in
-// turn, by kCopies copies each. With three places a warpgroup waits for itself once for each box,
-// with two places twice.
+// turn, by kCopies copies each. A warpgroup waits for itself once for each box with three places,
+// twice with two.
 template <int kPlaces, int kBytes, int kCopies = 1>
 class Boxes {
  public:
@@ -54,8 +54,7 @@ class Boxes {
     copies_ = threadIdx.x % kGroupThreads == 0;
   }
   // Waits until the next place is free.
-  __device__ void begin() const {
-    if constexpr (kPlaces > 2) return;  // see end()
+  __device__ void begin() const requires(kPlaces == 2) {
     if (copies_) wait_for_boxes_out<(kPlaces - 1) * kCopies>();
     __syncwarp();
     synchronize_group(group_);
@@ -71,7 +70,7 @@ class Boxes {
       to += 16 * kBoxRowBytes;
     }
   }
-  // One thread calls copy(place), which starts kCopies copies or none.
+  // One thread calls copy(place), which starts kCopies copies: waits count them.
   template <class Copy>
   __device__ void end(Copy copy) {
     fence_async_proxy();

@@ -125,18 +125,11 @@ __device__ inline void copy_factors(const Arguments& a, Ring ring) {
   });
 }
 
-// Each warp that reads slots calls it when it is done with a slot. It tells both blocks.
-__device__ inline void free_slot(const Ring& ring, int slot) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  if (lane < kCluster) arrive_at_block(ring.empty(slot), lane);
-}
-
 // A warpgroup calls it if it has no rows of the tile.
 __device__ inline void pass_slots(int slots, Ring& ring) {
   for (int i = 0; i < slots; ++i) {
     wait_for_phase(ring.full(ring.at), ring.phase);
-    __syncwarp();
-    free_slot(ring, ring.at);
+    arrive_at_cluster<kCluster>(ring.empty(ring.at));
     ring.advance();
   }
 }
@@ -159,14 +152,14 @@ __device__ inline void multiply(Sums& sums, int steps, int group, Ring& ring) {
     wgmma_commit();
     if (step > 0) {
       wgmma_wait<1>();
-      free_slot(ring, last);
+      arrive_at_cluster<kCluster>(ring.empty(last));
     }
     last = ring.at;
     ring.advance();
   }
   wgmma_wait<0>();
   keep_in_place(sums);
-  free_slot(ring, last);
+  arrive_at_cluster<kCluster>(ring.empty(last));
 }
 
 // Writes the sums of a warpgroup that form a box to its place in shared memory.

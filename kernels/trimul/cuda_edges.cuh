@@ -34,8 +34,9 @@ __device__ inline int first_channel(int v) {
 // Which channels of the lane exist.
 template <int kVectors>
 struct Channels {
-  uint32_t bits = 0;  // one for each value
-  float share;        // of one of them in their mean
+  static_assert(4 * kVectors <= 32, "each value has a bit");
+  uint32_t bits = 0;
+  float share;  // of one of them in their mean
 
   __device__ explicit Channels(int count) : share(1.0f / static_cast<float>(count)) {
 #pragma unroll
@@ -72,12 +73,9 @@ __device__ void load_channels(EdgeValues<kVectors>& edge, const float* from, int
 template <int kVectors, int kEdges>
 __device__ void load_edges(EdgeValues<kVectors> (&edges)[kEdges], const InputEdges& in, int64_t batch,
                            int64_t position) {
-  const auto address_of = [&](const Planes::Edge& edge) {
-    return in.x + batch * in.x_batch + edge.first * in.x_first + edge.second * in.x_second;
-  };
   const Planes::Edge first = in.planes.edge(position);
   if (in.has_vectors && first.is_inside && first.second + kEdges <= in.planes.nodes) {
-    const float* const run = address_of(first);
+    const float* const run = in.address_of(batch, first);
 #pragma unroll
     for (EdgeValues<kVectors>& edge : edges) edge = {};
 #pragma unroll
@@ -95,7 +93,7 @@ __device__ void load_edges(EdgeValues<kVectors> (&edges)[kEdges], const InputEdg
 #pragma unroll
   for (int i = 0; i < kEdges; ++i) {
     const Planes::Edge edge = in.planes.edge(position + i);
-    load_channels(edges[i], edge.is_inside ? address_of(edge) : nullptr, in.channels, in.x_channel);
+    load_channels(edges[i], edge.is_inside ? in.address_of(batch, edge) : nullptr, in.channels, in.x_channel);
   }
 }
 
@@ -107,7 +105,7 @@ __device__ void prefetch_edges(const InputEdges& in, int64_t batch, int64_t posi
   const int channel = static_cast<int>(threadIdx.x % 32) * kLine;
   if (!in.has_vectors || !first.is_inside || first.second + kEdges > in.planes.nodes) return;
   if (channel >= in.channels) return;
-  const float* const run = in.x + batch * in.x_batch + first.first * in.x_first + first.second * in.x_second;
+  const float* const run = in.address_of(batch, first);
 #pragma unroll
   for (int i = 0; i < kEdges; ++i) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(run + i * in.x_second + channel));

@@ -43,8 +43,7 @@ struct Edges {
         edge.is_inside = edge.first < a.planes.nodes && edge.second < a.planes.nodes;
       }
       const int most = edge.is_inside ? a.channels - lane % 4 * 4 : 0;
-      const float* const from = a.x + tile.batch * a.x_batch + edge.first * a.x_first +
-                                edge.second * a.x_second + lane % 4 * 4 * a.x_channel;
+      const float* const from = a.address_of(tile.batch, edge) + lane % 4 * 4 * a.x_channel;
 #pragma unroll
       for (int s = kFirst; s < kLast; ++s) {
         if constexpr (kHasVectors) {

@@ -104,10 +104,12 @@ struct PackedNorms {
 // its gate, side by side, for all channels of left, then of right; then the gate of the output, 128
 // at a time. Resident and streamed ones have other orders (cuda_resident.cuh, cuda_streamed.cuh).
 // The columns of `to_out` are ordered so that a thread has four neighbouring channels.
+enum class Order { kSlots, kResident, kStreamed };
 struct PackedWeights {
   const uint8_t *projections, *to_out;
   const PackedNorms* norms;
   const Scales* scales;  // null unless kIsScaled
+  Order order;           // of the projections: the kernel that reads them
 };
 
 template <Format kFactor>
@@ -159,6 +161,9 @@ struct InputEdges {
         channels(static_cast<int>(t.x.shape[3])),
         share(1.0f / static_cast<float>(channels)),
         planes(layout) {}
+  __device__ const float* address_of(int64_t batch, const Planes::Edge& edge) const {
+    return x + batch * x_batch + edge.first * x_first + edge.second * x_second;
+  }
   __device__ float mask_of(int64_t batch, const Planes::Edge& edge) const {
     const float* const from = mask + batch * mask_batch + edge.first * mask_first + edge.second * mask_second;
     return !edge.is_inside ? 0.0f : mask == nullptr ? 1.0f : __ldg(from);
@@ -169,10 +174,9 @@ struct InputEdges {
 // mask.
 template <Format kFactor>
 void project(const Job<kFactor>& job);
-// The same if is_resident() (cuda_resident.cuh) says so.
+// The same for resident and for streamed weights.
 template <Format kFactor>
 void project_resident(const Job<kFactor>& job);
-// The same if is_streamed() (cuda_streamed.cuh) says so.
 template <Format kFactor>
 void project_streamed(const Job<kFactor>& job);
 // For factors in two parts a tensor core sums the products of first parts over terms_at_once()

@@ -13,9 +13,7 @@
 #include "kernels/trimul/cuda_edges.cuh"
 #include "kernels/trimul/cuda_gates.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
-#include "kernels/trimul/cuda_resident.cuh"
 #include "kernels/trimul/cuda_stage.cuh"
-#include "kernels/trimul/cuda_streamed.cuh"
 
 namespace assay::trimul {
 namespace {
@@ -244,10 +242,15 @@ void project(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
   const Tensors& t = job.tensors;
   const auto channels = static_cast<int>(t.x.shape[3]);
-  if constexpr (Traits::kParts == 1) {
-    if (is_resident<kFactor>(channels, job.planes)) return project_resident(job);
+  switch (job.weights.order) {
+    case Order::kResident:
+      if constexpr (Traits::kParts == 1) return project_resident(job);
+      throw Error("factors in two parts are never resident");
+    case Order::kStreamed:
+      return project_streamed(job);
+    case Order::kSlots:
+      break;
   }
-  if (is_streamed<kFactor>(channels, job.planes)) return project_streamed(job);
   const auto hidden = static_cast<int>(job.planes.hidden);
   Arguments a{.in = InputEdges(job.tensors, job.planes),
               .norms = job.weights.norms,
@@ -267,18 +270,17 @@ void project(const Job<kFactor>& job) {
               .tiles = 0,
               .first_batch = job.first};
   const int most_shared = most_shared_memory();
-  const auto with_vectors = [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-    using Ring = SlotRing<kFactor>;
-    if (fixed_bytes<Plan<kFactor, 2, kVectors>>(channels) + Ring::bytes(3) <= most_shared) {
-      launch<Plan<kFactor, 2, kVectors>>(job, a, most_shared);
-    } else if (fixed_bytes<Plan<kFactor, 1, kVectors>>(channels) + Ring::bytes(kLeastSlots) <= most_shared) {
-      launch<Plan<kFactor, 1, kVectors>>(job, a, most_shared);
-    } else {
-      throw unsupported_error("c={} needs more shared memory than {} bytes", channels, most_shared);
-    }
-  };
-  if (channels <= 384) return with_vectors(std::integral_constant<int, 3>{});
-  with_vectors(std::integral_constant<int, 6>{});
+  if constexpr (Traits::kParts == 2) {
+    if (channels <= 384) return launch<Plan<kFactor, 2, 3>>(job, a, most_shared);
+  }
+  using Ring = SlotRing<kFactor>;
+  if (fixed_bytes<Plan<kFactor, 2, 6>>(channels) + Ring::bytes(3) <= most_shared) {
+    launch<Plan<kFactor, 2, 6>>(job, a, most_shared);
+  } else if (fixed_bytes<Plan<kFactor, 1, 6>>(channels) + Ring::bytes(kLeastSlots) <= most_shared) {
+    launch<Plan<kFactor, 1, 6>>(job, a, most_shared);
+  } else {
+    throw unsupported_error("c={} needs more shared memory than {} bytes", channels, most_shared);
+  }
 }
 
 template void project(const Job<Format::kF16>&);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first kernel of trimul for more channels than cuda_project_resident.cu serves, and for
-// factors in two parts.
+// The first kernel of trimul for more channels or hidden channels than cuda_project_resident.cu
+// serves, and for factors in two parts.
 //
 // Blocks are persistent. Four warps normalise x and write xn as rows to shared memory. Two
 // warpgroups multiply: each has a tile of 64 edges, which it keeps in registers while the weights
@@ -15,9 +15,7 @@
 
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cluster.cuh"
-#include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/limits.h"
-#include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_boxes.cuh"
 #include "kernels/trimul/cuda_gates.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
@@ -47,13 +45,6 @@ __device__ void copy_weights(const Arguments& a, Ring<Plan> ring) {
       ring.advance();
     }
   }
-}
-
-// Each warp that multiplies calls it when it is done with a piece. It tells both blocks.
-template <class Plan>
-__device__ void free_place(const Ring<Plan>& ring, int place) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  if (lane < kCluster) arrive_at_block(ring.empty(place), lane);
 }
 
 // A warpgroup calls it when it is its turn, and ends its turn: the product of its rows with the
@@ -89,14 +80,14 @@ __device__ void multiply(float (&sums)[64], const typename Plan::Fragments& frag
     wgmma_commit();
     if (piece > 0) {
       wgmma_wait<1>();
-      free_place(ring, last);
+      arrive_at_cluster<kCluster>(ring.empty(last));
     }
     last = ring.at;
     ring.advance();
   }
   wgmma_wait<0>();
   keep_in_place(sums);
-  free_place(ring, last);
+  arrive_at_cluster<kCluster>(ring.empty(last));
 }
 
 // What a warpgroup does with sums of 128 columns.
@@ -145,7 +136,7 @@ class Results {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float values[32];
-        sigmoids<kFactor>(sums + 32 * half, exponent, values);
+        sigmoids<kFactor, kGateExponent<kFactor>>(sums + 32 * half, exponent, values);
         write_columns(values, gate, plane, static_cast<int>(a_.in.planes.hidden) - channel - half * 64,
                       plane - first);
       }
@@ -230,14 +221,14 @@ __global__ void __launch_bounds__(kThreads, 1) project_streamed_kernel(const __g
     take_registers<Plan::kRegisters>();
     project_tiles<Plan>(a, ring, shared, group);
   } else if (group == kGroups) {
-    if constexpr (Plan::kMakersRegisters > 128) {
+    if constexpr (Plan::kMakersRegisters > kLaunchRegisters) {
       take_registers<Plan::kMakersRegisters>();
     } else {
       give_registers<Plan::kMakersRegisters>();
     }
     make_rows<Plan>(a, ring, shared);
   } else {
-    give_registers<24>();
+    give_registers<kCopiersRegisters>();
     if (threadIdx.x % kGroupThreads == 0) copy_weights<Plan>(a, ring);
   }
   // Until then the other block may still free places of this one.
@@ -290,8 +281,10 @@ void project_streamed(const Job<kFactor>& job) {
               .batches = job.count};
   if constexpr (sizeof(Stored<kFactor>) == 2) a.gate = map_of_edges(job, job.gate, kBoxRows);
   if (a.in.channels <= kStep) return launch<Plan<kFactor, kStep>>(job, a);
-  if (a.in.channels <= 2 * kStep) return launch<Plan<kFactor, 2 * kStep>>(job, a);
-  if constexpr (3 * kStep <= kMostDepth<kFactor>) launch<Plan<kFactor, 3 * kStep>>(job, a);
+  if constexpr (kMostDepth < kFactor >> 2 * kStep) {
+    if (a.in.channels <= 2 * kStep) return launch<Plan<kFactor, 2 * kStep>>(job, a);
+  }
+  launch<Plan<kFactor, kMostDepth<kFactor>>>(job, a);
 }
 
 template void project_streamed(const Job<Format::kF16>&);

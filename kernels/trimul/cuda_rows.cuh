@@ -32,12 +32,11 @@ __device__ void make_rows(const Arguments& a, const Ring<Plan>& ring, uint8_t* s
   for (uint32_t number = 0; number < count; ++number) {
     const int group = static_cast<int>(number % kGroups);
     const TileOfRound tile = tile_of(number), next = tile_of(min(number + 1, count - 1));
+    const float mask = a.in.mask_of(a.first_batch + tile.in_job,
+                                    a.in.planes.edge(int64_t{tile.start} + first_row + lane % kWarpRows));
     wait_for_phase(ring.rows_empty(group), number / kGroups % 2 ^ 1);
-    if (lane < kWarpRows) {
-      auto* const masks = reinterpret_cast<float*>(shared + Plan::kMasks) + group * kGroupRows;
-      masks[first_row + lane] =
-          a.in.mask_of(a.first_batch + tile.in_job, a.in.planes.edge(int64_t{tile.start} + first_row + lane));
-    }
+    auto* const masks = reinterpret_cast<float*>(shared + Plan::kMasks) + group * kGroupRows;
+    if (lane < kWarpRows) masks[first_row + lane] = mask;
     uint8_t* const rows = shared + Plan::kRows + (group * kGroupRows + first_row) * Plan::kRowBytes;
     for (int row = 0; row < kWarpRows; row += kAhead * kAtOnce) {
 #pragma unroll

@@ -11,13 +11,11 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/core_cuda/bulk_copy.cuh"
-#include "kernels/core_cuda/cluster.cuh"
 #include "kernels/core_cuda/mbarrier.cuh"
 #include "kernels/core_cuda/tile_product.cuh"
 #include "kernels/trimul/cuda_boxes.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
-#include "kernels/trimul/cuda_resident.cuh"
+#include "kernels/trimul/cuda_tiles.cuh"
 
 namespace assay::trimul {
 
@@ -47,6 +45,8 @@ inline constexpr int kThreads = (kGroups + 2) * kGroupThreads;  // and those tha
 inline constexpr int kWarps = kGroupThreads / 32;               // of a group
 inline constexpr int kWarpRows = kGroupRows / kWarps;
 inline constexpr int kBoxRows = 32;  // channels
+// Of each thread at the launch, and of one in the warpgroup that copies.
+inline constexpr int kLaunchRegisters = (64 << 10) / kThreads, kCopiersRegisters = 24;
 
 // kDepth is the number of channels, padded (streamed_depth()).
 template <Format kFactor_, int kDepth_>
@@ -69,9 +69,9 @@ struct Plan {
   static constexpr int kAtOnce = 4;
   static constexpr int kAhead = kVectors == 1 ? 4 : kVectors == 2 ? 2 : 1;
 
-  // Of a thread that multiplies, and of one that normalises.
+  // The registers of a thread that multiplies, and of one that normalises.
   static constexpr int kRegisters = kParts * kSteps > 16 ? 192 : 168;
-  static constexpr int kMakersRegisters = 512 - 24 - 2 * kRegisters;
+  static constexpr int kMakersRegisters = 4 * kLaunchRegisters - kGroups * kRegisters - kCopiersRegisters;
 
   using Boxes = trimul::Boxes<3, kParts * kBoxRows * kBoxRowBytes, kParts>;
 
@@ -87,8 +87,7 @@ struct Plan {
   static constexpr int kPlaces = std::min((kMostShared - kRing - kBarriersOfGroups) / (kPieceBytes + 16), 8);
   static constexpr int kBarriers = kRing + kPlaces * kPieceBytes;
   static constexpr int kShared = kBarriers + kPlaces * 16 + kBarriersOfGroups;
-  // A group begins with its columns when the other one has all pieces of them.
-  static_assert(kPlaces >= kPieces);
+  static_assert(kPlaces >= kPieces, "a group ends its turn when it has all pieces of its columns");
 };
 
 struct Arguments {

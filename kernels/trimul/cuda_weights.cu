@@ -35,9 +35,6 @@ Vector vector_of(const ConstTensorView& view) {
   return {view.as<float>(), view.strides[0]};
 }
 
-// The order of the projections (PackedWeights).
-enum class Order { kSlots, kResident, kStreamed };
-
 template <Format kFactor>
 Order order_of(int64_t channels, const Planes& planes) {
   if (is_resident<kFactor>(channels, planes)) return Order::kResident;
@@ -253,7 +250,8 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
   return {.projections = bytes + kHeader,
           .to_out = bytes + kHeader + projection_slots * kSlotBytes,
           .norms = reinterpret_cast<const PackedNorms*>(bytes + kScales),
-          .scales = kIsScaled<kFactor> ? reinterpret_cast<const Scales*>(bytes) : nullptr};
+          .scales = kIsScaled<kFactor> ? reinterpret_cast<const Scales*>(bytes) : nullptr,
+          .order = order};
 }
 
 template PackedWeights pack_weights<Format::kF16>(const Tensors&, const Planes&, const Run&,

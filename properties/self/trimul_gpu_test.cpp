@@ -122,7 +122,7 @@ TEST_F(TriMulOnTheGpu, PassesWithPlanesOfManyTiles) {
   }
 }
 
-// Weights stream past the tiles of 264 warpgroups, of which there are 800.
+// There are 800 tiles for the 264 warpgroups past which weights stream.
 TEST_F(TriMulOnTheGpu, PassesWithWeightsThatStream) {
   const Op& op = registry().op("trimul");
   const auto expect_pass = [&](std::string_view path, int64_t c, int64_t h) {
@@ -135,6 +135,10 @@ TEST_F(TriMulOnTheGpu, PassesWithWeightsThatStream) {
       for (const int64_t c : {129, 256, 384}) expect_pass(path, c, h);
     }
     for (const int64_t c : {3, 64, 65, 128}) expect_pass("cuda.f32", c, h);
+  }
+  for (const std::string_view path : {"cuda.f16", "cuda.bf16"}) {
+    for (const int64_t c : {8, 128}) expect_pass(path, c, 129);
+    expect_pass(path, 385, 64);  // beyond
   }
 }
 
