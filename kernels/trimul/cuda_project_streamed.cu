@@ -61,7 +61,8 @@ __device__ void multiply(float (&sums)[64], const typename Plan::Fragments& frag
   for (int piece = 0; piece < Plan::kPieces; ++piece) {
     wait_for_phase(ring.full(ring.at), ring.phase);
     // The other group needs a while to begin.
-    if (piece == Plan::kPieces - 1) arrive_as_warp(ring.turn(1 - group));
+    if (piece == Plan::kPieces - 1 && threadIdx.x % 32 == 0) arrive(ring.turn(1 - group));
+    __syncwarp();
     const uint64_t columns = SharedFactor{ring.piece(), kParts * kNext, Traits::kBlockBytes}.descriptor();
     wgmma_begin();
 #pragma unroll
@@ -178,7 +179,7 @@ __device__ void project_tiles(const Arguments& a, Ring<Plan> ring, const uint8_t
     wait_for_phase(ring.rows_full(group), round % 2);
     load_fragments<Plan>(fragments, rows);
     const float mask[2] = {masks[0], masks[8]};
-    arrive_as_warp(ring.rows_empty(group));
+    arrive(ring.rows_empty(group));
     for (int side = 0; side < 2; ++side) {
       float factors[2] = {mask[0], mask[1]};
       scale_masks<kFactor>(factors, a, a.first_batch + tile.in_job, side);

@@ -69,7 +69,7 @@ __device__ void make_rows(const Arguments& a, const Ring<Plan>& ring, uint8_t* s
         load(edges[i], ahead < kWarpRows ? tile : next, ahead % kWarpRows);
       }
     }
-    arrive_as_warp(ring.rows_full(group));
+    arrive(ring.rows_full(group));
   }
 }
 

@@ -137,7 +137,7 @@ struct Ring {
     return address + static_cast<uint32_t>(Plan::kBarriers + place * 16);
   }
   __device__ uint32_t empty(int place) const { return full(place) + 8; }
-  // Of the rows of a group.
+  // Of the rows of a group: all threads that write or read them arrive.
   __device__ uint32_t rows_full(int group) const {
     return full(Plan::kPlaces) + static_cast<uint32_t>(group * 24);
   }
@@ -156,19 +156,13 @@ struct Ring {
       make_barrier(empty(place), kGroups * kWarps * kCluster);
     }
     for (int group = 0; group < kGroups; ++group) {
-      make_barrier(rows_full(group), kWarps);
-      make_barrier(rows_empty(group), kWarps);
+      make_barrier(rows_full(group), kGroupThreads);
+      make_barrier(rows_empty(group), kGroupThreads);
       make_barrier(turn(group), kWarps);
     }
     fence_barriers();
   }
 };
-
-// A warp calls it: one of its threads arrives, when all are done with what came before.
-__device__ inline void arrive_as_warp(uint32_t barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) arrive(barrier);
-}
 
 }  // namespace streamed
 }  // namespace assay::trimul
