@@ -261,7 +261,8 @@ void launch(const Job<Plan::kFactor>& job, const Arguments& a) {
 template <Format kFactor>
 void project_streamed(const Job<kFactor>& job) {
   using namespace streamed;
-  constexpr int kParts = TileFactor<kFactor>::kParts, kStep = kDepthStep<kFactor>;
+  constexpr int kParts = TileFactor<kFactor>::kParts;
+  constexpr int kStep = kDepthStep<kFactor>, kMost = kMostDepth<kFactor>;
   const auto chunks = [&](int channels) {
     return (static_cast<int>(job.planes.hidden) + channels - 1) / channels;
   };
@@ -282,10 +283,10 @@ void project_streamed(const Job<kFactor>& job) {
               .batches = job.count};
   if constexpr (sizeof(Stored<kFactor>) == 2) a.gate = map_of_edges(job, job.gate, kBoxRows);
   if (a.in.channels <= kStep) return launch<Plan<kFactor, kStep>>(job, a);
-  if constexpr (kMostDepth < kFactor >> 2 * kStep) {
+  if constexpr (kMost > 2 * kStep) {
     if (a.in.channels <= 2 * kStep) return launch<Plan<kFactor, 2 * kStep>>(job, a);
   }
-  launch<Plan<kFactor, kMostDepth<kFactor>>>(job, a);
+  launch<Plan<kFactor, kMost>>(job, a);
 }
 
 template void project_streamed(const Job<Format::kF16>&);
