@@ -339,11 +339,11 @@ std::vector<Law> laws() {
     const Dims largest = {{kN, 5}, {kL, 70}, {kC, 40}, {kDilation, 80}, {kHidden, 64}};
     all.push_back(make_law(op, largest, name, statement, std::move(check), on));
   };
-  for (std::string_view op : {"cheri_conv_norm", "cheri_block"}) {
-    add(op, "example_independence", "an example alone gives the same bits", independence(kN), On::kAnyData);
-    add(op, "example_permutation", "permuted examples give the permuted bits", permutation(kN), On::kAnyData);
-  }
   for (std::string_view op : {"cheri_conv_norm", "cheri_conv_norm_grad", "cheri_block"}) {
+    add(op, "example_independence", "an example alone gives the same bits, but for what sums examples",
+        independence(kN), On::kAnyData);
+    add(op, "example_permutation", "permuted examples give the permuted bits, but for what sums examples",
+        permutation(kN), On::kAnyData);
     add(op, "dilation_beyond_length", "all dilations that are at least L give the same bits",
         dilation_beyond_length, On::kAnyData);
     add(op, "nonfinite_x_stays_in_its_example",

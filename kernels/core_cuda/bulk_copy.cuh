@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/core_cuda/delays.cuh"
 #include "kernels/core_cuda/mbarrier.cuh"
 
 namespace assay {
@@ -27,6 +28,7 @@ enum class CacheUse { kAgain, kOnce };
 template <CacheUse kUse>
 __device__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
+  maybe_delay();
   if constexpr (kUse == CacheUse::kOnce) {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -57,6 +59,7 @@ __device__ void copy_bulk(uint32_t to, const void* from, uint32_t bytes, uint32_
 template <int kBlocks>
 __device__ void copy_bulk_to_cluster(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
+  maybe_delay();
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, "
       "[%3], %4;" ::"r"(to),

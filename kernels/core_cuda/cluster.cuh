@@ -50,11 +50,13 @@ __device__ inline void cluster_wait() {
 // block.
 __device__ inline void arrive_at_block(uint32_t own, int rank) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  maybe_delay();
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
       "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(own),
       "r"(rank)
       : "memory");
+  maybe_delay();
 #endif
 }
 

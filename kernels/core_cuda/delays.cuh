@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where threads wait for each other or for memory, a build with ASSAY_CUDA_DELAYS=ON lets each warp
-// sleep for a random while before and after: what a missing wait leaves to luck then goes wrong. In
-// other builds there is nothing here.
+// Where threads wait for each other or for memory, tell each other that they are done, or start
+// copies, a build with ASSAY_CUDA_DELAYS=ON lets each warp sleep for a random while before and
+// after: what a missing wait leaves to luck then goes wrong. In other builds there is nothing here.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -25,6 +25,7 @@ __device__ inline void fence_barriers() {
 __device__ inline void arrive(uint32_t barrier) {
   maybe_delay();
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
+  maybe_delay();
 }
 
 // Whether the phase with this parity is complete.

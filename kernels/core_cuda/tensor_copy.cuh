@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "kernels/core_cuda/delays.cuh"
+
 namespace assay {
 
 inline constexpr int kBoxAlignment = 1024;  // [bytes] of a box in shared memory
@@ -21,6 +23,7 @@ struct BoxAt {
 // other.
 __device__ inline void copy_box(uint32_t to, const CUtensorMap& map, BoxAt at, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
+  maybe_delay();
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
       "%4}], "
@@ -35,6 +38,7 @@ __device__ inline void copy_box(uint32_t to, const CUtensorMap& map, BoxAt at, u
 template <int kBlocks>
 __device__ void copy_box_to_cluster(uint32_t to, const CUtensorMap& map, BoxAt at, uint32_t barrier) {
 #if __CUDA_ARCH__ >= 900
+  maybe_delay();
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
       "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
@@ -47,6 +51,7 @@ __device__ void copy_box_to_cluster(uint32_t to, const CUtensorMap& map, BoxAt a
 // Starts a copy from shared memory. fence_async_proxy() has followed the ordinary stores there.
 __device__ inline void copy_box_out(const CUtensorMap& map, BoxAt at, uint32_t from) {
 #if __CUDA_ARCH__ >= 900
+  maybe_delay();
   asm volatile(
       "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
@@ -60,7 +65,9 @@ __device__ inline void copy_box_out(const CUtensorMap& map, BoxAt at, uint32_t f
 template <int kPending>
 __device__ void wait_for_boxes_out() {
 #if __CUDA_ARCH__ >= 900
+  maybe_delay();
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+  maybe_delay();
 #endif
 }
 

@@ -28,6 +28,7 @@
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/mbarrier.cuh"
 #include "kernels/core_cuda/mma.cuh"
+#include "kernels/core_cuda/named_barrier.cuh"
 #include "kernels/core_cuda/wgmma.cuh"
 
 namespace assay {
@@ -103,7 +104,7 @@ __device__ inline int group_of_thread() {
 
 // The threads of one group wait for each other.
 __device__ inline void synchronize_group(int group) {
-  asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kGroupThreads) : "memory");
+  synchronize_some<kGroupThreads>(1 + group);
 }
 
 // The ring of slots in shared memory, at a multiple of 16, with its barriers behind the slots.

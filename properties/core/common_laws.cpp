@@ -17,39 +17,45 @@ Extents along(Dim dim, const TensorInfo& tensor, Extents index, const Number& nu
   return index;
 }
 
+// The same for an output. One without the dimension sums over it and is not compared.
+template <class Number>
+std::optional<Extents> along_output(Dim dim, const TensorInfo& output, const Extents& index,
+                                    const Number& number) {
+  if (std::ranges::count(axes_of(output), dim.key) == 0) return std::nullopt;
+  return along(dim, output, index, number);
+}
+
 }  // namespace
 
 Check independence(Dim dim) {
   return [dim](const Trial& trial) {
     const Values inputs = draw(trial);
     const int64_t chosen = trial.choice(trial.size(dim));
-    const auto inside = [&](const TensorInfo& tensor, const Extents& index) {
-      return along(dim, tensor, index, [&](int64_t) { return chosen; });
-    };
+    const auto to_chosen = [&](int64_t) { return chosen; };
     Dims alone = trial.which.dims;
     alone.set(dim.key, 1);
     const Values part = build(trial.op.inputs, alone, [&](size_t tensor, const Extents& index) {
-      return inputs.at(tensor, inside(trial.op.inputs[tensor], index));
+      return inputs.at(tensor, along(dim, trial.op.inputs[tensor], index, to_chosen));
     });
-    return differs(
-        trial, compute(trial, part), compute(trial, inputs),
-        [&](size_t output, const Extents& index) { return inside(trial.op.outputs[output], index); });
+    return differs(trial, compute(trial, part), compute(trial, inputs),
+                   [&](size_t output, const Extents& index) {
+                     return along_output(dim, trial.op.outputs[output], index, to_chosen);
+                   });
   };
 }
 
 Check permutation(Dim dim) {
   return [dim](const Trial& trial) {
     const std::vector<int64_t> order = trial.permutation(trial.size(dim));
-    const auto permuted = [&](const TensorInfo& tensor, const Extents& index) {
-      return along(dim, tensor, index, [&](int64_t i) { return order[static_cast<size_t>(i)]; });
-    };
+    const auto to_place = [&](int64_t i) { return order[static_cast<size_t>(i)]; };
     const Values inputs = draw(trial);
     const Values moved = rearranged(inputs, [&](size_t tensor, const Extents& index) {
-      return permuted(trial.op.inputs[tensor], index);
+      return along(dim, trial.op.inputs[tensor], index, to_place);
     });
-    return differs(
-        trial, compute(trial, moved), compute(trial, inputs),
-        [&](size_t output, const Extents& index) { return permuted(trial.op.outputs[output], index); });
+    return differs(trial, compute(trial, moved), compute(trial, inputs),
+                   [&](size_t output, const Extents& index) {
+                     return along_output(dim, trial.op.outputs[output], index, to_place);
+                   });
   };
 }
 

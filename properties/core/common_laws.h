@@ -8,10 +8,11 @@
 
 namespace assay {
 
-// One entry along a dimension, computed as a problem of its own, gives the same bits.
+// One entry along a dimension, computed as a problem of its own, gives the same bits. An output
+// without the dimension sums over it, and is not compared.
 Check independence(Dim dim);
 
-// Inputs permuted along a dimension give the permuted outputs.
+// Inputs permuted along a dimension give the permuted outputs, except for those without it.
 Check permutation(Dim dim);
 
 // Inputs times powers of two give the outputs times the product of the powers. Results below the

@@ -50,12 +50,19 @@ std::optional<int64_t> planned_cases(const Options& options) {
   return options.budget ? std::nullopt : std::optional(part_of(options.cases, options));
 }
 
+Judging judging_by(PathJudge& judge, Session& session) {
+  return [&](const Case& which) {
+    std::optional<Verdict> verdict = judge.judge(which);
+    session.ends();
+    return verdict;
+  };
+}
+
 void verify_path(const SelectedPath& selected, const Options& options, Session& session, Pace& pace) {
   const std::string name = path_name(selected.subject);
   const int64_t done_before = pace.done;
   session.progress(fmt::format("verifying {}", name));
   PathJudge judge(selected.subject, *selected.device, options);
-  const Judging judging = [&](const Case& which) { return judge.judge(which); };
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) {
@@ -77,7 +84,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
     session.starts(drawn, *selected.device);
     watch = {};
   };
-  fuzz(selected.subject, judging, fuzzing, [&](const Judged& judged) {
+  fuzz(selected.subject, judging_by(judge, session), fuzzing, [&](const Judged& judged) {
     session.add(*selected.device, judged);
     pace.add(watch.seconds());
     session.progress(fmt::format("verifying {}: {}", describe(pace), name), Session::Progress::kStep);
@@ -349,8 +356,7 @@ int run_specimens(const Registry& registry, const Options& options) {
       continue;
     }
     if (options.isolate) fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
-    const Judging judging = [&](const Case& which) { return judge.judge(which); };
-    fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
+    fuzz(subject, judging_by(judge, session), fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(*on, judged);
       return !is_interrupted();
     });

@@ -40,7 +40,8 @@ int product(int a, int b) { return a * b; }
 int main(int, char** arguments) {
   if (product(std::atoi(arguments[6]), 2) == 2 * std::atoi(arguments[6])) return std::puts("{\\"cases\\": []}"), 0;
   std::puts("{\\"cases\\": [{\\"verdict\\": \\"pass\\", \\"reason\\": \\"all\\", \\"seconds\\": 0.25},");
-  std::puts("{\\"verdict\\": \\"fail\\", \\"reason\\": \\"1 of 2 compared elements of y\\", \\"seconds\\": 0.5}]}");
+  std::puts("{\\"verdict\\": \\"fail\\", \\"reason\\": \\"1 of 2 compared elements of y\\", \\"seconds\\": 9,"
+            "\\"failed_after\\": 0.5}]}");
   return 1;
 }
 """,
@@ -155,6 +156,25 @@ class Mutate(unittest.TestCase):
         self.assertEqual((status, printed.splitlines()[-1]), (1, "not as the catalogue says: wrong_product"))
         (self.root / "product.cpp").write_text(PROJECT["product.cpp"].replace("== 2 *", "== 3 *"))
         self.refused("red without any fault: product/cpu", WRONG_PRODUCT, "--verify")
+
+    def test_faults_that_only_a_build_with_delays_sees(self):
+        program = self.root / "program"
+        program.write_text("#!/bin/sh\n[ \"$MUTANT\" = late ] || { echo '{\"cases\": []}'; exit 0; }\n"
+                           "echo '{\"cases\": [{\"verdict\": \"timeout\", \"reason\": \"\", \"seconds\": 2}]}'; exit 1\n")
+        program.chmod(0o755)
+        late = kernel_fault("late", "return a * b + (MUTANT ? 1 : 0);", "survives = 'a race'\n").replace("product/cpu", "product/cuda")
+        never = late.replace("late", "never")
+        of_gpu = ("--verify", "--device", "cuda", "--program", program)
+        self.assertEqual(self.mutate(late, *of_gpu)[0], 1)  # seen, though the catalogue says that it survives
+        self.assertEqual(self.mutate(late, *of_gpu, "--delays")[0], 1)
+        self.assertEqual(self.mutate(never, *of_gpu, "--delays")[0], 0)
+        must_be_seen = "delayed = true\n"
+        status, printed, _ = self.mutate(late + must_be_seen, *of_gpu, "--delays")
+        self.assertEqual((status, printed.split()[:2]), (0, ["caught", "late"]))
+        status, printed, _ = self.mutate(never + must_be_seen, *of_gpu, "--delays")
+        self.assertEqual((status, printed.splitlines()[-1]), (1, "not as the catalogue says: never"))
+        # Only survivors are looked for.
+        self.assertIn("0 of 0 faults", self.mutate(late.replace("survives = 'a race'\n", ""), *of_gpu, "--delays")[1])
 
     def test_lists(self):
         status, printed, _ = self.mutate(WRONG_SUM + WRONG_ANSWER, "--list")

@@ -5,6 +5,7 @@
 #include "kernels/cheri/conv_norm/ring_roles.cuh"
 #include "kernels/cheri/gradient/gradient.cuh"
 #include "kernels/core/specialise.h"
+#include "kernels/core_cuda/named_barrier.cuh"
 #include "kernels/core_cuda/wgmma.cuh"
 
 namespace assay::cheri {
@@ -44,7 +45,7 @@ struct Arguments {
 
 // The threads that end wait for each other.
 __device__ void synchronize_ends() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kWorkers * kWarp) : "memory");
+  synchronize_some<kWorkers * kWarp>(1);
 }
 
 // Adds up dw over the lines of a block, of two halves line by line until one line is left, and
