@@ -23,8 +23,9 @@ enum class Poison : unsigned char {
   kFinite = 0x5A,  // an ordinary number in every dtype
 };
 
-// Which end of a tensor lies at a fence. Behind a dense tensor up to 63 bytes are left, and behind
-// a misaligned one an element if it must be, since each promises an alignment.
+// Which end of a tensor lies at a fence. Behind a dense tensor less than its alignment is left (64
+// bytes, on a GPU 128), and behind a misaligned one an element if it must be, since each promises
+// an alignment.
 enum class Flush : uint8_t { kEnd, kStart };
 
 // Of an inflated tensor: the axis with the large stride.
@@ -33,8 +34,8 @@ struct Inflation {
   int64_t stride = int64_t{1} << 32;  // [elements] at least 2^31 bytes, and a power of two
 };
 
-// The axes of two to four indices: three strides show every wrapped offset, and more would take
-// addresses only.
+// The axes of 2 to 64 indices (4 under ThreadSanitizer): a few strides show every wrapped offset,
+// and more would take addresses only.
 std::vector<int> inflatable_axes(const Extents& shape);
 
 class GuardedTensor {

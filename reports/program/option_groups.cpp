@@ -53,6 +53,8 @@ void add_cases(CLI::App& sub, Typed& typed) {
   sub.add_option("--max-failures", typed.raw.max_failures,
                  "Failing cases after which a path is judged no further")
       ->type_name("N");
+  sub.add_flag("--no-shrink", typed.options.no_shrink,
+               "Report failures as they were drawn: look for no simpler case, judge none again");
   add_shard(sub, typed,
             "Judge the i-th of n parts of the cases: i/n, or auto: as the CI system or the cluster says");
   add_seed(sub, typed);

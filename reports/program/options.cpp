@@ -125,15 +125,15 @@ class CommandLine {
   void take_typed() {
     std::string command = app_.get_subcommands().front()->get_name();
     std::string specimens = options_.hostile ? "hostile" : options_.specimens ? "yes" : "";
-    std::string no_isolate = raw_.no_isolate ? "yes" : "";
+    std::string no_isolate = raw_.no_isolate ? "yes" : "", no_shrink = options_.no_shrink ? "yes" : "";
     std::string filters = fmt::format("{}", fmt::join(options_.filters, " "));
     std::string sizes = fmt::format("{}", fmt::join(options_.sizes, " "));
     const std::pair<const char*, std::string*> texts[] = {
-        {"command", &command},        {"FILTER", &filters},         {"--dtype", &raw_.dtype},
-        {"--device", &raw_.device},   {"--cases", &raw_.cases},     {"--budget", &raw_.budget},
-        {"--seed", &raw_.seed},       {"--shard", &raw_.shard},     {"--max-elements", &raw_.max_elements},
-        {"--sweep", &sizes},          {"--specimens", &specimens},  {"--max-failures", &raw_.max_failures},
-        {"--timeout", &raw_.timeout}, {"--no-isolate", &no_isolate}};
+        {"command", &command},        {"FILTER", &filters},          {"--dtype", &raw_.dtype},
+        {"--device", &raw_.device},   {"--cases", &raw_.cases},      {"--budget", &raw_.budget},
+        {"--seed", &raw_.seed},       {"--shard", &raw_.shard},      {"--max-elements", &raw_.max_elements},
+        {"--sweep", &sizes},          {"--specimens", &specimens},   {"--max-failures", &raw_.max_failures},
+        {"--timeout", &raw_.timeout}, {"--no-isolate", &no_isolate}, {"--no-shrink", &no_shrink}};
     if (!options_.resume.empty()) {
       options_.out = options_.resume;
       const Journal journal = unfinished_run(options_.resume);

@@ -53,6 +53,7 @@ struct Options {
   std::optional<std::chrono::duration<double>> timeout;  // of a case in a worker
   bool isolate = true;                                   // run paths in workers
   std::optional<int64_t> max_failures;                   // per path
+  bool no_shrink = false;                                // failures are reported as they were drawn
   std::optional<int64_t> max_elements;                   // of the largest tensor of a case
   uint64_t seed = 0;
   int64_t shard = 0;               // of `--shard i/n`: i - 1

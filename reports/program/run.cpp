@@ -37,6 +37,7 @@ FuzzOptions fuzz_options(const Options& options) {
           .shard = options.shard,
           .shards = options.shards,
           .stop_at_first_failure = false,
+          .max_shrinks = options.no_shrink ? 0 : FuzzOptions().max_shrinks,
           .max_failures = options.max_failures};
 }
 
@@ -50,24 +51,17 @@ std::optional<int64_t> planned_cases(const Options& options) {
   return options.budget ? std::nullopt : std::optional(part_of(options.cases, options));
 }
 
-Judging judging_by(PathJudge& judge, Session& session) {
-  return [&](const Case& which) {
-    std::optional<Verdict> verdict = judge.judge(which);
-    session.ends();
-    return verdict;
-  };
-}
-
 void verify_path(const SelectedPath& selected, const Options& options, Session& session, Pace& pace) {
   const std::string name = path_name(selected.subject);
   const int64_t done_before = pace.done;
   session.progress(fmt::format("verifying {}", name));
   PathJudge judge(selected.subject, *selected.device, options);
+  const Judging judging = [&](const Case& which) { return judge.judge(which); };
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) {
     fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
-    fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
+    if (!options.no_shrink) fuzzing.alone = [&](const Case& which) { return judge.judge_alone(which); };
     fuzzing.expects = [&](const Case& following) { judge.expect(following); };
   }
   fuzzing.timeouts = session.timeouts(selected.subject, *selected.device);
@@ -84,7 +78,7 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
     session.starts(drawn, *selected.device);
     watch = {};
   };
-  fuzz(selected.subject, judging_by(judge, session), fuzzing, [&](const Judged& judged) {
+  fuzz(selected.subject, judging, fuzzing, [&](const Judged& judged) {
     session.add(*selected.device, judged);
     pace.add(watch.seconds());
     session.progress(fmt::format("verifying {}: {}", describe(pace), name), Session::Progress::kStep);
@@ -356,7 +350,8 @@ int run_specimens(const Registry& registry, const Options& options) {
       continue;
     }
     if (options.isolate) fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
-    fuzz(subject, judging_by(judge, session), fuzzing, [&, of = subject, on = device](const Judged& judged) {
+    const Judging judging = [&](const Case& which) { return judge.judge(which); };
+    fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(*on, judged);
       return !is_interrupted();
     });

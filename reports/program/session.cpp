@@ -157,12 +157,7 @@ int Session::timeouts(const Subject& subject, const Device& device) const {
 
 void Session::starts(const Case& which, const Device& device) {
   case_start_ = elapsed();
-  verdict_.reset();
   append(running_line(case_start_, which, device.info().name()));
-}
-
-void Session::ends() {
-  if (!verdict_) verdict_ = elapsed();
 }
 
 void Session::set_ceilings(const DeviceRecord& measured) {
@@ -221,7 +216,6 @@ std::string Session::save_capsule(const CaseRecord& failure) const {
 void Session::add(CaseRecord record, int timeouts) {
   if (!journal_) begin(std::nullopt);
   record.seconds = elapsed() - case_start_;
-  if (verdict_ && is_failure(record.verdict.kind)) record.failed_after = *verdict_ - case_start_;
   // A specimen fails as it should.
   if (is_failure(record.verdict.kind) && record_.specimens.empty()) {
     print_first(record);

@@ -47,7 +47,6 @@ class Session {
   int timeouts(const Subject& subject, const Device& device) const;  // of the same cases
 
   void starts(const Case& which, const Device& device);  // before a case is judged
-  void ends();  // when it has its verdict, and again for those to which it shrinks
   // Adds a judged case. Of each path the first failure of a kind is printed at once. If there is an
   // output directory, a failure is saved as a capsule. The record does not keep its evidence.
   void add(const Device& device, const Judged& judged);
@@ -87,8 +86,7 @@ class Session {
   int64_t judged_ = 0;
   double before_ = 0;  // [s] that the resumed run took
   std::chrono::steady_clock::time_point start_;
-  double case_start_ = 0;          // [s] by elapsed()
-  std::optional<double> verdict_;  // [s] likewise, of the drawn case
+  double case_start_ = 0;  // [s] by elapsed()
   pid_t process_;
   std::atomic<bool> is_ending_ = false;  // somebody concludes
   Deadline deadline_;                    // last, because its thread uses the others

@@ -226,7 +226,6 @@ Json to_json(const CaseRecord& item) {
   json["perf_warm"] = item.perf_warm ? to_json(*item.perf_warm) : Json();
   if (!item.perf) json["no_perf"] = item.no_perf;
   if (item.seconds) put_number(json, "seconds", *item.seconds);
-  if (item.failed_after) put_number(json, "failed_after", *item.failed_after);
   if (!item.capsule.empty()) json["capsule"] = item.capsule;
   if (item.drawn) json["drawn"] = *item.drawn;
   if (item.problem) json["problem"] = *item.problem;
@@ -257,7 +256,6 @@ CaseRecord read_case(const JsonFields& fields) {
   if (fields.has("perf_warm")) item.perf_warm = read_perf(fields.object("perf_warm"));
   if (fields.has("no_perf")) item.no_perf = fields.text("no_perf");
   if (fields.has_number("seconds")) item.seconds = fields.number("seconds");
-  if (fields.has_number("failed_after")) item.failed_after = fields.number("failed_after");
   if (fields.has("capsule")) item.capsule = fields.text("capsule");
   if (fields.has("drawn")) item.drawn = fields.count("drawn");
   if (fields.has("problem")) item.problem = fields.count("problem");

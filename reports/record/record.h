@@ -70,9 +70,7 @@ struct CaseRecord {
   std::optional<Perf> perf_warm;
   std::string no_perf;                 // why perf is absent: "not timed", "the verdict is fail"
   std::optional<double> seconds = {};  // [s] that judging, shrinking and timing took
-  // [s] Of a failure, the part of them until the drawn case had failed. The rest is shrinking.
-  std::optional<double> failed_after = {};
-  std::string capsule = {};  // of a failure: its file, from the folder of the record
+  std::string capsule = {};            // of a failure: its file, from the folder of the record
   // Its number in the whole run, of which a shard has a part. A drawn case is counted among those
   // of its path, a timed problem among all that are timed.
   std::optional<int64_t> drawn = {}, problem = {};

@@ -27,7 +27,7 @@ def journal_validator():
 
 
 def without_times(cases):
-    return [{name: value for name, value in case.items() if name not in ("seconds", "failed_after")} for case in cases]
+    return [{name: value for name, value in case.items() if name != "seconds"} for case in cases]
 
 
 class JournalTest(ProgramTest):
@@ -182,6 +182,7 @@ class Resume(JournalTest):
             ("--max-failures 2: the unfinished run in", "verify", "--max-failures", "2"),
             ("--timeout 5s: the unfinished run in", "verify", "--timeout", "5s"),
             ("--no-isolate yes: the unfinished run in", "verify", "--no-isolate"),
+            ("--no-shrink yes: the unfinished run in", "verify", "--no-shrink"),
             ("--specimens yes: the unfinished run in", "verify", "--specimens"),
         ]:
             with self.subTest(args=args):

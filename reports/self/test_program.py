@@ -31,6 +31,17 @@ class Commands(ProgramTest):
         for op in ops:
             self.assertIn("cpu", [path["path"] for path in op["paths"]], op["op"])
 
+    def test_sanitizers_see_a_case_of_each_path_on_a_gpu(self):
+        ops = json.loads(assay("list", "--json").stdout)
+        paths = {f"{op['op']}/{path['path']}" for op in ops for path in op["paths"] if path["path"].startswith("cuda")}
+        cases = (SOURCE / "scripts/sanitized_cases").read_text().splitlines()
+        if not paths:
+            self.skipTest("no CUDA paths are built")
+        self.assertEqual({"/".join(case.split("/")[:2]) for case in cases}, paths)
+        for case in cases:
+            result = assay("draw", case.split("/state=")[0], "--out", self.dir / "inputs.safetensors")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_doctor_measures_the_copy_bandwidth(self):
         doctor = json.loads(assay("doctor", "--device", "cpu", "--json").stdout)
         self.assertGreater(doctor["devices"][0]["copy_bytes_per_s"], 1e8)

@@ -18,7 +18,6 @@ def without_times(record):
     record = {key: value for key, value in record.items() if key not in OF_TIME}
     for case in record["cases"]:
         case.pop("seconds")
-        case.pop("failed_after", None)
         for key in ("perf", "perf_warm"):
             case[key] = case[key] and case[key]["cache"]
     return record

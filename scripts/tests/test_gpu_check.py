@@ -44,10 +44,18 @@ class GpuCheck(unittest.TestCase):
             self.make_sanitizer(f'case "$*" in *SanitizerControl.$2) echo "at {kernel}(int *)"; exit 99 ;; esac')
             result = self.check("out", "--only", name, path=self.dir)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("build/gpu/bin/assay verify --no-isolate --device cuda", result.stdout)
+            log = (self.dir / "out/gpu_check.log").read_text()
+            options, commands = zip(*(line.split(" build/gpu/bin/") for line in log.splitlines() if line.startswith(f"--tool {name} ")))
+            self.assertIn("assay verify --no-isolate --device cuda", commands[1])
             # The kernels that the tool is not to look at are the same ones for the planted fault.
-            control, paths = (line for line in (self.dir / "out/gpu_check.log").read_text().splitlines() if line.startswith(f"--tool {name} "))
-            self.assertEqual(control.split(" build/gpu/bin/")[0], paths.split(" build/gpu/bin/")[0])
+            self.assertEqual(len(set(options)), 1)
+            replayed = [command.removeprefix("assay replay --no-isolate --quiet ") for command in commands[2:]]
+            cases = (SCRIPT.parent / "sanitized_cases").read_text().splitlines()
+            self.assertEqual(replayed, cases if name in ("racecheck", "synccheck") else [])
+
+    def test_a_race_in_a_named_case_is_a_failure(self):
+        self.make_sanitizer('case "$*" in *SanitizerControl*) echo hand_over_kernel; exit 99 ;; *trimul*) exit 99 ;; esac')
+        self.assertIn("-- racecheck: FAILED (99)", self.check("out", "--only", "racecheck", path=self.dir).stdout)
 
     def test_the_planted_kernels_have_these_names(self):
         source = (SCRIPT.parents[1] / "properties/self/planted_kernels.cu").read_text()

@@ -32,7 +32,7 @@ int main(int, char** arguments) {
   return std::puts("[  FAILED  ] Sum.Adds (0 ms)"), 1;
 }
 """,
-    # assay verify PATHS --device cpu --seed N --max-failures 1 --json --quiet
+    # assay verify PATHS --device cpu --seed N --max-failures 1 --no-shrink --json --quiet
     "product.cpp": """#include <cstdio>
 #include <cstdlib>
 
@@ -40,8 +40,7 @@ int product(int a, int b) { return a * b; }
 int main(int, char** arguments) {
   if (product(std::atoi(arguments[6]), 2) == 2 * std::atoi(arguments[6])) return std::puts("{\\"cases\\": []}"), 0;
   std::puts("{\\"cases\\": [{\\"verdict\\": \\"pass\\", \\"reason\\": \\"all\\", \\"seconds\\": 0.25},");
-  std::puts("{\\"verdict\\": \\"fail\\", \\"reason\\": \\"1 of 2 compared elements of y\\", \\"seconds\\": 9,"
-            "\\"failed_after\\": 0.5}]}");
+  std::puts("{\\"verdict\\": \\"fail\\", \\"reason\\": \\"1 of 2 compared elements of y\\", \\"seconds\\": 0.5}]}");
   return 1;
 }
 """,

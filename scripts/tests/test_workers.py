@@ -212,6 +212,15 @@ class Workers(MurderousTest):
         self.assertEqual([path for path, _ in limited], ["healthy"] * 6 + ["segv"] * 2)
         self.assertTrue(judged[-1]["reason"].endswith("; after 2 failures the path is judged no further"))
 
+    def test_a_failure_may_be_reported_as_it_was_drawn(self):
+        def failure(*args):
+            (case,) = json.loads(self.assay("verify", "echo/segv", "--max-failures", "1", "--json", *args).stdout)["cases"]
+            return case
+
+        shrunk, drawn = failure(), failure("--no-shrink")
+        self.assertEqual(drawn["case"], shrunk["shrunk_from"])
+        self.assertNotIn("shrunk_from", drawn)
+
     def test_specimens_that_harm_their_process_are_caught(self):
         result = self.assay("verify", "--specimens", "--json", *SHORT)
         self.assertEqual(result.returncode, 0, result.stderr)
