@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that one instruction approximates. Subnormal arguments and results count as 0.
+// Functions of one instruction. Those that approximate take subnormal arguments and results for 0.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,6 +24,13 @@ __device__ inline float reciprocal_root(float value) {
 __device__ inline float power_of_two(float exponent) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(exponent));
+  return result;
+}
+
+// The smaller one, or a NaN if either is one.
+__device__ inline float min_nan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
 }
 

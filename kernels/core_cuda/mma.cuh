@@ -55,10 +55,6 @@ __device__ void mma_m16n8k16(float* d, const uint32_t (&a)[4], uint32_t b0, uint
   }
 }
 
-__device__ inline uint32_t shared_address(const void* memory) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(memory));
-}
-
 // Loads four matrices of 8 rows by 16 bytes. Lane i gives the address of row i % 8 of matrix i / 8.
 __device__ inline void load_rows(uint32_t (&matrices)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much shared memory a block can have, and how a kernel gets permission to use all of it.
+// How much shared memory a block can have, how a kernel gets permission to use all of it, and its
+// addresses.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/core_cuda/cuda_check.h"
 
@@ -29,6 +31,15 @@ void allow_all_shared_memory(void (*kernel)(Parameters...)) {
   cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   most_shared_memory() - static_cast<int>(attributes.sharedSizeBytes)),
              "cudaFuncSetAttribute");
+}
+
+__device__ inline uint32_t shared_address(const void* memory) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(memory));
+}
+
+// Stores two numbers at an address that is a multiple of 8.
+__device__ inline void store_shared(uint32_t to, float first, float second) {
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(first), "f"(second) : "memory");
 }
 
 }  // namespace assay

@@ -170,11 +170,8 @@ __device__ inline void stage_box(const float* sums, uint32_t place) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = 16 * warp + lane / 4 + 8 * half, piece = 2 * j + lane % 4 / 2;
-      asm volatile(
-          "st.shared.v2.f32 [%0], {%1,%2};" ::"r"(
-              place + static_cast<uint32_t>(row * kBoxRowBytes + (piece ^ row % 8) * 16 + lane % 2 * 8)),
-          "f"(sums[4 * j + 2 * half]), "f"(sums[4 * j + 2 * half + 1])
-          : "memory");
+      store_shared(place + static_cast<uint32_t>(row * kBoxRowBytes + (piece ^ row % 8) * 16 + lane % 2 * 8),
+                   sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/core_cuda/global_memory.cuh"
 #include "kernels/trimul/cuda_plan.cuh"
 
 namespace assay::trimul {
@@ -107,9 +108,7 @@ __device__ void prefetch_edges(const InputEdges& in, int64_t batch, int64_t posi
   if (channel >= in.channels) return;
   const float* const run = in.address_of(batch, first);
 #pragma unroll
-  for (int i = 0; i < kEdges; ++i) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(run + i * in.x_second + channel));
-  }
+  for (int i = 0; i < kEdges; ++i) prefetch_l2(run + i * in.x_second + channel);
 }
 
 // The first lane that gets the sum of value `number` of kCount from add_up().

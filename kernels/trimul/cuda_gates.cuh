@@ -35,7 +35,7 @@ template <Format kFactor, int kExponent = 0>
 __device__ float inverse_sigmoid(float g, float exponent) {
   constexpr float kPart = 1.0f / (1 << kExponent);  // 2^-kExponent
   float power = __fmul_rn(g, exponent);
-  if constexpr (kInPairs<kFactor>) asm("min.NaN.f32 %0, %0, 0f42700000;" : "+f"(power));  // 60
+  if constexpr (kInPairs<kFactor>) power = min_nan(power, 60);
   return fmaf(power_of_two(power), kPart, kPart);
 }
 

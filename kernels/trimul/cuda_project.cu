@@ -270,13 +270,13 @@ void project(const Job<kFactor>& job) {
               .tiles = 0,
               .first_batch = job.first};
   const int most_shared = most_shared_memory();
+  using Ring = SlotRing<kFactor>;
   if constexpr (Traits::kParts == 2) {
     if (channels <= 384) return launch<Plan<kFactor, 2, 3>>(job, a, most_shared);
+  } else if (fixed_bytes<Plan<kFactor, 2, 6>>(channels) + Ring::bytes(3) <= most_shared) {
+    return launch<Plan<kFactor, 2, 6>>(job, a, most_shared);
   }
-  using Ring = SlotRing<kFactor>;
-  if (fixed_bytes<Plan<kFactor, 2, 6>>(channels) + Ring::bytes(3) <= most_shared) {
-    launch<Plan<kFactor, 2, 6>>(job, a, most_shared);
-  } else if (fixed_bytes<Plan<kFactor, 1, 6>>(channels) + Ring::bytes(kLeastSlots) <= most_shared) {
+  if (fixed_bytes<Plan<kFactor, 1, 6>>(channels) + Ring::bytes(kLeastSlots) <= most_shared) {
     launch<Plan<kFactor, 1, 6>>(job, a, most_shared);
   } else {
     throw unsupported_error("c={} needs more shared memory than {} bytes", channels, most_shared);

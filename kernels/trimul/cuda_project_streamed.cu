@@ -16,6 +16,7 @@
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cluster.cuh"
 #include "kernels/core_cuda/limits.h"
+#include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_boxes.cuh"
 #include "kernels/trimul/cuda_gates.cuh"
 #include "kernels/trimul/cuda_plan.cuh"

@@ -247,13 +247,13 @@ std::optional<Runs> Isolation::run(const Message& request, const Case& which,
   const bool is_alone = !is_ahead(request) && !has_run_;
   std::optional<Runs> runs = run_once(request, which, meanwhile), alone;
   if (!runs) return std::nullopt;
-  if (!is_alone && (has_died(*runs) || is(*runs, VerdictKind::kSkipped))) {
+  if (!is_alone && (has_died(*runs) ? options_.repeats_deaths : is(*runs, VerdictKind::kSkipped))) {
     worker_.reset();
     alone = run_once(request, which, [] {});
     if (!alone) return std::nullopt;
     if (!has_died(*runs)) runs = alone;  // the path had kept the memory, or spoiled the device
   }
-  if (has_died(*runs)) runs->verdict->set_fails_alone(is_alone || (alone && has_died(*alone)));
+  if (has_died(*runs) && (is_alone || alone)) runs->verdict->set_fails_alone(is_alone || has_died(*alone));
   return runs;
 }
 

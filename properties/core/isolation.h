@@ -26,6 +26,7 @@ struct IsolationOptions {
   std::vector<std::string> arguments;  // that make this program a worker for the path
   std::optional<Seconds> timeout;      // of a case; usual_timeout() if absent
   std::function<bool()> gives_up;      // asked 20 times a second while a worker runs
+  bool repeats_deaths = true;          // in a new worker, to tell whether the case dies alone
 };
 
 // [s] A minute, and more for a large case: as long as 10 MB/s and 100 MFLOP/s take.
@@ -36,8 +37,8 @@ class Isolation {
   Isolation(const Subject& subject, IsolationOptions options);
 
   // The verdict, or nothing if the caller gave up. A crash or a timeout in a worker that has run
-  // other cases is judged again in a new one, and so is a case that found no memory. A case for
-  // which this process finds none is skipped. Throws Error if no worker starts.
+  // other cases is judged again in a new one (`repeats_deaths`), and so is a case that found no
+  // memory. A case for which this process finds none is skipped. Throws Error if no worker starts.
   std::optional<Verdict> judge(const Case& which, const JudgeOptions& options = {}, bool keep = false);
 
   // The same in a new worker.

@@ -42,7 +42,7 @@ enum class StepKind : uint8_t {
   // The same call, with other values in all inputs after the first, at the same addresses.
   kWeightsUpdated,
   kWeightUpdated,  // The same call, with other values in one input, at the same address.
-  // The same call, and after it one for each input after the first. Each differs from the call
+  // A call on ordinary data, and one for each input after the first. Each differs from the call
   // before in the values of one input alone.
   kWeightsUpdatedInTurn,
   kWeightsReplaced,  // a call on other tensors with other values, which are then freed

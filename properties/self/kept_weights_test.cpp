@@ -100,9 +100,11 @@ TEST(KeptWeights, UnknownVersionsAreNotKept) {
 
 // Each wrong way to keep weights shows in its own state and in no other.
 TEST(KeptWeights, EachStateShowsItsFault) {
-  const auto judged = [&](std::string_view specimen, std::string_view state) {
+  const auto judged = [&](std::string_view specimen, std::string_view state,
+                          const Data& data = Regime::kNormal) {
     Case which = parse_case("cheri_block/cpu/f32/n=2/l=9/c=4/dilation=2/hidden=16/seed=3");
     which.state = parse_state(state);
+    which.data = data;
     return judge_path(test::specimen("cheri_block", specimen).path, which);
   };
   const auto expect_shown = [&](std::string_view specimen, std::string_view state) {
@@ -119,6 +121,9 @@ TEST(KeptWeights, EachStateShowsItsFault) {
   expect_shown("weights_by_one_version", "weight_updated:w2");
   expect_shown("weights_by_one_version", "weights_updated_in_turn");
   expect_hidden("weights_by_one_version", "weights_updated");
+  // Each weight matters then, whatever the data of the case are.
+  expect(judged("weights_by_one_version", "weights_updated_in_turn", parse_data("normal+subnormal_weights")),
+         VerdictKind::kFail, HasSubstr("step 1"));
   expect_shown("weights_by_pointer", "weights_moved");
   expect_hidden("weights_by_pointer", "weights_updated");
   expect_shown("pointer_until_w1_moves", "weight_moved:w2");

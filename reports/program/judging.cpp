@@ -123,7 +123,8 @@ PathJudge::PathJudge(const Subject& subject, Device& device, const Options& opti
                                               std::string(subject.op->name), std::string(subject.path->name),
                                               device.info().name()},
                                 .timeout = options.timeout,
-                                .gives_up = is_interrupted});
+                                .gives_up = is_interrupted,
+                                .repeats_deaths = !options.no_shrink});
 }
 
 std::optional<Verdict> PathJudge::judge(const Case& which, const JudgeOptions& options) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cheri/block/producer.cuh"
+#include "kernels/core_cuda/mma.cuh"
 #include "kernels/core_cuda/packed.cuh"
 
 namespace assay::cheri {

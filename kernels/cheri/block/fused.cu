@@ -128,14 +128,6 @@ PackedRows rows_of(const ConstTensorView& view, const Run& run) {
   return rows;
 }
 
-int most_shared_bytes(const Run& run) {
-  int bytes = 0;
-  cuda_check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                                    run.context.device().info().index),
-             "cudaDeviceGetAttribute");
-  return bytes;
-}
-
 template <class Plan>
 void enqueue(const BlockArguments<typename Plan::T>& a, const Run& run) {
   auto* const kernel = block_kernel<Plan>;
@@ -168,11 +160,10 @@ void run_plan(const BlockTensors& t, Format factor, const Run& run) {
 
   const int64_t all_slots = chunks * Plan::kOuts;
   const int64_t slots =
-      std::min(all_slots, (most_shared_bytes(run) - Layout<Plan>::kFixedBytes) / Layout<Plan>::kChunkBytes);
+      std::min(all_slots, (most_shared_memory() - Layout<Plan>::kFixedBytes) / Layout<Plan>::kChunkBytes);
   if (slots < std::min<int64_t>(all_slots, 2)) {
     throw unsupported_error("a block needs {} bytes of shared memory and has {}",
-                            Layout<Plan>::kFixedBytes + 2 * Layout<Plan>::kChunkBytes,
-                            most_shared_bytes(run));
+                            Layout<Plan>::kFixedBytes + 2 * Layout<Plan>::kChunkBytes, most_shared_memory());
   }
 
   // The statistics come last. Their kernels and block_kernel follow each other closely. What

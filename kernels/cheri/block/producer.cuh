@@ -14,7 +14,7 @@
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/dependent_launch.cuh"
 #include "kernels/core_cuda/mbarrier.cuh"
-#include "kernels/core_cuda/mma.cuh"
+#include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/core_cuda/wgmma.cuh"
 
 namespace assay::cheri {

@@ -20,6 +20,7 @@
 
 #include "kernels/cheri/block/convolve.cuh"
 #include "kernels/cheri/block/gelu.cuh"
+#include "kernels/core_cuda/global_memory.cuh"
 #include "kernels/core_cuda/mma.cuh"
 #include "kernels/core_cuda/wgmma.cuh"
 
@@ -171,10 +172,7 @@ __device__ void load_row(const BlockArguments<typename Plan::T>& a, int64_t row,
     const int column = (first + v) * 4 * Plan::kVector + static_cast<int>(threadIdx.x) % 4 * Plan::kVector;
     x[v] = {};
     if (row < 0 || column >= a.channels) continue;
-    // `volatile` keeps the loads in their place.
-    asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(x[v].words[0]), "=r"(x[v].words[1]), "=r"(x[v].words[2]), "=r"(x[v].words[3])
-                 : "l"(a.x + row + column));
+    load_in_place(x[v].words, a.x + row + column);
   }
 }
 

@@ -70,7 +70,7 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
   for (int turn = 0; ends.tile < a.job.tiles; ++turn) {
     if (adds.tile < a.job.tiles) {
       double sums[kSums]{};
-      wait_for_phase(address_of(&ring.full[adds.stage]), adds.parity);
+      wait_for_phase(shared_address(&ring.full[adds.stage]), adds.parity);
       const double reference = ring.references[adds.stage];
       for_each_row(adds.stage, own.strip(tiling, ring.tiles[adds.stage]),
                    [&](const float(&conv)[kTileLanes]) {
@@ -88,7 +88,7 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
       adds.next();
     }
     if (turn < kLag) continue;
-    wait_for_phase(address_of(&ring.normed[ends.stage]), ends.parity);
+    wait_for_phase(shared_address(&ring.normed[ends.stage]), ends.parity);
     const Norm norm = ring.statistics[ends.stage];
     const Tile& tile = ring.tiles[ends.stage];
     const Strip strip = own.strip(tiling, tile);
@@ -99,7 +99,7 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
       y.store(round_to<T>(values));
       y.next();
     });
-    arrive(address_of(&ring.empty[ends.stage]));
+    arrive(shared_address(&ring.empty[ends.stage]));
     ends.next();
   }
 }

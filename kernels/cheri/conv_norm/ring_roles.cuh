@@ -28,6 +28,7 @@
 #include "kernels/core_cuda/cooperative.cuh"
 #include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/published.cuh"
+#include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay::cheri {
 
@@ -73,10 +74,6 @@ struct StagedTensor {
   }
 };
 
-__device__ inline uint32_t address_of(const void* shared) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-}
-
 // Moves over the tiles of a block. `parity` is that of the barriers of its stage.
 template <int kStages>
 struct Turn {
@@ -108,10 +105,10 @@ struct Ring {
   // reads of the stage.
   __device__ void make_barriers(int bringers) {
     for (int stage = 0; stage < kStages; ++stage) {
-      make_barrier(address_of(&empty[stage]), (kAdders + 1) * kWarp);
-      make_barrier(address_of(&full[stage]), bringers);
-      make_barrier(address_of(&summed[stage]), kAdders * kWarp);
-      make_barrier(address_of(&normed[stage]), kWarp);
+      make_barrier(shared_address(&empty[stage]), (kAdders + 1) * kWarp);
+      make_barrier(shared_address(&full[stage]), bringers);
+      make_barrier(shared_address(&summed[stage]), kAdders * kWarp);
+      make_barrier(shared_address(&normed[stage]), kWarp);
     }
     fence_async_proxy();
   }
@@ -125,12 +122,12 @@ struct Ring {
     int turn = 0;
     for (Turn at; at.tile < job.tiles; at.next()) {
       if (Warps::kCopiesRows && turn++ % Warps::kLoaders != warp) continue;
-      const uint32_t barrier = address_of(&full[at.stage]);
+      const uint32_t barrier = shared_address(&full[at.stage]);
       const Tile tile(job.tiling, at.tile);
       const bool describes = (Warps::kCopiesRows || warp == 0) && lane == kWarp - 1;
       // Under way while the warp waits.
       const float reference = describes ? reference_of(job.tiling, x, w, tile.example) : 0.0f;
-      wait_for_phase(address_of(&empty[at.stage]), at.parity ^ 1);
+      wait_for_phase(shared_address(&empty[at.stage]), at.parity ^ 1);
       const uint32_t bytes = bring(tile, at.stage, barrier);
       if (describes) {
         tiles[at.stage] = tile;
@@ -155,7 +152,7 @@ struct Ring {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[stage][warp][i] = own[i];
     }
-    arrive(address_of(&summed[stage]));
+    arrive(shared_address(&summed[stage]));
   }
 
   // Role of one warp.
@@ -163,14 +160,14 @@ struct Ring {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t launch = flag(job);
     for (Turn at; at.tile < job.tiles; at.next()) {
-      wait_for_phase(address_of(&summed[at.stage]), at.parity);
+      wait_for_phase(shared_address(&summed[at.stage]), at.parity);
       if (lane < kSums) {
         double sum = 0;
 #pragma unroll
         for (int warp = 0; warp < kAdders; ++warp) sum += sums[at.stage][warp][lane];
         publish(job.sums + at.tile * kSums + lane, sum, launch);
       }
-      arrive(address_of(&empty[at.stage]));
+      arrive(shared_address(&empty[at.stage]));
     }
   }
 
@@ -182,7 +179,7 @@ struct Ring {
     int turn = 0;
     for (Turn at; at.tile < job.tiles; at.next()) {
       if (turn++ % kFinishers != warp) continue;
-      wait_for_phase(address_of(&summed[at.stage]), at.parity);
+      wait_for_phase(shared_address(&summed[at.stage]), at.parity);
       const Published* const published = job.sums + tiles[at.stage].example * job.tiling.tiles * kSums;
       double all[kSums]{};
       for (int tile = lane; tile - lane < job.tiling.tiles; tile += kWarp) {
@@ -196,7 +193,7 @@ struct Ring {
       if (lane == 0) {
         statistics[at.stage] = finish(references[at.stage], all);
       }
-      arrive(address_of(&normed[at.stage]));
+      arrive(shared_address(&normed[at.stage]));
     }
   }
 };
@@ -216,7 +213,7 @@ __device__ uint32_t copy_rows(const Tiling& tiling, const Tile& tile, const Stag
       const TileCopy copy(tiling, tile, tensor.reach, tensor.rows_of_copy, index);
       if (copy.count <= 0) continue;
       const auto length = static_cast<uint32_t>(copy.count) * static_cast<uint32_t>(valid * int{sizeof(T)});
-      copy_bulk<CacheUse::kAgain>(address_of(stage + copy.to * row_elements),
+      copy_bulk<CacheUse::kAgain>(shared_address(stage + copy.to * row_elements),
                                   first + copy.from * tensor.from.row, length, barrier);
       bytes += length;
     }

@@ -7,6 +7,7 @@
 #include "kernels/core/specialise.h"
 #include "kernels/core/threshold.h"
 #include "kernels/core_cuda/dependent_launch.cuh"
+#include "kernels/core_cuda/global_memory.cuh"
 #include "kernels/core_cuda/limits.h"
 
 namespace assay::cheri {
@@ -40,15 +41,6 @@ struct Arguments {
   Cut cut;       // of the pass
   Parts parts;   // of the first pass
 };
-
-// Loads 16 bytes that are not worth a place in the L1 cache.
-template <class T, int kLanes>
-__device__ void load_past_l1(Bits<T, kLanes>& bits, const T* from) {
-  static_assert(Bits<T, kLanes>::kBytes == 16, "one instruction loads them");
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(bits.words[0]), "=r"(bits.words[1]), "=r"(bits.words[2]), "=r"(bits.words[3])
-               : "l"(from));
-}
 
 // The taps of a vector of channels, loaded at once if they lie together. A block of the first pass
 // is so short that this matters.
@@ -89,7 +81,7 @@ struct StripRows {
     for (int i = 0; i < kSumRows + 2; ++i) {
       if (strip.holds(i - 1) && i <= strip.count + 1) {
         if constexpr (kPiece == 16) {
-          load_past_l1(rows[i], next.at);
+          load_past_l1(rows[i].words, next.at);
         } else {
           next.load(rows[i]);
         }

@@ -6,6 +6,7 @@
 #include "kernels/cheri/gradient/gradient.cuh"
 #include "kernels/core/specialise.h"
 #include "kernels/core_cuda/named_barrier.cuh"
+#include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/core_cuda/wgmma.cuh"
 
 namespace assay::cheri {
@@ -101,7 +102,7 @@ __device__ void add_tiles(const Arguments<T>& a, GradRing<T>& ring, const T* sta
   const Weights<kTileLanes> w(a.w, own.lane);
   for (typename GradRing<T>::Turn at; at.tile < a.job.tiles; at.next()) {
     double sums[kGradSums]{};
-    wait_for_phase(address_of(&ring.full[at.stage]), at.parity);
+    wait_for_phase(shared_address(&ring.full[at.stage]), at.parity);
     const StripRows<T> rows(a, own, ring.tiles[at.stage], stages + at.stage * a.stage_elements());
     add_to_sums<3, !Warps<T, kPiece>::kCopiesRows>(sums, rows.strip, own.lane, w, ring.references[at.stage],
                                                    rows.x, rows.dy);
@@ -117,14 +118,14 @@ __device__ void end_tiles(const Arguments<T>& a, GradRing<T>& ring, T* stages, i
   const Weights<kTileLanes> w(a.w, own.lane);
   double dw[3][kTileLanes]{};
   for (typename GradRing<T>::Turn at; at.tile < a.job.tiles; at.next()) {
-    wait_for_phase(address_of(&ring.normed[at.stage]), at.parity);
+    wait_for_phase(shared_address(&ring.normed[at.stage]), at.parity);
     const NormGrad grad = ring.statistics[at.stage];
     const Tile& tile = ring.tiles[at.stage];
     const StripRows<T> rows(a, own, tile, stages + at.stage * a.stage_elements());
     const Rows<kPiece, T, kTileLanes> dx(a.dx, tile.example, own.lane, rows.strip, a.job.tiling.dilation);
     float of_strip[3][kTileLanes]{};
     march_back<3, T>(of_strip, rows.strip, w, grad, rows.x, rows.dy, dx);
-    arrive(address_of(&ring.empty[at.stage]));
+    arrive(shared_address(&ring.empty[at.stage]));
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
 #pragma unroll
