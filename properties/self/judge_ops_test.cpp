@@ -222,8 +222,8 @@ TEST(JudgeOps, GeluOfValuesNearTheEndOfTheRangeIsZero) {
                testing::HasSubstr("all 16128 elements"));
 }
 
-// Two failed and two were mistrusted when the judge predicted too small a variance, of products that
-// are often exact, and took cases that can tell nothing for those that must.
+// Two failed and two were mistrusted when the judge predicted too small a variance, of products
+// that are often exact, and took cases that can tell nothing for those that must.
 TEST(JudgeOps, FalseAlarmsDoNotComeBack) {
   using enum VerdictKind;
   for (const auto& [line, kind] : {

@@ -164,7 +164,8 @@ class Mutate(unittest.TestCase):
         late = kernel_fault("late", "return a * b + (MUTANT ? 1 : 0);", "survives = 'a race'\n").replace("product/cpu", "product/cuda")
         never = late.replace("late", "never")
         of_gpu = ("--verify", "--device", "cuda", "--program", program)
-        self.assertEqual(self.mutate(late, *of_gpu)[0], 1)  # seen, though the catalogue says that it survives
+        # Seen, though the catalogue says that it survives.
+        self.assertEqual(self.mutate(late, *of_gpu)[0], 1)
         self.assertEqual(self.mutate(late, *of_gpu, "--delays")[0], 1)
         self.assertEqual(self.mutate(never, *of_gpu, "--delays")[0], 0)
         must_be_seen = "delayed = true\n"
