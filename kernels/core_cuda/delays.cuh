@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where threads wait for each other or for memory, tell each other that they are done, or start
-// copies, a build with ASSAY_CUDA_DELAYS=ON lets each warp sleep for a random while before and
-// after: what a missing wait leaves to luck then goes wrong. In other builds there is nothing here.
+// copies, a build with ASSAY_CUDA_DELAYS=ON lets each warp sleep for a random while before, after
+// or both: what a missing wait leaves to luck then goes wrong. Nothing delays tensor cores or
+// copies that have begun. In other builds there is nothing here.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads of memory that no kernel writes meanwhile, at addresses that are multiples of 16.
+// Loads and prefetches of memory that no kernel writes meanwhile.
 #pragma once
 
 #include <cstdint>
 
 namespace assay {
 
-// 16 bytes. The compiler does not move it across other volatile instructions.
+// 16 bytes at a multiple of 16. The compiler does not move it across other volatile instructions.
 __device__ inline void load_in_place(uint32_t (&words)[4], const void* from) {
   asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])

@@ -17,18 +17,28 @@ Extents along(Dim dim, const TensorInfo& tensor, Extents index, const Number& nu
   return index;
 }
 
+bool has_axis(const TensorInfo& tensor, Dim dim) {
+  return std::ranges::count(axes_of(tensor), dim.key) != 0;
+}
+
 // The same for an output. One without the dimension sums over it and is not compared.
 template <class Number>
 std::optional<Extents> along_output(Dim dim, const TensorInfo& output, const Extents& index,
                                     const Number& number) {
-  if (std::ranges::count(axes_of(output), dim.key) == 0) return std::nullopt;
+  if (!has_axis(output, dim)) return std::nullopt;
   return along(dim, output, index, number);
+}
+
+void require_output_with(Dim dim, const Op& op) {
+  if (std::ranges::none_of(op.outputs, [&](const TensorInfo& output) { return has_axis(output, dim); }))
+    throw Error("no output of {} has the dimension {}", op.name, dim.key);
 }
 
 }  // namespace
 
 Check independence(Dim dim) {
   return [dim](const Trial& trial) {
+    require_output_with(dim, trial.op);
     const Values inputs = draw(trial);
     const int64_t chosen = trial.choice(trial.size(dim));
     const auto to_chosen = [&](int64_t) { return chosen; };
@@ -46,6 +56,7 @@ Check independence(Dim dim) {
 
 Check permutation(Dim dim) {
   return [dim](const Trial& trial) {
+    require_output_with(dim, trial.op);
     const std::vector<int64_t> order = trial.permutation(trial.size(dim));
     const auto to_place = [&](int64_t i) { return order[static_cast<size_t>(i)]; };
     const Values inputs = draw(trial);

@@ -116,7 +116,7 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
 }  // namespace
 
 PathJudge::PathJudge(const Subject& subject, Device& device, const Options& options)
-    : subject_(subject), device_(device) {
+    : subject_(subject), device_(device), judges_again_(!options.no_shrink) {
   if (!options.isolate) return;
   isolation_.emplace(
       subject, IsolationOptions{.arguments = {options.command_line.at(0), std::string(kWorker),
@@ -124,7 +124,7 @@ PathJudge::PathJudge(const Subject& subject, Device& device, const Options& opti
                                               device.info().name()},
                                 .timeout = options.timeout,
                                 .gives_up = is_interrupted,
-                                .repeats_deaths = !options.no_shrink});
+                                .repeats_deaths = judges_again_});
 }
 
 std::optional<Verdict> PathJudge::judge(const Case& which, const JudgeOptions& options) {
@@ -218,7 +218,7 @@ Verdict PathJudge::judge_here(const Case& which) {
 std::optional<Verdict> PathJudge::judge_isolated(const Case& which) {
   std::optional<Verdict> verdict = isolation_->judge(which, {}, true);
   recipe_ = isolation_->recipe();
-  if (verdict && is_failure(verdict->kind) && !verdict->fails_alone) {
+  if (judges_again_ && verdict && is_failure(verdict->kind) && !verdict->fails_alone) {
     const std::optional<Verdict> alone = judge_alone(which);
     if (!alone) return std::nullopt;
     verdict->set_fails_alone(alone->kind == verdict->kind);

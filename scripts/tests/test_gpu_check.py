@@ -3,6 +3,7 @@
 """scripts/gpu_check runs the steps that it is asked for, and says how each ended. Its programs are stubs here."""
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -52,6 +53,17 @@ class GpuCheck(unittest.TestCase):
             replayed = [command.removeprefix("assay replay --no-isolate --quiet ") for command in commands[2:]]
             cases = (SCRIPT.parent / "sanitized_cases").read_text().splitlines()
             self.assertEqual(replayed, cases if name in ("racecheck", "synccheck") else [])
+
+    def test_a_list_without_cases_is_a_failure(self):
+        (self.dir / "scripts").mkdir()
+        shutil.copy(SCRIPT, self.dir / "scripts")
+        self.make_sanitizer('case "$*" in *SanitizerControl*) echo hand_over_kernel; exit 99 ;; esac')
+        environment = os.environ | {"PATH": f"{self.dir}:{os.environ['PATH']}"}
+        for text in None, "":
+            if text is not None:
+                (self.dir / "scripts/sanitized_cases").write_text(text)
+            result = subprocess.run(["scripts/gpu_check", "out", "--only", "racecheck"], cwd=self.dir, capture_output=True, text=True, env=environment)
+            self.assertIn("names no case\n-- racecheck: FAILED (1)", result.stdout)
 
     def test_a_race_in_a_named_case_is_a_failure(self):
         self.make_sanitizer('case "$*" in *SanitizerControl*) echo hand_over_kernel; exit 99 ;; *trimul*) exit 99 ;; esac')

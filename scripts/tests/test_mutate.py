@@ -174,7 +174,10 @@ class Mutate(unittest.TestCase):
         status, printed, _ = self.mutate(never + must_be_seen, *of_gpu, "--delays")
         self.assertEqual((status, printed.splitlines()[-1]), (1, "not as the catalogue says: never"))
         # Only survivors are looked for.
-        self.assertIn("0 of 0 faults", self.mutate(late.replace("survives = 'a race'\n", ""), *of_gpu, "--delays")[1])
+        status, _, said = self.mutate(late.replace("survives = 'a race'\n", ""), *of_gpu, "--delays")
+        self.assertEqual((status, said), (1, "scripts/mutate: none of the named faults is of these paths and survives\n"))
+        status, _, said = self.mutate(late, "--verify", "--delays", "--program", program)
+        self.assertEqual((status, said.splitlines()[-1]), (2, "mutate: error: --delays needs --verify --device cuda"))
 
     def test_lists(self):
         status, printed, _ = self.mutate(WRONG_SUM + WRONG_ANSWER, "--list")

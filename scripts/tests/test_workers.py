@@ -218,8 +218,17 @@ class Workers(MurderousTest):
             return case
 
         shrunk, drawn = failure(), failure("--no-shrink")
-        self.assertEqual(drawn["case"], shrunk["shrunk_from"])
+        self.assertEqual(drawn["id"], shrunk["shrunk_from"])
         self.assertNotIn("shrunk_from", drawn)
+
+    def test_nor_is_it_judged_once_more_then(self):
+        def failure(*args):
+            result = self.assay("verify", "echo/dies_in_fortieth_call", "--cases", "60", "--max-failures", "1", "--json", "--device", "cpu", *args)
+            (case,) = (case for case in json.loads(result.stdout)["cases"] if case["verdict"] == "crashed")
+            return case
+
+        self.assertFalse(failure()["fails_alone"])
+        self.assertNotIn("fails_alone", failure("--no-shrink"))
 
     def test_specimens_that_harm_their_process_are_caught(self):
         result = self.assay("verify", "--specimens", "--json", *SHORT)
