@@ -115,11 +115,12 @@ class SlotRing {
  public:
   __host__ __device__ static constexpr int bytes(int slots) { return slots * (kSlotBytes + 16); }
 
-  // `readers` arrivals free a slot. `source` has `total` slots. __syncthreads() comes before the
-  // first wait().
-  __device__ SlotRing(uint32_t address, int count, int readers, const uint8_t* source, int total)
-      : address_(address), count_(count), source_(source), left_(threadIdx.x == 0 ? total : 0) {
-    if (threadIdx.x == 0) {
+  // `readers` arrivals free a slot. Thread number `filler` fills slots from `source`, which has
+  // `total` of them. __syncthreads() comes before the first wait().
+  __device__ SlotRing(uint32_t address, int count, int readers, const uint8_t* source, int total,
+                      unsigned filler = 0)
+      : address_(address), count_(count), source_(source), left_(threadIdx.x == filler ? total : 0) {
+    if (threadIdx.x == filler) {
       for (int i = 0; i < count; ++i) {
         make_barrier(full(i), 1);
         make_barrier(empty(i), readers);
@@ -135,6 +136,14 @@ class SlotRing {
   __device__ void refill() {
     fill_free();
     __syncwarp();
+  }
+
+  // The filler fills all slots, as they become free. Its warp does not read them.
+  __device__ void fill_all() {
+    while (left_ > 0) {
+      wait_for_phase(empty(fill_at_), fill_phase_ ^ 1);
+      fill_one();
+    }
   }
 
   // Waits for the next slot to be filled and returns its address.

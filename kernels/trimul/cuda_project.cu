@@ -30,12 +30,25 @@ struct Plan {
   static constexpr int kLoaded = 2 * kAtOnce;
   static constexpr int kParts = TileFactor<kFactor>::kParts;
   static constexpr int kRows = kGroups * kGroupRows;
-  static constexpr int kThreads = kGroups * kGroupThreads;
+  // One more group copies weights.
+  static constexpr int kReaders = kGroups * kGroupThreads, kThreads = kReaders + kGroupThreads;
   using F = typename TileFactor<kFactor>::F;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
   using Ring = SlotRing<kFactor>;
-  static constexpr int kStagedBytes = kThreads / 32 * Staged::kBytes;  // for results
+  static constexpr int kStagedBytes = kReaders / 32 * Staged::kBytes;  // for results
+
+  // Two groups need the registers of the one that copies.
+  __device__ static void take_registers() {
+#if ASSAY_HAS_WGMMA
+    if constexpr (kGroups == 2) assay::take_registers<240>();
+#endif
+  }
+  __device__ static void leave_registers() {
+#if ASSAY_HAS_WGMMA
+    if constexpr (kGroups == 2) give_registers<24>();
+#endif
+  }
 };
 
 struct Arguments {
@@ -133,15 +146,21 @@ __global__ void __launch_bounds__(Plan::kThreads, 1) project_kernel(const __grid
   auto* const masks = reinterpret_cast<float*>(staged_all + Plan::kStagedBytes);
   const int64_t in_job = blockIdx.x / a.tiles, batch = a.first_batch + in_job;
   const int64_t start = (blockIdx.x - in_job * a.tiles) * Plan::kRows;
-  // These loads start before one thread sets up the ring, for which the others wait.
-  EdgesOfWarp<Plan> warp_edges(a, batch, start);
   typename Plan::Ring ring(shared_address(masks + Plan::kRows), a.ring_slots, Plan::Tile::kReaders, a.slots,
-                           (2 * a.side_chunks + a.gate_chunks) * a.depth_slots);
+                           (2 * a.side_chunks + a.gate_chunks) * a.depth_slots, Plan::kReaders);
+  __syncthreads();
+  const int group = group_of_thread();
+  if (group == Plan::kGroups) {
+    Plan::leave_registers();
+    if (threadIdx.x == Plan::kReaders) ring.fill_all();
+    return;
+  }
+  Plan::take_registers();
+  EdgesOfWarp<Plan> warp_edges(a, batch, start);
   warp_edges.load_masks(masks);
   warp_edges.normalise(shared);
   fence_async_proxy();
-  __syncthreads();
-  const int group = group_of_thread();
+  synchronize_group(group);
 
   const int lane = static_cast<int>(threadIdx.x % 32),
             row = static_cast<int>(threadIdx.x / 32) * 16 + lane / 4;
@@ -157,7 +176,6 @@ __global__ void __launch_bounds__(Plan::kThreads, 1) project_kernel(const __grid
   // Writes 64 channels as part kPart of factors. `channels` of them exist. `to` moves on.
   const auto write = [&]<int kPart>(std::integral_constant<int, kPart>, const float(&values)[32], F*& to,
                                     int channels) {
-    ring.refill();
 #pragma unroll
     for (int column = 0; column < kStagedHidden; column += kStagedColumns) {
       stage<Plan::kFactor, kPart>(values + column / 2, staged);
@@ -205,7 +223,6 @@ __global__ void __launch_bounds__(Plan::kThreads, 1) project_kernel(const __grid
       if constexpr (sizeof(T) == 2) {
         write(kFirst, values, gate, channels);
       } else {
-        ring.refill();
         write_columns(values, gate, a.in.planes.plane(), channels, edges);
       }
     }
