@@ -6,6 +6,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/delays.cuh"
+#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay {
@@ -78,6 +80,13 @@ struct ClusterLaunch {
   int64_t shared_bytes;
   cudaStream_t stream;
 };
+
+// Host: clusters of `size` blocks for some tiles, of which each takes `of_cluster` at a time: no
+// more than run together.
+inline int64_t clusters_of(int64_t tiles, int64_t of_cluster, int64_t multiprocessors, int size) {
+  const int64_t together = std::min<int64_t>(multiprocessors / size, kMostBlocks.value());
+  return std::clamp<int64_t>(together, 1, (tiles + of_cluster - 1) / of_cluster);
+}
 
 // Host: throws Error (unsupported) on a device without clusters.
 template <class... Parameters, class... Arguments>

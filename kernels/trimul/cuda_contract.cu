@@ -10,13 +10,11 @@
 //
 // The sums of second * first and of first * second are computed and added, then parts of first *
 // first are added to them (terms_at_once()). So left and right are exchangeable.
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cluster.cuh"
 #include "kernels/core_cuda/cuda_check.h"
-#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/mbarrier.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/core_cuda/tensor_copy.cuh"
@@ -269,9 +267,7 @@ void contract_parts(const Job<Format::kF16x3>& job) {
               .steps_at_once = static_cast<int>(terms_at_once(p.nodes) / kDepth),
               .second = static_cast<int>(planes)};
   a.tiles = planes * a.rows_of_tiles * a.columns_of_tiles;
-  const int64_t clusters =
-      std::clamp<int64_t>(std::min<int64_t>(job.multiprocessors / kCluster, kMostBlocks.value()), 1,
-                          (a.tiles + kCluster - 1) / kCluster);
+  const int64_t clusters = clusters_of(a.tiles, kCluster, job.multiprocessors, kCluster);
   launch_clusters({.name = "contract_kernel",
                    .compute_capability = 90,
                    .size = kCluster,

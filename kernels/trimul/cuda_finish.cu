@@ -40,19 +40,10 @@ struct Plan {
 // squares.
 constexpr int kExchangeBytes = kGroupRows * 3 * 4 * int{sizeof(float)};
 
-struct Arguments {
-  const void *hidden, *gate;
-  const PackedNorms* norms;
-  const uint8_t* slots;
-  const Scales* scales;
-  const SideScales* sides;
-  int64_t sides_step;
-  int contraction_shift;
-  Out out;
-  Planes planes;
-  int tile_depth, depth_slots, chunks, ring_slots;
-  int64_t tiles;  // of a batch
-  int64_t first_batch;
+struct Arguments : FinishInputs {
+  const void *hidden = nullptr, *gate = nullptr;
+  int tile_depth = 0, depth_slots = 0, ring_slots = 0;
+  int64_t tiles = 0;  // of a batch
 };
 
 // The row of the tile that has edge e of the threads with threadIdx.x % 8 = thread. Neighbouring
@@ -247,29 +238,16 @@ void launch(const Job<Plan::kFactor>& job, Arguments a) {
 template <Format kFactor>
 void finish(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
-  const Tensors& t = job.tensors;
-  const auto channels = static_cast<int>(t.out.shape[3]);
   if constexpr (Traits::kParts == 1) {
     if (finish_resident(job)) return;
   }
   // Without hidden channels, z is 0.
   const auto hidden = static_cast<int>(std::max<int64_t>(job.planes.hidden, 1));
-  const Arguments a{.hidden = job.hidden,
-                    .gate = job.gate,
-                    .norms = job.weights.norms,
-                    .slots = job.weights.to_out,
-                    .scales = job.weights.scales,
-                    .sides = job.sides,
-                    .sides_step = job.sides_step,
-                    .contraction_shift = job.contraction_shift,
-                    .out = Out(t.out),
-                    .planes = job.planes,
-                    .tile_depth = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
-                    .depth_slots = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
-                    .chunks = (channels + kSlotColumns - 1) / kSlotColumns,
-                    .ring_slots = 0,
-                    .tiles = 0,
-                    .first_batch = job.first};
+  Arguments a{FinishInputs(job)};
+  a.hidden = job.hidden;
+  a.gate = job.gate;
+  a.depth_slots = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth;
+  a.tile_depth = a.depth_slots * Traits::kSlotDepth;
   if (hidden > 128) return launch<Plan<kFactor, 2>>(job, a);
   launch<Plan<kFactor, 1>>(job, a);
 }

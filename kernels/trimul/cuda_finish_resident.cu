@@ -31,20 +31,11 @@ struct Plan {
   static constexpr int kBoxBytes = kDepth * kBoxRowBytes;
 };
 
-struct Arguments {
+struct Arguments : FinishInputs {
   CUtensorMap hidden, gate;
-  const PackedNorms* norms;
-  const uint8_t* slots;
-  const Scales* scales;
-  const SideScales* sides;
-  int64_t sides_step;
-  int contraction_shift;
-  Out out;
-  Planes planes;
-  int chunks, stages;
+  int stages;
   float share;  // of a hidden channel in the mean
   ResidentTiles tiles;
-  int64_t first_batch;
 };
 
 // The shared memory of a block: pairs of boxes, to_out, the norm of hidden, barriers.
@@ -320,24 +311,9 @@ bool launch(const Job<Plan::kFactor>& job, Arguments a) {
 
 template <Format kFactor>
 bool finish_resident(const Job<kFactor>& job) {
-  const Tensors& t = job.tensors;
   const Planes& p = job.planes;
   if (p.hidden == 0 || p.hidden > kSlotColumns || p.plane() > INT32_MAX) return false;
-  const Arguments a{.hidden = {},
-                    .gate = {},
-                    .norms = job.weights.norms,
-                    .slots = job.weights.to_out,
-                    .scales = job.weights.scales,
-                    .sides = job.sides,
-                    .sides_step = job.sides_step,
-                    .contraction_shift = job.contraction_shift,
-                    .out = Out(t.out),
-                    .planes = p,
-                    .chunks = static_cast<int>((t.out.shape[3] + kSlotColumns - 1) / kSlotColumns),
-                    .stages = 0,
-                    .share = 1.0f / static_cast<float>(p.hidden),
-                    .tiles = ResidentTiles(job),
-                    .first_batch = job.first};
+  const Arguments a{FinishInputs(job), {}, {}, 0, 1.0f / static_cast<float>(p.hidden), ResidentTiles(job)};
   if (p.hidden <= TileFactor<kFactor>::kSlotDepth) return launch<Plan<kFactor, 1>>(job, a);
   return launch<Plan<kFactor, 2>>(job, a);
 }

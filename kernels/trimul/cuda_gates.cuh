@@ -82,8 +82,8 @@ __device__ void gate_projections(const float* sums, float exponent, const float 
 
 // Multiplies the masks of two edges by the powers of all scales of left (side 0) or right, large
 // and small. The largest result is near 2^-14.
-template <Format kFactor, class Arguments>
-__device__ void scale_masks(float (&masks)[2], const Arguments& a, int64_t batch, int side) {
+template <Format kFactor>
+__device__ void scale_masks(float (&masks)[2], const ProjectionInputs& a, int64_t batch, int side) {
   if constexpr (kIsScaled<kFactor>) {
     const SideScales& sides = a.sides[batch * a.sides_step];
     const Power stored((side == 0 ? sides.left : sides.right) - a.scales->xn - a.scales->weights[side]);

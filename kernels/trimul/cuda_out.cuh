@@ -70,4 +70,31 @@ struct Out {
   }
 };
 
+// What both last kernels get.
+struct FinishInputs {
+  const PackedNorms* norms;
+  const uint8_t* slots;  // of to_out
+  const Scales* scales;
+  const SideScales* sides;
+  int64_t sides_step;
+  int contraction_shift;
+  int chunks;  // of kSlotColumns channels of out
+  Out out;
+  Planes planes;
+  int64_t first_batch;
+
+  template <Format kFactor>
+  explicit FinishInputs(const Job<kFactor>& job)
+      : norms(job.weights.norms),
+        slots(job.weights.to_out),
+        scales(job.weights.scales),
+        sides(job.sides),
+        sides_step(job.sides_step),
+        contraction_shift(job.contraction_shift),
+        chunks(static_cast<int>((job.tensors.out.shape[3] + kSlotColumns - 1) / kSlotColumns)),
+        out(job.tensors.out),
+        planes(job.planes),
+        first_batch(job.first) {}
+};
+
 }  // namespace assay::trimul

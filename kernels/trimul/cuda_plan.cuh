@@ -170,6 +170,27 @@ struct InputEdges {
   }
 };
 
+// What all kernels get that compute left, right and the gate of the output.
+struct ProjectionInputs {
+  InputEdges in;
+  const PackedNorms* norms;
+  const uint8_t* slots;  // of the weights
+  const Scales* scales;
+  const SideScales* sides;
+  int64_t sides_step;
+  int64_t first_batch;
+
+  template <Format kFactor>
+  explicit ProjectionInputs(const Job<kFactor>& job)
+      : in(job.tensors, job.planes),
+        norms(job.weights.norms),
+        slots(job.weights.projections),
+        scales(job.weights.scales),
+        sides(job.sides),
+        sides_step(job.sides_step),
+        first_batch(job.first) {}
+};
+
 // Computes left, right and the gate of the output: layer_norm(x), the five projections, gates and
 // mask.
 template <Format kFactor>

@@ -4,7 +4,8 @@
 // It reads x once, normalises it in registers, rounds it and puts it into shared memory as a tile.
 // It multiplies the tile with all five projections, whose weights stream through shared memory.
 // Sums become gate * projection * mask in registers. They are written through shared memory, so
-// that each channel's run of edges is written in whole lines.
+// that each channel's run of edges is written in whole lines. One warp of its own copies the
+// weights: with few slots, a warp that also multiplies comes too late.
 #include <algorithm>
 #include <cstdint>
 
@@ -51,18 +52,11 @@ struct Plan {
   }
 };
 
-struct Arguments {
-  InputEdges in;
-  const PackedNorms* norms;
-  const uint8_t* slots;
-  const Scales* scales;
-  const SideScales* sides;
-  int64_t sides_step;
-  void *left, *right, *gate;
-  int64_t rest;  // [elements] from a factor to its second part
-  int tile_depth, depth_slots, side_chunks, gate_chunks, ring_slots;
-  int64_t tiles;  // of a batch
-  int64_t first_batch;
+struct Arguments : ProjectionInputs {
+  void *left = nullptr, *right = nullptr, *gate = nullptr;
+  int64_t rest = 0;  // [elements] from a factor to its second part
+  int tile_depth = 0, depth_slots = 0, side_chunks = 0, gate_chunks = 0, ring_slots = 0;
+  int64_t tiles = 0;  // of a batch
 };
 
 // The 16 edges of a warp. They have the rows from first_row on in the block's tile, and the
@@ -269,23 +263,15 @@ void project(const Job<kFactor>& job) {
       break;
   }
   const auto hidden = static_cast<int>(job.planes.hidden);
-  Arguments a{.in = InputEdges(job.tensors, job.planes),
-              .norms = job.weights.norms,
-              .slots = job.weights.projections,
-              .scales = job.weights.scales,
-              .sides = job.sides,
-              .sides_step = job.sides_step,
-              .left = job.left,
-              .right = job.right,
-              .gate = job.gate,
-              .rest = job.count * job.planes.batch(),
-              .tile_depth = (channels + Traits::kSlotDepth - 1) / Traits::kSlotDepth * Traits::kSlotDepth,
-              .depth_slots = (channels + Traits::kSlotDepth - 1) / Traits::kSlotDepth,
-              .side_chunks = (hidden + kStagedHidden - 1) / kStagedHidden,
-              .gate_chunks = (hidden + kSlotColumns - 1) / kSlotColumns,
-              .ring_slots = 0,
-              .tiles = 0,
-              .first_batch = job.first};
+  Arguments a{ProjectionInputs(job)};
+  a.left = job.left;
+  a.right = job.right;
+  a.gate = job.gate;
+  a.rest = job.count * job.planes.batch();
+  a.depth_slots = (channels + Traits::kSlotDepth - 1) / Traits::kSlotDepth;
+  a.tile_depth = a.depth_slots * Traits::kSlotDepth;
+  a.side_chunks = (hidden + kStagedHidden - 1) / kStagedHidden;
+  a.gate_chunks = (hidden + kSlotColumns - 1) / kSlotColumns;
   const int most_shared = most_shared_memory();
   using Ring = SlotRing<kFactor>;
   if constexpr (Traits::kParts == 2) {

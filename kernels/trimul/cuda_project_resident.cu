@@ -43,16 +43,9 @@ struct Plan {
   static_assert(kShared <= kMostShared, "a block has the weights of all projections");
 };
 
-struct Arguments {
+struct Arguments : ProjectionInputs {
   CUtensorMap left, right, gate;
-  InputEdges in;
-  const PackedNorms* norms;
-  const uint8_t* slots;
-  const Scales* scales;
-  const SideScales* sides;
-  int64_t sides_step;
   ResidentTiles tiles;
-  int64_t first_batch;
 };
 
 #if ASSAY_HAS_WGMMA
@@ -184,17 +177,9 @@ void launch(const Job<Plan::kFactor>& job, const Arguments& a) {
 template <Format kFactor>
 void project_resident(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
-  const Arguments a{.left = map_of_edges(job, job.left, kBoxChannels),
-                    .right = map_of_edges(job, job.right, kBoxChannels),
-                    .gate = map_of_edges(job, job.gate, kBoxChannels),
-                    .in = InputEdges(job.tensors, job.planes),
-                    .norms = job.weights.norms,
-                    .slots = job.weights.projections,
-                    .scales = job.weights.scales,
-                    .sides = job.sides,
-                    .sides_step = job.sides_step,
-                    .tiles = ResidentTiles(job),
-                    .first_batch = job.first};
+  const Arguments a{ProjectionInputs(job), map_of_edges(job, job.left, kBoxChannels),
+                    map_of_edges(job, job.right, kBoxChannels), map_of_edges(job, job.gate, kBoxChannels),
+                    ResidentTiles(job)};
   const auto with_slots = [&]<int kDepthSlots>(std::integral_constant<int, kDepthSlots>) {
     const auto with_chunks = [&]<int kChunks>(std::integral_constant<int, kChunks>) {
       if (a.in.has_vectors) return launch<Plan<kFactor, kChunks, kDepthSlots, true>>(job, a);

@@ -10,12 +10,10 @@
 //
 // The groups take turns: while one multiplies 128 columns, the other computes sigmoids. Results
 // leave through shared memory, as boxes of 64 edges.
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/cluster.cuh"
-#include "kernels/core_cuda/limits.h"
 #include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/trimul/cuda_boxes.cuh"
 #include "kernels/trimul/cuda_gates.cuh"
@@ -243,10 +241,7 @@ __global__ void __launch_bounds__(kThreads, 1) project_streamed_kernel(const __g
 
 template <class Plan>
 void launch(const Job<Plan::kFactor>& job, const Arguments& a) {
-  const int64_t tiles = a.tiles.all, of_cluster = kGroups * kCluster;
-  const int64_t clusters =
-      std::clamp<int64_t>(std::min<int64_t>(job.multiprocessors / kCluster, kMostBlocks.value()), 1,
-                          (tiles + of_cluster - 1) / of_cluster);
+  const int64_t clusters = clusters_of(a.tiles.all, kGroups * kCluster, job.multiprocessors, kCluster);
   launch_clusters({.name = "project_streamed_kernel",
                    .compute_capability = 90,
                    .size = kCluster,
@@ -267,21 +262,15 @@ void project_streamed(const Job<kFactor>& job) {
   const auto chunks = [&](int channels) {
     return (static_cast<int>(job.planes.hidden) + channels - 1) / channels;
   };
-  Arguments a{.left = map_of_edges(job, job.left, kBoxRows, kParts),
-              .right = map_of_edges(job, job.right, kBoxRows, kParts),
-              .gate = {},
-              .gates = job.gate,
-              .in = InputEdges(job.tensors, job.planes),
-              .norms = job.weights.norms,
-              .slots = job.weights.projections,
-              .scales = job.weights.scales,
-              .sides = job.sides,
-              .sides_step = job.sides_step,
-              .side_chunks = chunks(kStagedHidden),
-              .gate_chunks = chunks(kSlotColumns),
-              .tiles = Tiles<kGroups>(job),
-              .first_batch = job.first,
-              .batches = job.count};
+  Arguments a{ProjectionInputs(job),
+              map_of_edges(job, job.left, kBoxRows, kParts),
+              map_of_edges(job, job.right, kBoxRows, kParts),
+              {},
+              job.gate,
+              chunks(kStagedHidden),
+              chunks(kSlotColumns),
+              Tiles<kGroups>(job),
+              job.count};
   if constexpr (sizeof(Stored<kFactor>) == 2) a.gate = map_of_edges(job, job.gate, kBoxRows);
   if (a.in.channels <= kStep) return launch<Plan<kFactor, kStep>>(job, a);
   if constexpr (kMost > 2 * kStep) {

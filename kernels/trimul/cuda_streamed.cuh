@@ -90,18 +90,12 @@ struct Plan {
   static_assert(kPlaces >= kPieces, "a group ends its turn when it has all pieces of its columns");
 };
 
-struct Arguments {
+struct Arguments : ProjectionInputs {
   CUtensorMap left, right, gate;
-  void* gates;  // the same as `gate`
-  InputEdges in;
-  const PackedNorms* norms;
-  const uint8_t* slots;
-  const Scales* scales;
-  const SideScales* sides;
-  int64_t sides_step;
+  void* gates;                   // the same as `gate`
   int side_chunks, gate_chunks;  // of 128 columns
   Tiles<kGroups> tiles;
-  int64_t first_batch, batches;
+  int64_t batches;
 };
 
 // Each block goes through the weights as often, even if no tile is left for it.
