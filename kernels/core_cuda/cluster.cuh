@@ -81,8 +81,8 @@ struct ClusterLaunch {
   cudaStream_t stream;
 };
 
-// Host: clusters of `size` blocks for some tiles, of which each takes `of_cluster` at a time: no
-// more than run together.
+// Host: how many clusters of `size` blocks to launch, each of which takes `of_cluster` tiles at a
+// time: as many as run at once, if there are tiles for all. There is at least one tile.
 inline int64_t clusters_of(int64_t tiles, int64_t of_cluster, int64_t multiprocessors, int size) {
   const int64_t together = std::min<int64_t>(multiprocessors / size, kMostBlocks.value());
   return std::clamp<int64_t>(together, 1, (tiles + of_cluster - 1) / of_cluster);

@@ -107,7 +107,8 @@ __device__ inline void synchronize_group(int group) {
   synchronize_some<kGroupThreads>(1 + group);
 }
 
-// The ring of slots in shared memory, at a multiple of 16, with its barriers behind the slots.
+// The ring of slots in shared memory, at a multiple of 16, with its barriers behind the slots. One
+// thread fills them: either a reader, in wait() and refill(), or one beside them, by fill_all().
 template <Format kFactor>
 class SlotRing {
   static constexpr int kSlotBytes = TileFactor<kFactor>::kSlotBytes;
@@ -138,7 +139,7 @@ class SlotRing {
     __syncwarp();
   }
 
-  // The filler fills all slots, as they become free. Its warp does not read them.
+  // Fills what is left to fill, as slots become free. Only a filler that reads no slots calls it.
   __device__ void fill_all() {
     while (left_ > 0) {
       wait_for_phase(empty(fill_at_), fill_phase_ ^ 1);

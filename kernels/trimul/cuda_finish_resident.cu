@@ -32,10 +32,14 @@ struct Plan {
 };
 
 struct Arguments : FinishInputs {
-  CUtensorMap hidden, gate;
-  int stages;
+  CUtensorMap hidden{}, gate{};
+  int stages = 0;
   float share;  // of a hidden channel in the mean
   ResidentTiles tiles;
+
+  template <Format kFactor>
+  explicit Arguments(const Job<kFactor>& job)
+      : FinishInputs(job), share(1.0f / static_cast<float>(job.planes.hidden)), tiles(job) {}
 };
 
 // The shared memory of a block: pairs of boxes, to_out, the norm of hidden, barriers.
@@ -313,7 +317,7 @@ template <Format kFactor>
 bool finish_resident(const Job<kFactor>& job) {
   const Planes& p = job.planes;
   if (p.hidden == 0 || p.hidden > kSlotColumns || p.plane() > INT32_MAX) return false;
-  const Arguments a{FinishInputs(job), {}, {}, 0, 1.0f / static_cast<float>(p.hidden), ResidentTiles(job)};
+  const Arguments a(job);
   if (p.hidden <= TileFactor<kFactor>::kSlotDepth) return launch<Plan<kFactor, 1>>(job, a);
   return launch<Plan<kFactor, 2>>(job, a);
 }

@@ -4,8 +4,8 @@
 // It reads x once, normalises it in registers, rounds it and puts it into shared memory as a tile.
 // It multiplies the tile with all five projections, whose weights stream through shared memory.
 // Sums become gate * projection * mask in registers. They are written through shared memory, so
-// that each channel's run of edges is written in whole lines. One warp of its own copies the
-// weights: with few slots, a warp that also multiplies comes too late.
+// that each channel's run of edges is written in whole lines. A thread of a further warpgroup
+// copies the weights: with few slots, one that also multiplies comes too late.
 #include <algorithm>
 #include <cstdint>
 
@@ -31,23 +31,27 @@ struct Plan {
   static constexpr int kLoaded = 2 * kAtOnce;
   static constexpr int kParts = TileFactor<kFactor>::kParts;
   static constexpr int kRows = kGroups * kGroupRows;
-  // One more group copies weights.
+  // The first thread beyond those that multiply copies weights. It has a whole group, since only
+  // groups can give registers to others.
   static constexpr int kReaders = kGroups * kGroupThreads, kThreads = kReaders + kGroupThreads;
+  // Of each thread: two groups need more than a launch gives to all threads alike.
+  static constexpr int kReaderRegisters = 240, kFillerRegisters = 24;
+  static_assert(kGroups == 1 || kReaders * kReaderRegisters + kGroupThreads * kFillerRegisters <=
+                                    kThreads * ((64 << 10) / kThreads / 8 * 8));
   using F = typename TileFactor<kFactor>::F;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, kGroups>;
   using Ring = SlotRing<kFactor>;
   static constexpr int kStagedBytes = kReaders / 32 * Staged::kBytes;  // for results
 
-  // Two groups need the registers of the one that copies.
   __device__ static void take_registers() {
 #if ASSAY_HAS_WGMMA
-    if constexpr (kGroups == 2) assay::take_registers<240>();
+    if constexpr (kGroups == 2) assay::take_registers<kReaderRegisters>();
 #endif
   }
-  __device__ static void leave_registers() {
+  __device__ static void give_registers() {
 #if ASSAY_HAS_WGMMA
-    if constexpr (kGroups == 2) give_registers<24>();
+    if constexpr (kGroups == 2) assay::give_registers<kFillerRegisters>();
 #endif
   }
 };
@@ -145,7 +149,7 @@ __global__ void __launch_bounds__(Plan::kThreads, 1) project_kernel(const __grid
   __syncthreads();
   const int group = group_of_thread();
   if (group == Plan::kGroups) {
-    Plan::leave_registers();
+    Plan::give_registers();
     if (threadIdx.x == Plan::kReaders) ring.fill_all();
     return;
   }

@@ -46,6 +46,14 @@ struct Plan {
 struct Arguments : ProjectionInputs {
   CUtensorMap left, right, gate;
   ResidentTiles tiles;
+
+  template <Format kFactor>
+  explicit Arguments(const Job<kFactor>& job)
+      : ProjectionInputs(job),
+        left(map_of_edges(job, job.left, kBoxChannels)),
+        right(map_of_edges(job, job.right, kBoxChannels)),
+        gate(map_of_edges(job, job.gate, kBoxChannels)),
+        tiles(job) {}
 };
 
 #if ASSAY_HAS_WGMMA
@@ -177,9 +185,7 @@ void launch(const Job<Plan::kFactor>& job, const Arguments& a) {
 template <Format kFactor>
 void project_resident(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
-  const Arguments a{ProjectionInputs(job), map_of_edges(job, job.left, kBoxChannels),
-                    map_of_edges(job, job.right, kBoxChannels), map_of_edges(job, job.gate, kBoxChannels),
-                    ResidentTiles(job)};
+  const Arguments a(job);
   const auto with_slots = [&]<int kDepthSlots>(std::integral_constant<int, kDepthSlots>) {
     const auto with_chunks = [&]<int kChunks>(std::integral_constant<int, kChunks>) {
       if (a.in.has_vectors) return launch<Plan<kFactor, kChunks, kDepthSlots, true>>(job, a);

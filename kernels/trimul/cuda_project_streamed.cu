@@ -257,21 +257,8 @@ void launch(const Job<Plan::kFactor>& job, const Arguments& a) {
 template <Format kFactor>
 void project_streamed(const Job<kFactor>& job) {
   using namespace streamed;
-  constexpr int kParts = TileFactor<kFactor>::kParts;
   constexpr int kStep = kDepthStep<kFactor>, kMost = kMostDepth<kFactor>;
-  const auto chunks = [&](int channels) {
-    return (static_cast<int>(job.planes.hidden) + channels - 1) / channels;
-  };
-  Arguments a{ProjectionInputs(job),
-              map_of_edges(job, job.left, kBoxRows, kParts),
-              map_of_edges(job, job.right, kBoxRows, kParts),
-              {},
-              job.gate,
-              chunks(kStagedHidden),
-              chunks(kSlotColumns),
-              Tiles<kGroups>(job),
-              job.count};
-  if constexpr (sizeof(Stored<kFactor>) == 2) a.gate = map_of_edges(job, job.gate, kBoxRows);
+  const Arguments a(job);
   if (a.in.channels <= kStep) return launch<Plan<kFactor, kStep>>(job, a);
   if constexpr (kMost > 2 * kStep) {
     if (a.in.channels <= 2 * kStep) return launch<Plan<kFactor, 2 * kStep>>(job, a);

@@ -96,6 +96,26 @@ struct Arguments : ProjectionInputs {
   int side_chunks, gate_chunks;  // of 128 columns
   Tiles<kGroups> tiles;
   int64_t batches;
+
+  template <Format kFactor>
+  explicit Arguments(const Job<kFactor>& job)
+      : ProjectionInputs(job),
+        left(map_of_edges(job, job.left, kBoxRows, TileFactor<kFactor>::kParts)),
+        right(map_of_edges(job, job.right, kBoxRows, TileFactor<kFactor>::kParts)),
+        gate{},
+        gates(job.gate),
+        side_chunks(chunks_of(job, kStagedHidden)),
+        gate_chunks(chunks_of(job, kSlotColumns)),
+        tiles(job),
+        batches(job.count) {
+    if constexpr (sizeof(Stored<kFactor>) == 2) gate = map_of_edges(job, job.gate, kBoxRows);
+  }
+
+ private:
+  template <Format kFactor>
+  static int chunks_of(const Job<kFactor>& job, int channels) {
+    return (static_cast<int>(job.planes.hidden) + channels - 1) / channels;
+  }
 };
 
 // Each block goes through the weights as often, even if no tile is left for it.
