@@ -49,7 +49,11 @@ std::vector<Sweep> swept(const std::vector<SelectedPath>& paths, const std::vect
                          const Options& options) {
   std::vector<Sweep> problems;
   std::set<std::tuple<std::string_view, DeviceKind, DType>> done;
-  for (const Sweep& first : sweeps) {
+  for (Sweep first : sweeps) {
+    const auto is_like = [&](const Sweep& other) {
+      return other.op == first.op && other.device == first.device && other.dtype == options.dtype;
+    };
+    if (options.dtype && std::ranges::none_of(sweeps, is_like)) first.dtype = *options.dtype;
     const auto times_it = [&](const SelectedPath& path) { return times(path.subject, first, options); };
     const auto path = std::ranges::find_if(paths, times_it);
     if (path == paths.end() || !done.insert({first.op, first.device, first.dtype}).second) continue;

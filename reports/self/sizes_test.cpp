@@ -9,13 +9,14 @@
 namespace assay {
 namespace {
 
-std::vector<Sweep> swept_by(std::vector<std::string> axes, std::optional<int64_t> most = {}) {
+std::vector<Sweep> swept_by(std::vector<std::string> axes, std::optional<int64_t> most = {},
+                            DType dtype = DType::kF32) {
   const Registry& all = registry();
   const std::vector<SelectedPath> paths{{all.subject("dynamic_conv", "cpu"), nullptr},
                                         {all.subject("dynamic_conv_grad", "cpu"), nullptr}};
   Options options;
   options.sizes = std::move(axes);
-  options.dtype = DType::kF32;
+  options.dtype = dtype;
   options.max_elements = most;
   return swept(paths, sweeps(), options);
 }
@@ -27,6 +28,16 @@ TEST(Swept, IsAGridForEachOp) {
   EXPECT_EQ(problems[1].dims.at("t"), 4);
   EXPECT_EQ(problems[1].dims.at("d"), 2);
   EXPECT_EQ(problems[1].dims.at("w"), 4) << "as in the op's first problem";
+}
+
+// No problem of the op is timed in f16.
+TEST(Swept, HasTheDTypeThatIsAskedFor) {
+  const auto problems = swept_by({"t=4,8"}, {}, DType::kF16);
+  ASSERT_EQ(problems.size(), 2u * 2);
+  for (const Sweep& problem : problems) {
+    EXPECT_EQ(problem.dtype, DType::kF16);
+    EXPECT_EQ(problem.dims.at("w"), 4) << "as in the op's first problem";
+  }
 }
 
 TEST(Swept, LeavesOutLargeTensors) {
