@@ -307,13 +307,15 @@ const Caught kCaught[] = {
 };
 
 TEST(Hostile, EachSpecimenIsCaughtByItsRule) {
-  NOT_SANITIZED("nobody ships a path that cheats; HonestPathsAreNot has the code that watches");
+  NOT_UNDER_THREAD_SANITIZER("some of them are races");
   size_t on_cpu = 0;
   for (const Specimen* specimen : registry().hostile(registry().op("dynamic_conv"))) {
     if (specimen->path.device != DeviceKind::kCpu) continue;
     ++on_cpu;
     const auto* const caught = std::ranges::find(kCaught, specimen->path.name, &Caught::path);
     ASSERT_NE(caught, std::end(kCaught)) << specimen->path.name;
+    // Sanitizers make it compute for 3.5 ms, of which the flush leaves it 0.2 ms: it gains nothing.
+    if (test::kIsSanitized && caught->path == "hostile.works_ahead") continue;
     // For calls in caches no time is too short. Of clocks that are set back, calls of a busy
     // machine are told to take up to a half of what this memory allows.
     const double rate = caught->path == "hostile.sets_all_clocks_back" ? 5e10 : 1e13;
