@@ -37,6 +37,12 @@ __device__ inline uint32_t shared_address(const void* memory) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(memory));
 }
 
+__device__ inline float load_shared(uint32_t from) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
+  return value;
+}
+
 // Stores two numbers at an address that is a multiple of 8.
 __device__ inline void store_shared(uint32_t to, float first, float second) {
   asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(first), "f"(second) : "memory");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boxes of 64 edges of 16-bit tensors (tensor_map.h), whose rows are channels. A warpgroup reads
-// and writes them as fragments: warp w has edges 16w .. 16w + 15.
+// Boxes of edges (tensor_map.h), whose rows are channels: 64 edges of 16-bit tensors, 32 of f32. A
+// warpgroup reads 64 edges as fragments, or writes them: warp w has edges 16w .. 16w + 15.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,6 +9,8 @@
 
 #include "kernels/core_cuda/bulk_copy.cuh"
 #include "kernels/core_cuda/mma.cuh"
+#include "kernels/core_cuda/packed.cuh"
+#include "kernels/core_cuda/shared_memory.cuh"
 #include "kernels/core_cuda/tensor_copy.cuh"
 #include "kernels/core_cuda/tensor_map.h"
 #include "kernels/trimul/cuda_plan.cuh"
@@ -37,6 +39,55 @@ __device__ inline uint32_t row_in_box() {
   const int piece = 2 * warp + lane / 8 % 2;  // of a row, eight edges
   return static_cast<uint32_t>((lane / 16 * 8 + lane % 8) * kBoxRowBytes + (piece ^ lane % 8) * 16);
 }
+
+// The boxes of T with the 64 edges of a warpgroup, one after the other.
+template <class T>
+inline constexpr int kBoxesOfGroup = int{sizeof(T)} / 2;
+
+// Reads these boxes. Lane 4 r + q of a warp has values of edges r and r + 8 of the warp.
+template <class T, int kChannels>
+class BoxReader {
+ public:
+  __device__ BoxReader() {
+    if constexpr (sizeof(T) == 2) {
+      offsets_[0] = row_in_box();
+    } else {
+      const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, channel = lane % 4 * 2,
+                     piece = warp % 2 * 4 + lane / 16;
+      const uint32_t first = warp / 2 * kChannels * kBoxRowBytes + channel * kBoxRowBytes +
+                             (piece ^ channel) * 16 + lane / 4 % 4 * 4;
+      // The next channel, then two pieces further, as they are swizzled.
+      offsets_[0] = first;
+      offsets_[1] = (first + kBoxRowBytes) ^ 16;
+      offsets_[2] = offsets_[0] ^ 32;
+      offsets_[3] = offsets_[1] ^ 32;
+    }
+  }
+  // values[half][e] is channel 16 * step + 2 q + e % 2 + e / 2 * 8 of edge r + 8 * half.
+  __device__ void load(float (&values)[2][4], uint32_t boxes, int step) const {
+    boxes += static_cast<uint32_t>(step * 16 * kBoxRowBytes);
+    if constexpr (sizeof(T) == 2) {
+      Bits<T, 2> bits;
+      uint32_t fragment[4];
+      load_transposed(fragment, boxes + offsets_[0]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        bits.words[0] = fragment[i];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) values[i % 2][i / 2 * 2 + e] = bits[e];
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        values[i / 4][i % 4] =
+            load_shared(boxes + static_cast<uint32_t>(i / 2 % 2 * 8 * kBoxRowBytes) + offsets_[i / 4 * 2 + i % 2]);
+      }
+    }
+  }
+
+ private:
+  uint32_t offsets_[sizeof(T) == 2 ? 1 : 4];
+};
 
 inline constexpr int kBoxChannels = 64;
 inline constexpr int kBoxBytes = kBoxChannels * kBoxRowBytes;

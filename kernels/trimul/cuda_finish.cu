@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last kernel of trimul, unless to_out stays in shared memory (cuda_finish_resident.cu). With
-// 16 bits it serves no or more than 128 hidden channels, a larger to_out, and planes of more than
-// 2^31 - 1 positions. It reads hidden and the gate of 64 edges in whole lines, eight channels of
-// eight edges to a thread. It normalises hidden over the channels, multiplies it by the gate, and
-// puts the result into shared memory as a tile of z. Then it multiplies the tile with to_out.
+// The last kernel of trimul, unless to_out stays in shared memory (cuda_finish_resident.cu). It
+// serves no or more than 128 hidden channels, and planes of more than 2^31 - 1 positions. It reads
+// hidden and the gate of 64 edges in whole lines, eight channels of eight edges to a thread. It
+// normalises hidden over the channels, multiplies it by the gate, and puts the result into shared
+// memory as a tile of z. Then it multiplies the tile with to_out.
 #include <algorithm>
 #include <cstdint>
 
@@ -19,14 +19,12 @@ namespace assay::trimul {
 namespace {
 
 // A block is one group of 64 edges.
-template <Format kFactor_, int kBlocks_>
+template <Format kFactor_>
 struct Plan {
   static constexpr Format kFactor = kFactor_;
-  static constexpr int kBlocks = kBlocks_;  // of 128 hidden channels
+  static constexpr int kBlocks = 2;  // of 128 hidden channels
   static constexpr bool kIsScaled = trimul::kIsScaled<kFactor>;
   static constexpr int kParts = TileFactor<kFactor>::kParts;
-  // On a multiprocessor.
-  static constexpr int kMinBlocks = kBlocks > 1 ? 1 : kParts == 2 ? 3 : 4;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, 1>;
   // The gate is loaded together with hidden if there are registers for it.
@@ -174,8 +172,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
 }
 
 template <class Plan>
-__global__ void __launch_bounds__(kGroupThreads, Plan::kMinBlocks)
-    finish_kernel(const __grid_constant__ Arguments a) {
+__global__ void __launch_bounds__(kGroupThreads) finish_kernel(const __grid_constant__ Arguments a) {
   extern __shared__ __align__(16) uint8_t shared[];
   auto* const exchange = reinterpret_cast<float*>(shared + Plan::Tile::bytes(a.tile_depth));
   const int64_t in_job = blockIdx.x / a.tiles;
@@ -238,18 +235,14 @@ void launch(const Job<Plan::kFactor>& job, Arguments a) {
 template <Format kFactor>
 void finish(const Job<kFactor>& job) {
   using Traits = TileFactor<kFactor>;
-  if constexpr (Traits::kParts == 1) {
-    if (finish_resident(job)) return;
-  }
-  // Without hidden channels, z is 0.
-  const auto hidden = static_cast<int>(std::max<int64_t>(job.planes.hidden, 1));
+  if (finish_resident(job)) return;
   Arguments a{FinishInputs(job)};
   a.hidden = job.hidden;
   a.gate = job.gate;
-  a.depth_slots = (hidden + Traits::kSlotDepth - 1) / Traits::kSlotDepth;
-  a.tile_depth = a.depth_slots * Traits::kSlotDepth;
-  if (hidden > 128) return launch<Plan<kFactor, 2>>(job, a);
-  launch<Plan<kFactor, 1>>(job, a);
+  // Without hidden channels, z is 0.
+  a.tile_depth = static_cast<int>(depth_of_out(job.planes.hidden));
+  a.depth_slots = a.tile_depth / Traits::kSlotDepth;
+  launch<Plan<kFactor>>(job, a);
 }
 
 template void finish(const Job<Format::kF16>&);

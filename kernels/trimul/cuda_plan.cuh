@@ -9,6 +9,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/core/dtype.h"
@@ -24,6 +25,12 @@ namespace assay::trimul {
 static_assert(kChannelsOfPart == kPartDepth && kChannelsOfPart == kSlotColumns);
 
 inline constexpr int kStagedHidden = 64;  // channels that leave the first kernel at once
+
+// The depth of to_out as it is packed and multiplied, padded with zeros.
+inline constexpr int kOutDepthStep = 64;
+inline int64_t depth_of_out(int64_t hidden) {
+  return std::max<int64_t>((hidden + kOutDepthStep - 1) / kOutDepthStep, 1) * kOutDepthStep;
+}
 
 // Sizes of the intermediate tensors.
 struct Planes {
@@ -213,8 +220,8 @@ void contract_parts(const Job<Format::kF16x3>& job);
 // layer_norm(hidden), the gate, and the projection to out.
 template <Format kFactor>
 void finish(const Job<kFactor>& job);
-// The same if hidden has few channels and to_out fits into shared memory. Otherwise it returns
-// false and does nothing.
+// The same if hidden has at most 128 channels, but some. Otherwise it returns false and does
+// nothing.
 template <Format kFactor>
 bool finish_resident(const Job<kFactor>& job);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of trimul whose weights stay in shared memory. There is one block on a
-// multiprocessor. Its warpgroups take tiles of 64 edges, each for itself.
+// multiprocessor. Its warpgroups, at most three, take tiles of 64 edges, each for itself.
 //
 // For the projections, columns of left and right alternate: eight of the projection, the eight
 // gates of these. Channels of a step are ordered so that a thread has four neighbours (in_fours()

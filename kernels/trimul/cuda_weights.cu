@@ -48,7 +48,7 @@ struct Arguments {
   Order order;
   uint8_t *projections, *to_out;
   int64_t projection_slots, out_slots;
-  int depth_slots;  // of the projections
+  int depth_slots, out_depth_slots;  // of the projections, of to_out
   PackedNorms* norms;
   Scales* scales;
 };
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   const bool is_out = slot >= a.projection_slots;
   const int inner = static_cast<int>(is_out ? slot - a.projection_slots : slot);
   // Slots of the same columns.
-  const int slots = is_out ? (max(a.hidden, 1) + Traits::kSlotDepth - 1) / Traits::kSlotDepth : a.depth_slots;
+  const int slots = is_out ? a.out_depth_slots : a.depth_slots;
   const int in_slot = static_cast<int>(i % kElements);
   const int column = in_slot / Traits::kSlotDepth, k = in_slot % Traits::kSlotDepth;
   Place place = is_out ? Place{5, inner / slots * kSlotColumns + in_fours(column)}
@@ -198,7 +198,7 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
   const int64_t depth = order == Order::kStreamed ? streamed_depth<kFactor>(channels) : channels;
   const int64_t sides = 2 * ((hidden + kStagedHidden - 1) / kStagedHidden) * kSlotColumns;
   const int64_t projection_slots = slots_of<kFactor>(sides, depth) + slots_of<kFactor>(hidden, depth);
-  const int64_t out_slots = slots_of<kFactor>(channels, std::max<int64_t>(hidden, 1));
+  const int64_t out_slots = slots_of<kFactor>(channels, depth_of_out(hidden));
   constexpr int64_t kScales = 256, kHeader = kScales + int64_t{sizeof(PackedNorms)};  // [bytes]
   static_assert(sizeof(Scales) <= kScales, "the scales lie before the norms");
   const std::vector<DerivedTensors::Source> sources{run.source(kNormWeight, t.norm.weight),
@@ -227,6 +227,7 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
                       .projection_slots = projection_slots,
                       .out_slots = out_slots,
                       .depth_slots = static_cast<int>(slots_of<kFactor>(1, depth)),
+                      .out_depth_slots = static_cast<int>(slots_of<kFactor>(1, depth_of_out(hidden))),
                       .norms = reinterpret_cast<PackedNorms*>(bytes + kScales),
                       .scales = reinterpret_cast<Scales*>(bytes)};
     const auto stream = static_cast<cudaStream_t>(run.stream);
