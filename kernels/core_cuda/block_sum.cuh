@@ -3,19 +3,35 @@
 // alone.
 #pragma once
 
+#include <bit>
+
 namespace assay {
 
 inline constexpr int kWarp = 32;  // [threads]
 
-// Adds over the 32 lanes of a complete warp. The result is in lane 0.
+// Adds over the 32 lanes of a complete warp. All lanes get the results.
 template <int kSums>
 __device__ void sum_over_warp(double (&sums)[kSums]) {
+  constexpr int kPlaces = static_cast<int>(std::bit_ceil(static_cast<unsigned>(kSums)));
+  static_assert(kPlaces <= kWarp, "each lane ends with one sum");
+  double own[kPlaces]{};
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) own[i] = sums[i];
+  // Of two lanes, each goes on with half of their sums, until it has one.
+  int count = kPlaces / 2;
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    const bool is_upper = (threadIdx.x & static_cast<unsigned>(offset)) != 0;
 #pragma unroll
-    for (int i = 0; i < kSums; ++i)
-      sums[i] += __shfl_down_sync(0xFFFFFFFFu, sums[i], static_cast<unsigned>(offset));
+    for (int i = 0; i < max(count, 1); ++i) {
+      const double given = is_upper || count == 0 ? own[i] : own[count + i];
+      const double kept = is_upper && count > 0 ? own[count + i] : own[i];
+      own[i] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, offset);
+    }
+    count /= 2;
   }
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) sums[i] = __shfl_sync(0xFFFFFFFFu, own[0], i * (kWarp / kPlaces));
 }
 
 // Adds over all threads of a one-dimensional block of whole warps, 1024 threads at most. The result

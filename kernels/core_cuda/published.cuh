@@ -46,21 +46,24 @@ __device__ inline void publish(Published* to, double value, uint32_t flag) {
 }
 
 // Waits until all values are there, those of all lanes of the calling warp. So its lanes stay
-// together: apart, each of their next shuffles would take as long as a hundred instructions.
+// together: apart, each of their next shuffles would take as long as a hundred instructions. A lane
+// whose values are there does not load them again: many blocks wait at the same addresses.
 template <int kCount>
 __device__ void wait_for_published(const Published* from, uint32_t flag, double (&values)[kCount]) {
   maybe_delay();
   Published seen[kCount];
-  bool are_there;
+  bool are_there = false;
   do {
-    are_there = true;
+    if (!are_there) {
+      are_there = true;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(seen[i].low), "=r"(seen[i].low_flag), "=r"(seen[i].high), "=r"(seen[i].high_flag)
-                   : "l"(from + i)
-                   : "memory");
-      are_there = are_there && seen[i].low_flag == flag && seen[i].high_flag == flag;
+      for (int i = 0; i < kCount; ++i) {
+        asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(seen[i].low), "=r"(seen[i].low_flag), "=r"(seen[i].high), "=r"(seen[i].high_flag)
+                     : "l"(from + i)
+                     : "memory");
+        are_there = are_there && seen[i].low_flag == flag && seen[i].high_flag == flag;
+      }
     }
   } while (!__all_sync(0xFFFFFFFFu, are_there));
 #pragma unroll

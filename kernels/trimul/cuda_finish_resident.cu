@@ -33,6 +33,7 @@ struct Plan {
   static constexpr int kStageBytes = kBoxesOfGroup<T> * kBoxBytes;  // of hidden, or of the gate
   // Shared memory has room for boxes of f32 of two warpgroups.
   static constexpr int kGroups = sizeof(T) == 4 ? 2 : 3, kThreads = kGroups * kGroupThreads;
+  static constexpr bool kFreesHiddenFirst = sizeof(T) == 4;  // there is but one stage
   using Tiles = trimul::Tiles<kGroups>;
   using Reader = BoxReader<T, kDepth>;
   // The mean of 16-bit values is rounded to one f32 number before it is subtracted: its rounding is
@@ -193,8 +194,7 @@ class Stages {
         map_(map),
         tiles_(a, group),
         boxes_(boxes + static_cast<uint32_t>(group * a.stages * Plan::kStageBytes)),
-        barriers_(barriers + static_cast<uint32_t>(8 * group * a.stages)),
-        group_(group) {
+        barriers_(barriers + static_cast<uint32_t>(8 * group * a.stages)) {
     for (int i = 0; i < a.stages; ++i) copy(tiles_.first + static_cast<uint32_t>(i) * tiles_.step, i);
     __syncwarp();
   }
@@ -203,9 +203,9 @@ class Stages {
     wait_for_phase(barrier(at_), phase_);
     return boxes(at_);
   }
-  // Lets the tile that comes after those in the other stages take the place of tile `number`.
+  // Lets the tile that comes after those in the other stages take the place of tile `number`. The
+  // group has read it, and has synchronised.
   __device__ void replace(uint32_t number) {
-    synchronize_group(group_);
     copy(number + static_cast<uint32_t>(a_.stages) * tiles_.step, at_);
     __syncwarp();
     if (++at_ < a_.stages) return;
@@ -234,7 +234,7 @@ class Stages {
   const CUtensorMap& map_;
   OwnTiles<Plan> tiles_;
   uint32_t boxes_, barriers_;
-  int group_, at_ = 0;
+  int at_ = 0;
   uint32_t phase_ = 0;
 };
 
@@ -294,10 +294,15 @@ __device__ void finish_tiles(const Arguments<Plan>& a, const Shared<Plan>& share
       const uint32_t boxes = hidden.wait();
 #pragma unroll
       for (int s = 0; s < Plan::kSteps; ++s) reader.load(deviations.values[s], boxes, s);
-      hidden.replace(number);
+      if constexpr (Plan::kFreesHiddenFirst) {
+        synchronize_group(group);
+        hidden.replace(number);
+      }
       centre<Plan>(a, scale, deviations);
       make_z<Plan>(deviations, reader, gate.wait(), norm, scale.rest.second, z);
     }
+    synchronize_group(group);
+    if constexpr (!Plan::kFreesHiddenFirst) hidden.replace(number);
     gate.replace(number);
     const int64_t position = int64_t{number % a.tiles.of_batch} * kGroupRows + row;
     float* const rows[2] = {a.out.row(batch, a.planes.edge(position)),

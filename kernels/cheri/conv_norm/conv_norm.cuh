@@ -267,27 +267,35 @@ __device__ void march(const Strip& strip, const Source& x, const Other& other, V
   x_next.next();
   // The rows before it have a next row.
   const int inner_end = strip.after > 0 ? strip.count : strip.count - 1;
-  const auto batch = [&](int row, auto inside) {
+  const auto batch = [&](int row, auto size, auto inside) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
+    for (int i = 0; i < size; ++i) {
       if (inside || row + i < inner_end) x_next.load(window[i + 2]);
       if (inside || row + i < strip.count) other_next.load(beside[i]);
       x_next.next();
       other_next.next();
     }
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
+    for (int i = 0; i < size; ++i) {
       if (inside || row + i < strip.count)
         visit(inside, row + i, window[i], window[i + 1], window[i + 2], beside[i]);
     }
-    window[0] = window[kAhead];
-    window[1] = window[kAhead + 1];
+    window[0] = window[size];
+    window[1] = window[size + 1];
   };
-  for (int row = 0; row < strip.count; row += kAhead) {
-    if ((row > 0 || strip.before > 0) && row + kAhead <= inner_end) {
-      batch(row, std::true_type{});
+  using One = std::integral_constant<int, 1>;
+  using Many = std::integral_constant<int, kAhead>;
+  for (int row = 0; row < strip.count;) {
+    const bool is_inside = row > 0 || strip.before > 0;
+    if (is_inside && row + Many{} <= inner_end) {
+      batch(row, Many{}, std::true_type{});
+      row += Many{};
+    } else if (is_inside && row < inner_end) {
+      batch(row, One{}, std::true_type{});
+      row += One{};
     } else {
-      batch(row, std::false_type{});
+      batch(row, Many{}, std::false_type{});
+      row += Many{};
     }
   }
 }

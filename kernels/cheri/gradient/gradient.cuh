@@ -65,6 +65,14 @@ __device__ void add_to_sums(double (&sums)[kGradSums], const Strip& strip, const
   sums[kMagnitudes] += magnitudes;
 }
 
+// Rows of a march. Those of kAny may be missing in the chain, or their neighbours may.
+enum class RowsAre {
+  kAny,
+  kFirst,  // -1 and 0
+  kInner,  // from 1 on, of the strip
+  kLast    // the one behind the strip
+};
+
 // Stores dx of a strip and adds the strip's terms of dw, at most kSumGroup for each sum, to `dw`.
 // dconv is computed for rows -1 to count, since dx of a row needs dconv of both neighbours.
 template <int kAhead, class T, class SourceX, class SourceDy, class Target>
@@ -82,9 +90,8 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
   if (strip.before > 0) x_next.load(window[1]);
   x_next.next();
 
-  // If `inside` is a true_type, all rows belong to the strip, from row 1 on, and have neighbours on
-  // both sides.
-  const auto batch = [&](int begin, auto size, auto inside) {
+  const auto batch = [&](int begin, auto size, auto rows) {
+    constexpr bool inside = rows != RowsAre::kAny;
 #pragma unroll
     for (int i = 0; i < size; ++i) {
       if (inside || (begin + i <= strip.count && strip.holds(begin + i + 1))) x_next.load(window[i + 2]);
@@ -101,7 +108,8 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
       if (here) {
         const bool has_left = inside || strip.holds(row - 1), has_right = inside || strip.holds(row + 1);
         convolve(next, w, window[i], window[i + 1], window[i + 2], has_left, has_right);
-        const bool own = inside || (row >= 0 && row < strip.count);
+        const bool own = rows == RowsAre::kInner || (rows == RowsAre::kFirst && i > 0) ||
+                         (!inside && row >= 0 && row < strip.count);
 #pragma unroll
         for (int e = 0; e < kGradLanes; ++e) {
           next[e] = grad(next[e], gradients[i][e]);
@@ -110,7 +118,7 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
           if (own && has_right) dw[2][e] = fmaf(next[e], window[i + 2][e], dw[2][e]);
         }
       }
-      if (inside || row >= 1) {
+      if (rows == RowsAre::kInner || rows == RowsAre::kLast || (!inside && row >= 1)) {
         float values[kGradLanes];
         const bool has_before = inside || strip.holds(row - 2);
 #pragma unroll
@@ -131,16 +139,23 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
     window[0] = window[size];
     window[1] = window[size + 1];
   };
-  using Few = std::integral_constant<int, 2>;
-  using Many = std::integral_constant<int, kAhead>;
-  const int inner_end = strip.after > 0 ? strip.count : strip.count - 1;
+  const auto march = [&]<RowsAre kRows, int kSize>(int& row) {
+    batch(row, std::integral_constant<int, kSize>{}, std::integral_constant<RowsAre, kRows>{});
+    row += kSize;
+  };
+  // dx of a row needs dconv of the row before.
+  const int inner = strip.before > 0 ? 1 : 2, inner_end = strip.after > 0 ? strip.count : strip.count - 1;
   for (int row = -1; row <= strip.count;) {
-    if (row > 0 && strip.before > 0 && row + kAhead <= inner_end) {
-      batch(row, Many{}, std::true_type{});
-      row += kAhead;
+    if (row == -1 && strip.before > 1 && inner_end > 0) {
+      march.template operator()<RowsAre::kFirst, 2>(row);
+    } else if (row >= inner && row + kAhead <= inner_end) {
+      march.template operator()<RowsAre::kInner, kAhead>(row);
+    } else if (row >= inner && row < inner_end) {
+      march.template operator()<RowsAre::kInner, 1>(row);
+    } else if (row >= inner && row == strip.count && strip.after > 1) {
+      march.template operator()<RowsAre::kLast, 1>(row);
     } else {
-      batch(row, Few{}, std::false_type{});
-      row += Few{};
+      march.template operator()<RowsAre::kAny, 1>(row);
     }
   }
 }
