@@ -79,8 +79,8 @@ class BoxReader {
     } else {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        values[i / 4][i % 4] =
-            load_shared(boxes + static_cast<uint32_t>(i / 2 % 2 * 8 * kBoxRowBytes) + offsets_[i / 4 * 2 + i % 2]);
+        values[i / 4][i % 4] = load_shared(boxes + static_cast<uint32_t>(i / 2 % 2 * 8 * kBoxRowBytes) +
+                                           offsets_[i / 4 * 2 + i % 2]);
       }
     }
   }

@@ -2,9 +2,10 @@
 // The last kernel of trimul for at most 128 hidden channels: to_out stays in shared memory
 // (cuda_resident.cuh). hidden and the gate of a warpgroup's next tiles are copied to shared memory
 // meanwhile, as boxes of all channels. If not all of to_out fits beside them, a block has 128
-// columns of it, and others read the same tiles for the rest.
+// columns of it. Others read the same tiles for the rest.
 //
 // A thread reads its part of the boxes as fragments, so z never leaves the registers.
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/core_cuda/bulk_copy.cuh"
@@ -28,12 +29,14 @@ struct Plan {
   using F = typename Traits::F;
   using T = Stored<kFactor>;
   static constexpr int kParts = Traits::kParts, kDepth = kDepth_, kSteps = kDepth / kStepDepth;
-  static constexpr int kColumnsBytes = kDepth / Traits::kSlotDepth * Traits::kSlotBytes;  // of kSlotColumns
+  // Of kSlotColumns.
+  static constexpr int kColumnsBytes = kDepth / Traits::kSlotDepth * Traits::kSlotBytes;
   static constexpr int kBoxBytes = kDepth * kBoxRowBytes;
   static constexpr int kStageBytes = kBoxesOfGroup<T> * kBoxBytes;  // of hidden, or of the gate
   // Shared memory has room for boxes of f32 of two warpgroups.
   static constexpr int kGroups = sizeof(T) == 4 ? 2 : 3, kThreads = kGroups * kGroupThreads;
-  static constexpr bool kFreesHiddenFirst = sizeof(T) == 4;  // there is but one stage
+  // With one stage, hidden of the next tile is under way while the gate of this one is read.
+  static constexpr bool kFreesHiddenFirst = sizeof(T) == 4;
   using Tiles = trimul::Tiles<kGroups>;
   using Reader = BoxReader<T, kDepth>;
   // The mean of 16-bit values is rounded to one f32 number before it is subtracted: its rounding is
@@ -110,14 +113,12 @@ __device__ void centre(const Arguments<Plan>& a, const DeviationScale& scale, De
       sums[e] = __fadd_rn(sums[e], exists ? __fadd_rn(value, -first) : 0.0f);
     });
     const float sum = add_up_row(__fadd_rn(sums[0], sums[1]));
-    float mean = 0;
-    if constexpr (Plan::kIsMeanOneNumber) {
-      first = fmaf(sum, a.share, first);
-    } else {
-      mean = __fmul_rn(sum, a.share);
-    }
+    const float mean = __fmul_rn(sum, a.share);
+    if constexpr (Plan::kIsMeanOneNumber) first = fmaf(sum, a.share, first);
     for_each([&](float& value, int e, bool exists) {
-      value = exists ? __fadd_rn(__fadd_rn(value, -first), -mean) : 0.0f;
+      value = __fadd_rn(value, -first);
+      if constexpr (!Plan::kIsMeanOneNumber) value = __fadd_rn(value, -mean);
+      if (!exists) value = 0;
       squares[e] = fmaf(value, value, squares[e]);
     });
     const float square = add_up_row(__fadd_rn(squares[0], squares[1]));
@@ -142,11 +143,11 @@ __device__ void centre(const Arguments<Plan>& a, const DeviationScale& scale, De
 template <class Plan>
 using Fragments = uint32_t[Plan::kParts][Plan::kSteps][4];
 
-// Computes z. Products that are added are written as fmaf(): bits must not depend on a compiler that
-// may choose.
+// Computes z. Products that are added are written as fmaf(): bits must not depend on a compiler
+// that may choose.
 template <class Plan>
-__device__ void make_z(const Deviations<Plan>& deviations, const typename Plan::Reader& reader, uint32_t gates,
-                       const float4* norm, float rest, Fragments<Plan>& z) {
+__device__ void make_z(const Deviations<Plan>& deviations, const typename Plan::Reader& reader,
+                       uint32_t gates, const float4* norm, float rest, Fragments<Plan>& z) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const auto& [h, factors] = deviations;
 #pragma unroll
@@ -172,7 +173,7 @@ __device__ void make_z(const Deviations<Plan>& deviations, const typename Plan::
   }
 }
 
-// The tiles of a block: those of ResidentTiles, but `sharers` blocks have the same.
+// The tiles of a warpgroup. `sharers` neighbouring blocks have the same.
 template <class Plan>
 struct OwnTiles {
   uint32_t first, step;
@@ -365,7 +366,7 @@ template <class Plan>
 void launch(const Job<Plan::kFactor>& job) {
   static_assert(Shared<Plan>(0, 1, 1).end <= kMostShared, "a block has 128 columns of to_out and boxes");
   Arguments<Plan> a(job);
-  a.stages = stages_that_fit<Plan>(a.chunks, most_shared_memory());
+  if (a.chunks <= kMostOwnChunks.value()) a.stages = stages_that_fit<Plan>(a.chunks, most_shared_memory());
   if (a.stages == 0) {
     a.sharers = a.chunks;
     a.stages = stages_that_fit<Plan>(1, most_shared_memory());

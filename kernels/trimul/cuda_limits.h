@@ -14,6 +14,9 @@ namespace assay::trimul {
 // The most terms that terms_at_once() gives to a tensor core.
 inline constexpr Threshold kMostTerms{512, 64};
 
+// The most pieces of 128 columns of to_out that a block of the last kernel has.
+inline constexpr Threshold kMostOwnChunks{6, 1};
+
 // The type in which a path keeps hidden and the gate of the output between its kernels.
 template <Format kFactor>
 using Stored = std::conditional_t<kFactor == Format::kF16, f16,

@@ -53,22 +53,23 @@ struct BlockPlan {
   // Columns of out in one product.
   static constexpr int kPart = kOutColumns < 128 ? kOutColumns : 128;
 
+  // Warpgroups of consumers, and the registers of their threads. There is one warpgroup of
+  // producers. With 128 channels a third consumer has registers if x is not kept (kKeepsX).
+  static constexpr int kConsumers =
+      !kSplit && (kColumns <= 64 || (kColumns == 128 && sizeof(T) == 2)) ? 3 : 2;
+  static constexpr int kConsumerRegisters = kConsumers == 3 ? 152 : 232;
+  static constexpr int kProducerRegisters = 40;
+  static constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
+
   // Hidden units at once. If both products of a chunk had equally many steps, the assembler of nvcc
   // 13.0 would forget that the next chunk needs the fragments of y again, and would reuse their
   // registers.
-  static constexpr int kChunk = kColumns == 64 || kColumns == 256 || (kSplit && kColumns == 128) ? 32 : 64;
+  static constexpr int kChunk = kColumns == 32 || (kColumns == 128 && !kSplit && kConsumers == 2) ? 64 : 32;
   static_assert(kChunk != kColumns, "the products of a chunk must differ in their steps");
   static constexpr int kChunkSteps = kChunk / 16;                // of the second product
   static constexpr int kFirstBytes = kChunk * kColumns * 2;      // of one part of w1 of a chunk
   static constexpr int kSecondBytes = kChunk * kOutColumns * 2;  // of one part of w2
   static constexpr int kUnit = kParts * (kFirstBytes + kSecondBytes);
-
-  // Warpgroups of consumers, and the registers of their threads. There is one warpgroup of
-  // producers.
-  static constexpr int kConsumers = kColumns <= 64 && !kSplit ? 3 : 2;
-  static constexpr int kConsumerRegisters = kConsumers == 3 ? 152 : 232;
-  static constexpr int kProducerRegisters = 40;
-  static constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
 
   // Whether x stays in registers until it is added to the sums. If not, it is loaded again.
   static constexpr int kElementsOfLane = kColumns / 2;
