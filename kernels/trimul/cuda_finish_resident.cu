@@ -113,12 +113,14 @@ __device__ void centre(const Arguments<Plan>& a, const DeviationScale& scale, De
       sums[e] = __fadd_rn(sums[e], exists ? __fadd_rn(value, -first) : 0.0f);
     });
     const float sum = add_up_row(__fadd_rn(sums[0], sums[1]));
-    const float mean = __fmul_rn(sum, a.share);
-    if constexpr (Plan::kIsMeanOneNumber) first = fmaf(sum, a.share, first);
+    float mean = 0;
+    if constexpr (Plan::kIsMeanOneNumber) {
+      first = fmaf(sum, a.share, first);
+    } else {
+      mean = __fmul_rn(sum, a.share);
+    }
     for_each([&](float& value, int e, bool exists) {
-      value = __fadd_rn(value, -first);
-      if constexpr (!Plan::kIsMeanOneNumber) value = __fadd_rn(value, -mean);
-      if (!exists) value = 0;
+      value = exists ? __fadd_rn(__fadd_rn(value, -first), -mean) : 0.0f;
       squares[e] = fmaf(value, value, squares[e]);
     });
     const float square = add_up_row(__fadd_rn(squares[0], squares[1]));
