@@ -12,76 +12,13 @@
 #include "kernels/core_cuda/cuda_check.h"
 #include "kernels/core_cuda/dependent_launch.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
-#include "kernels/trimul/cuda_boxes.cuh"
 #include "kernels/trimul/cuda_deviation.cuh"
-#include "kernels/trimul/cuda_out.cuh"
-#include "kernels/trimul/cuda_plan.cuh"
+#include "kernels/trimul/cuda_finish_resident.cuh"
 #include "kernels/trimul/cuda_resident.cuh"
 
 namespace assay::trimul {
+namespace finishing {
 namespace {
-
-// kDepth is the number of hidden channels, padded (depth_of_out()).
-template <Format kFactor_, int kDepth_>
-struct Plan {
-  static constexpr Format kFactor = kFactor_;
-  using Traits = TileFactor<kFactor>;
-  using F = typename Traits::F;
-  using T = Stored<kFactor>;
-  static constexpr int kParts = Traits::kParts, kDepth = kDepth_, kSteps = kDepth / kStepDepth;
-  // Of kSlotColumns.
-  static constexpr int kColumnsBytes = kDepth / Traits::kSlotDepth * Traits::kSlotBytes;
-  static constexpr int kBoxBytes = kDepth * kBoxRowBytes;
-  static constexpr int kStageBytes = kBoxesOfGroup<T> * kBoxBytes;  // of hidden, or of the gate
-  // Shared memory has room for boxes of f32 of two warpgroups.
-  static constexpr int kGroups = sizeof(T) == 4 ? 2 : 3, kThreads = kGroups * kGroupThreads;
-  // With one stage, hidden of the next tile is under way while the gate of this one is read.
-  static constexpr bool kFreesHiddenFirst = sizeof(T) == 4;
-  using Tiles = trimul::Tiles<kGroups>;
-  using Reader = BoxReader<T, kDepth>;
-  // The mean of 16-bit values is rounded to one f32 number before it is subtracted: its rounding is
-  // small next to theirs.
-  static constexpr bool kIsMeanOneNumber = sizeof(T) == 2;
-};
-
-template <class Plan>
-struct Arguments : FinishInputs {
-  CUtensorMap hidden, gate;
-  int stages = 0;
-  int sharers = 1;  // blocks that read the same tiles for different columns of out
-  float share;      // of a hidden channel in the mean
-  typename Plan::Tiles tiles;
-
-  explicit Arguments(const Job<Plan::kFactor>& job)
-      : FinishInputs(job),
-        hidden(map_of_edges(job, job.hidden, Plan::kDepth)),
-        gate(map_of_edges(job, job.gate, Plan::kDepth)),
-        share(1.0f / static_cast<float>(job.planes.hidden)),
-        tiles(job) {}
-  // Of kSlotColumns, in a block.
-  __host__ __device__ int own_chunks() const { return chunks / sharers; }
-};
-
-// The first channel of out of a block.
-template <class Plan>
-__device__ int own_columns(const Arguments<Plan>& a) {
-  return static_cast<int>(blockIdx.x) % a.sharers * a.own_chunks() * kSlotColumns;
-}
-
-// The shared memory of a block: boxes of hidden, those of the gate, to_out, the norm of hidden,
-// barriers.
-template <class Plan>
-struct Shared {
-  uint32_t hidden, gate, weights, norm, barriers, end;
-
-  __host__ __device__ constexpr Shared(uint32_t address, int stages, int chunks)
-      : hidden(address),
-        gate(hidden + static_cast<uint32_t>(Plan::kGroups * stages * Plan::kStageBytes)),
-        weights(gate + static_cast<uint32_t>(Plan::kGroups * stages * Plan::kStageBytes)),
-        norm(weights + static_cast<uint32_t>(chunks * Plan::kColumnsBytes)),
-        barriers(norm + 2 * static_cast<uint32_t>(Plan::kDepth * int{sizeof(float)})),
-        end(barriers + static_cast<uint32_t>(8 * (1 + 2 * Plan::kGroups * stages))) {}
-};
 
 #if ASSAY_HAS_WGMMA
 
@@ -174,18 +111,6 @@ __device__ void make_z(const Deviations<Plan>& deviations, const typename Plan::
     }
   }
 }
-
-// The tiles of a warpgroup. `sharers` neighbouring blocks have the same.
-template <class Plan>
-struct OwnTiles {
-  uint32_t first, step;
-
-  __device__ OwnTiles(const Arguments<Plan>& a, int group) {
-    const uint32_t sharers = static_cast<uint32_t>(a.sharers), blocks = gridDim.x / sharers;
-    first = static_cast<uint32_t>(group) * blocks + blockIdx.x / sharers;
-    step = Plan::kGroups * blocks;
-  }
-};
 
 // The boxes of hidden or of the gate of a warpgroup in their stages, in turn.
 template <class Plan>
@@ -382,9 +307,11 @@ void launch(const Job<Plan::kFactor>& job) {
 }
 
 }  // namespace
+}  // namespace finishing
 
 template <Format kFactor>
 bool finish_resident(const Job<kFactor>& job) {
+  using namespace finishing;
   const Planes& p = job.planes;
   if (p.hidden == 0 || p.hidden > 2 * kOutDepthStep || p.plane() > INT32_MAX) return false;
   if (p.hidden <= kOutDepthStep) {
