@@ -9,7 +9,7 @@ namespace assay {
 
 inline constexpr int kWarp = 32;  // [threads]
 
-// Adds over the 32 lanes of a complete warp. All lanes get the results.
+// Adds over the 32 lanes of a complete warp of a one-dimensional block. All lanes get the results.
 template <int kSums>
 __device__ void sum_over_warp(double (&sums)[kSums]) {
   constexpr int kPlaces = static_cast<int>(std::bit_ceil(static_cast<unsigned>(kSums)));
@@ -54,7 +54,7 @@ __device__ void sum_over_block(double (&sums)[kSums], double (&shared)[32][kSums
   }
 }
 
-// Adds `count` sets of sums in memory. One whole warp calls it; the result is in its lane 0.
+// Adds `count` sets of sums in memory. One whole warp calls it; all lanes get the result.
 template <int kSums>
 __device__ void sum_over_memory(const double* from, long long count, double (&sums)[kSums]) {
 #pragma unroll

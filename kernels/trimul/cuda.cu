@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA paths of trimul have three steps: all projections of x (cuda_project*.cu), the pairwise
-// product of each channel by cuBLASLt or by cuda_contract.cu, and the rest (cuda_finish.cu).
+// product of each channel by cuBLASLt or by cuda_contract.cu, and the rest (cuda_finish*.cu).
 // Batches go together as long as their intermediate tensors fit.
 //
 // Factors in two parts take three products, which are added up in f32: the small ones first, the

@@ -10,6 +10,11 @@
 
 namespace assay::trimul {
 
+// The mean of 16-bit values is rounded to one f32 number before it is subtracted: its rounding is
+// small next to theirs.
+template <Format kFactor>
+inline constexpr bool kIsMeanOneNumber = sizeof(Stored<kFactor>) == 2;
+
 // Unscaled values are normalised as they are. Scaled deviations stay as stored: 2^exponent times
 // their value. eps is then scaled alike, if it stays in the range of f32. Below 2^-100 the scaled
 // eps does not matter: squares that are not 0 add at least 2^-56 in f16, and factors in two parts

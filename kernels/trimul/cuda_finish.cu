@@ -22,16 +22,13 @@ namespace {
 template <Format kFactor_>
 struct Plan {
   static constexpr Format kFactor = kFactor_;
-  static constexpr int kBlocks = 2;  // of 128 hidden channels
+  static constexpr int kBlocks = kMostHidden / 128;  // of 128 hidden channels
   static constexpr bool kIsScaled = trimul::kIsScaled<kFactor>;
   static constexpr int kParts = TileFactor<kFactor>::kParts;
   using T = Stored<kFactor>;
   using Tile = assay::Tile<kFactor, 1>;
   // The gate is loaded together with hidden if there are registers for it.
   static constexpr bool kGateAhead = sizeof(T) == 2;
-  // The mean of 16-bit values is rounded to one f32 number before it is subtracted: its rounding is
-  // small next to theirs.
-  static constexpr bool kIsMeanOneNumber = sizeof(T) == 2;
 };
 
 // The warps of a block exchange, for its 64 edges: sums, sums of squares, and scaled sums of
@@ -89,7 +86,7 @@ __device__ void make_z(const Arguments& a, int64_t in_job, int64_t first_edge,
   const float share = 1.0f / static_cast<float>(max(hidden_channels, 1));
 #pragma unroll
   for (int e = 0; e < 8; ++e) {
-    if constexpr (Plan::kIsMeanOneNumber) {
+    if constexpr (kIsMeanOneNumber<Plan::kFactor>) {
       first[e] = fmaf(sums[e], share, first[e]);
       mean[e] = 0;
     } else {

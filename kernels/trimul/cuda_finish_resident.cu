@@ -51,7 +51,7 @@ __device__ void centre(const Arguments<Plan>& a, const DeviationScale& scale, De
     });
     const float sum = add_up_row(__fadd_rn(sums[0], sums[1]));
     float mean = 0;
-    if constexpr (Plan::kIsMeanOneNumber) {
+    if constexpr (kIsMeanOneNumber<Plan::kFactor>) {
       first = fmaf(sum, a.share, first);
     } else {
       mean = __fmul_rn(sum, a.share);
@@ -298,11 +298,16 @@ void launch(const Job<Plan::kFactor>& job) {
     a.sharers = a.chunks;
     a.stages = stages_that_fit<Plan>(1, most_shared_memory());
   }
+  if (a.stages == 0) {
+    throw unsupported_error("h={} needs more shared memory than {} bytes", job.planes.hidden,
+                            most_shared_memory());
+  }
   const auto sharers = static_cast<unsigned>(a.sharers);
-  const int share = std::max(job.multiprocessors / a.sharers, 1);  // of multiprocessors
+  // For each share of columns.
+  const int multiprocessors = std::max(job.multiprocessors / a.sharers, 1);
   auto* const kernel = finish_resident_kernel<Plan>;
   allow_all_shared_memory(kernel);
-  launch_dependent(true, "finish_resident_kernel", kernel, dim3(a.tiles.blocks(share) * sharers),
+  launch_dependent(true, "finish_resident_kernel", kernel, dim3(a.tiles.blocks(multiprocessors) * sharers),
                    dim3(Plan::kThreads), Shared<Plan>(0, a.stages, a.own_chunks()).end, job.stream, a);
 }
 

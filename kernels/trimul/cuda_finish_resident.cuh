@@ -6,7 +6,6 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/core_cuda/tile_product.cuh"
 #include "kernels/trimul/cuda_boxes.cuh"
@@ -34,9 +33,6 @@ struct Plan {
   static constexpr bool kFreesHiddenFirst = sizeof(T) == 4;
   using Tiles = trimul::Tiles<kGroups>;
   using Reader = BoxReader<T, kDepth>;
-  // The mean of 16-bit values is rounded to one f32 number before it is subtracted: its rounding is
-  // small next to theirs.
-  static constexpr bool kIsMeanOneNumber = sizeof(T) == 2;
 };
 
 template <class Plan>

@@ -14,9 +14,6 @@ namespace assay::trimul {
 // The most terms that terms_at_once() gives to a tensor core.
 inline constexpr Threshold kMostTerms{512, 64};
 
-// The most pieces of 128 columns of to_out that a block of the last kernel has.
-inline constexpr Threshold kMostOwnChunks{6, 1};
-
 // The type in which a path keeps hidden and the gate of the output between its kernels.
 template <Format kFactor>
 using Stored = std::conditional_t<kFactor == Format::kF16, f16,
@@ -31,5 +28,8 @@ inline constexpr int64_t kChannelsOfPart = 128;
 // weights fit into shared memory.
 inline constexpr int64_t kMostChannels = 768;
 inline constexpr int64_t kMostHidden = 256;
+
+// The most pieces of 128 columns of to_out that a block of the last kernel has: usually all.
+inline constexpr Threshold kMostOwnChunks{kMostChannels / kChannelsOfPart, 1};
 
 }  // namespace assay::trimul

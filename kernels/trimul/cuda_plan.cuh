@@ -220,8 +220,8 @@ void contract_parts(const Job<Format::kF16x3>& job);
 // layer_norm(hidden), the gate, and the projection to out.
 template <Format kFactor>
 void finish(const Job<kFactor>& job);
-// The same if hidden has at most 128 channels, but some. Otherwise it returns false and does
-// nothing.
+// The same if hidden has at most 128 channels, but some, and planes have less than 2^31 positions.
+// Otherwise it returns false and does nothing.
 template <Format kFactor>
 bool finish_resident(const Job<kFactor>& job);
 

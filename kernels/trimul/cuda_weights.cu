@@ -3,7 +3,6 @@
 // factors in f16, in one part or in two.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/core_cuda/cuda_check.h"

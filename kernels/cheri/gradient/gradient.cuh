@@ -78,6 +78,7 @@ enum class RowsAre {
 template <int kAhead, class T, class SourceX, class SourceDy, class Target>
 __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const Weights<kGradLanes>& w,
                            const NormGrad& grad, const SourceX& x, const SourceDy& dy, const Target& dx) {
+  static_assert(kAhead >= 2, "rows -1 and 0 go together");
   if (strip.count == 0) return;
   typename SourceX::Cursor::Values window[kAhead + 2]{};
   typename SourceDy::Cursor::Values gradients[kAhead];
@@ -94,15 +95,14 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
     constexpr bool inside = rows != RowsAre::kAny;
 #pragma unroll
     for (int i = 0; i < size; ++i) {
-      if (inside || (begin + i <= strip.count && strip.holds(begin + i + 1))) x_next.load(window[i + 2]);
-      if (inside || (begin + i <= strip.count && strip.holds(begin + i))) dy_next.load(gradients[i]);
+      if (inside || strip.holds(begin + i + 1)) x_next.load(window[i + 2]);
+      if (inside || strip.holds(begin + i)) dy_next.load(gradients[i]);
       x_next.next();
       dy_next.next();
     }
 #pragma unroll
     for (int i = 0; i < size; ++i) {
       const int row = begin + i;
-      if (!inside && row > strip.count) continue;
       const bool here = inside || strip.holds(row);
       float next[kGradLanes]{};
       if (here) {
@@ -139,7 +139,7 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
     window[0] = window[size];
     window[1] = window[size + 1];
   };
-  const auto march = [&]<RowsAre kRows, int kSize>(int& row) {
+  const auto advance = [&]<RowsAre kRows, int kSize>(int& row) {
     batch(row, std::integral_constant<int, kSize>{}, std::integral_constant<RowsAre, kRows>{});
     row += kSize;
   };
@@ -147,15 +147,15 @@ __device__ void march_back(float (&dw)[3][kGradLanes], const Strip& strip, const
   const int inner = strip.before > 0 ? 1 : 2, inner_end = strip.after > 0 ? strip.count : strip.count - 1;
   for (int row = -1; row <= strip.count;) {
     if (row == -1 && strip.before > 1 && inner_end > 0) {
-      march.template operator()<RowsAre::kFirst, 2>(row);
+      advance.template operator()<RowsAre::kFirst, 2>(row);
     } else if (row >= inner && row + kAhead <= inner_end) {
-      march.template operator()<RowsAre::kInner, kAhead>(row);
+      advance.template operator()<RowsAre::kInner, kAhead>(row);
     } else if (row >= inner && row < inner_end) {
-      march.template operator()<RowsAre::kInner, 1>(row);
+      advance.template operator()<RowsAre::kInner, 1>(row);
     } else if (row >= inner && row == strip.count && strip.after > 1) {
-      march.template operator()<RowsAre::kLast, 1>(row);
+      advance.template operator()<RowsAre::kLast, 1>(row);
     } else {
-      march.template operator()<RowsAre::kAny, 1>(row);
+      advance.template operator()<RowsAre::kAny, 1>(row);
     }
   }
 }

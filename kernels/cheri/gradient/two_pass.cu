@@ -13,7 +13,7 @@ namespace assay::cheri {
 namespace {
 
 constexpr int kThreads = 256;             // most threads of a block
-constexpr int64_t kLongestStrip = 14;     // [rows] with one more at each end: whole batches
+constexpr int64_t kLongestStrip = 14;     // [rows]
 constexpr Threshold kMostParts{1024, 2};  // of an example; each block of pass 2 adds up all
 constexpr Threshold kManyJobs{2048, 4};   // blocks of the second pass; each makes a share of dw
 
