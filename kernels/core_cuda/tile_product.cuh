@@ -196,6 +196,24 @@ class SlotRing {
   uint32_t fill_phase_ = 0;
 };
 
+// Enqueues the product of one step of 16 along the depth, whose rows are fragments in parts.
+// `column` describes the weights at this depth. Without on_top sums begin with it.
+template <Format kFactor, int kSteps>
+__device__ void multiply_step(float (&sums)[64],
+                              const uint32_t (&rows)[TileFactor<kFactor>::kParts][kSteps][4], int step,
+                              uint64_t column, int on_top) {
+#if ASSAY_HAS_WGMMA
+  using F = typename TileFactor<kFactor>::F;
+  if constexpr (TileFactor<kFactor>::kParts == 2) {
+    wgmma<F>(sums, rows[1][step], column, on_top);
+    wgmma<F>(sums, rows[0][step], moved(column, TileFactor<kFactor>::kSlotNext), 1);
+    wgmma<F>(sums, rows[0][step], column, 1);
+  } else {
+    wgmma<F>(sums, rows[0][step], column, on_top);
+  }
+#endif
+}
+
 // The sums over the next `slots` slots of the ring, at least one, in a tensor core. `a` describes
 // the group's rows of the tile at the depth of the first slot.
 template <Format kFactor, int kGroups>

@@ -169,20 +169,12 @@ class Stages {
 // The product of z with 128 columns of to_out.
 template <class Plan>
 __device__ void multiply(float (&sums)[64], const Fragments<Plan>& z, uint64_t columns) {
-  using F = typename Plan::F;
-  constexpr uint32_t kParts = Plan::kParts, kNext = Plan::Traits::kSlotNext;
+  constexpr uint32_t kNext = Plan::kParts * Plan::Traits::kSlotNext;  // [bytes] of 8 of the depth
   wgmma_begin();
 #pragma unroll
   for (int s = 0; s < Plan::kSteps; ++s) {
-    const uint64_t column = moved(columns, static_cast<uint32_t>(s * 2) * kParts * kNext);
-    const int on_top = s > 0 ? 1 : 0;
-    if constexpr (kParts == 2) {
-      wgmma<F>(sums, z[1][s], column, on_top);
-      wgmma<F>(sums, z[0][s], moved(column, kNext), 1);
-      wgmma<F>(sums, z[0][s], column, 1);
-    } else {
-      wgmma<F>(sums, z[0][s], column, on_top);
-    }
+    const uint64_t column = moved(columns, static_cast<uint32_t>(s * 2) * kNext);
+    multiply_step<Plan::kFactor>(sums, z, s, column, s > 0 ? 1 : 0);
   }
   wgmma_commit();
   wgmma_wait<0>();

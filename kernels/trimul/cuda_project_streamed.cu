@@ -52,7 +52,6 @@ template <class Plan>
 __device__ void multiply(float (&sums)[64], const typename Plan::Fragments& fragments, int group,
                          Ring<Plan>& ring) {
   using Traits = typename Plan::Traits;
-  using F = typename Plan::F;
   constexpr uint32_t kParts = Plan::kParts, kNext = Traits::kSlotNext;
   constexpr int kSlotSteps = Traits::kSlotDepth / kStepDepth;
   int last = 0;
@@ -69,13 +68,7 @@ __device__ void multiply(float (&sums)[64], const typename Plan::Fragments& frag
       const int step = piece * Plan::kPieceSteps + k, on_top = step > 0 ? 1 : 0;
       const uint64_t column = moved(columns, static_cast<uint32_t>(k / kSlotSteps * Traits::kSlotBytes) +
                                                  static_cast<uint32_t>(k % kSlotSteps * 2) * kParts * kNext);
-      if constexpr (kParts == 2) {
-        wgmma<F>(sums, fragments[1][step], column, on_top);
-        wgmma<F>(sums, fragments[0][step], moved(column, kNext), 1);
-        wgmma<F>(sums, fragments[0][step], column, 1);
-      } else {
-        wgmma<F>(sums, fragments[0][step], column, on_top);
-      }
+      multiply_step<Plan::kFactor>(sums, fragments, step, column, on_top);
     }
     wgmma_commit();
     if (piece > 0) {
