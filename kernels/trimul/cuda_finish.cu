@@ -23,6 +23,7 @@ template <Format kFactor_>
 struct Plan {
   static constexpr Format kFactor = kFactor_;
   static constexpr int kBlocks = kMostHidden / 128;  // of 128 hidden channels
+  static_assert(kMostHidden % 128 == 0, "whole blocks");
   static constexpr bool kIsScaled = trimul::kIsScaled<kFactor>;
   static constexpr int kParts = TileFactor<kFactor>::kParts;
   using T = Stored<kFactor>;
