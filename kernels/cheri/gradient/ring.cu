@@ -23,9 +23,6 @@ template <class T>
 constexpr int kStages = sizeof(T) == 4 ? 3 : 4;
 template <class T>
 constexpr int kLag = kStages<T> - 1;  // those that add are ahead as far as there are stages
-// That a thread ends: the 6 or 8 rows inside a strip of 7 or 9 (f32, 16 bits) take two steps.
-template <class T>
-constexpr int kRowsAtOnce = sizeof(T) == 4 ? 3 : 4;
 template <class T>
 constexpr TileLimits kLimits{.threads = kWorkers * kWarp,
                              .strip = 9,
@@ -35,6 +32,9 @@ template <class T, int kPiece>
 using Warps = RingWarps<2 * kWorkers, T, kPiece>;
 template <class T>
 using GradRing = Ring<kStages<T>, kWorkers, kGradSums, NormGrad>;
+// That a thread ends: the 6 or 8 rows inside a strip of 7 or 9 (f32, 16 bits) take two steps.
+template <class T, int kPiece>
+constexpr int kRowsAtOnce = Warps<T, kPiece>::kCopiesRows && sizeof(T) == 2 ? 4 : 3;
 
 template <class T>
 struct Arguments {
@@ -127,7 +127,7 @@ __device__ void end_tiles(const Arguments<T>& a, GradRing<T>& ring, T* stages, i
     const StripRows<T> rows(a, own, tile, stages + at.stage * a.stage_elements());
     const Rows<kPiece, T, kTileLanes> dx(a.dx, tile.example, own.lane, rows.strip, a.job.tiling.dilation);
     float of_strip[3][kTileLanes]{};
-    march_back<kRowsAtOnce<T>, T>(of_strip, rows.strip, w, grad, rows.x, rows.dy, dx);
+    march_back<kRowsAtOnce<T, kPiece>, T>(of_strip, rows.strip, w, grad, rows.x, rows.dy, dx);
     arrive(shared_address(&ring.empty[at.stage]));
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
