@@ -6,18 +6,11 @@
 #include <tuple>
 
 #include "kernels/core/printable.h"
+#include "properties/core/generate.h"
 #include "study/axis.h"
 
 namespace assay {
 namespace {
-
-// [elements]
-int64_t largest_tensor(const Op& op, const Dims& dims) {
-  int64_t most = 0;
-  for (const auto* tensors : {&op.inputs, &op.outputs})
-    for (const TensorInfo& tensor : *tensors) most = std::max(most, element_count(shape_of(tensor, dims)));
-  return most;
-}
 
 // Of --sweep.
 std::vector<study::Axis> axes_of(const Op& op, const std::vector<std::string>& texts) {

@@ -68,7 +68,7 @@ class Commands(ProgramTest):
 
     def test_each_time_says_what_the_device_was_like(self):
         for isolated in (), ("--no-isolate", ):
-            result = assay("bench", "mhc_post/cpu", "--dtype", "f32", "--out", self.dir / "out", *isolated)
+            result = assay("bench", "mhc_post/cpu", "--dtype", "f32", "--sweep", "n=16", "--out", self.dir / "out", *isolated)
             self.assertEqual(result.returncode, 0, result.stderr)
             record = json.loads((self.dir / "out/run.json").read_text())
             jsonschema.validate(record, json.loads((SOURCE / "reports/schema/assay.run-1.schema.json").read_text()))

@@ -49,7 +49,7 @@ class Shards(ProgramTest):
                          {"run.json", "report.html", "report.md", "junit.xml", "benchmark.json"})
 
     def test_timed_problems_are_shared_out(self):
-        self.share_out_timed_problems("run", "dynamic_conv/cpu", "--cases", "3")
+        self.share_out_timed_problems("run", "mhc_post/cpu", "--cases", "3")
 
     def test_timed_problems_of_bench_are_shared_out(self):
         self.share_out_timed_problems("bench", "dynamic_conv/cpu", "--dtype", "f32", "--sweep", "t=64,128")
