@@ -75,12 +75,13 @@ Answered compare(const Oracle& oracle, const Question& question, size_t output, 
   Answered answered{.elements = std::move(elements), .expected = {}, .got = {}, .comparison = {}};
   answered.expected = expected_of(oracle, question, output, answered.elements, is_brief);
   answered.got.resize(answered.elements.size());
+  const bool is_gathered = got.size() == answered.elements.size() * size_of(dtype);
   // Parts are merged in order, so sums do not depend on the number of threads.
   std::vector<Comparison> parts((answered.elements.size() + kGrain - 1) / kGrain);
   for_ranges(answered.elements.size(), [&](size_t range, size_t first, size_t count) {
     for (size_t i = first; i < first + count; ++i) {
       const int64_t element = answered.elements[i];
-      answered.got[i] = read_element(got, dtype, is_brief ? static_cast<int64_t>(i) : element);
+      answered.got[i] = read_element(got, dtype, is_gathered ? static_cast<int64_t>(i) : element);
       parts[range].add(answered.expected[i], answered.got[i], element, dtype);
     }
   });

@@ -37,7 +37,7 @@ struct Brief {
 };
 
 struct Outputs {
-  const TensorBytes& got;       // all elements, or those of brief_sample() alone
+  const TensorBytes& got;       // all elements, or those that are compared, in their order
   const TensorBytes& previous;  // what they held before the call; empty if that was poison
   const Recipe& recipe;
   std::optional<Brief> brief = {};

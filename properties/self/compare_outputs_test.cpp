@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "properties/self/support.h"
+#include "properties/self/spoiled.h"
 
 namespace assay {
 namespace {
@@ -79,6 +79,33 @@ TEST(BriefSample, IsAllUpToTheLimitAndOfFewBlocksBeyond) {
       }
     }
   }
+}
+
+// A brief comparison is given whole outputs by judge(), its sample alone by those who time a path.
+TEST(BriefComparison, FindsItsElementsInWholeOutputsAndInASample) {
+  const Case which = parse_case("dynamic_conv/cpu/f32/b=3/t=50/d=100/w=4/seed=3");
+  constexpr Brief kBrief{.seed = 1};
+  const auto expect = [&](const Path& path, VerdictKind kind) {
+    const Subject subject{&registry().op("dynamic_conv"), &path, &registry().oracle("dynamic_conv")};
+    Problem problem(*subject.op, path, which, test::cpu());
+    const Verdict whole = judge(subject, problem, {.brief = kBrief});
+    EXPECT_EQ(whole.kind, kind) << whole.reason;
+    EXPECT_LE(whole.outputs.front().comparison.count, kBriefSample);
+    problem.run();
+    GuardedTensor& out = problem.output_tensors().front();
+    out.download();
+    TensorBytes sample{out.gather(brief_sample(subject, which, 0, kBrief.seed))};
+    const Recipe recipe = path.recipe(which.dims, which.dtype);
+    const Verdict gathered = judge_outputs(subject, problem, recipe, std::move(sample), {.brief = kBrief});
+    EXPECT_EQ(gathered.kind, kind) << gathered.reason;
+  };
+  const Path& right = registry().op("dynamic_conv").path("cpu");
+  expect(right, VerdictKind::kPass);
+  // In all sampled blocks, the examples and their rows, the last channels are wrong.
+  expect(test::spoiled([](const Call& call) {
+           for (int64_t row = 0; row < 150; ++row) test::output(call)[row * 100 + 99] += 1;
+         }),
+         VerdictKind::kFail);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // several tiles of 128 rows, with odd numbers of tiles, of their halves and of the boxes that they
 // are written as, in clusters whose tiles share columns and in others; so many planes that a block
 // takes several tiles, after odd and even numbers of boxes; the most channels that the paths serve;
-// hidden of more than 2^31 elements; and data on which other kernels return NaN.
+// hidden of more than 2^32 elements; and data on which other kernels return NaN.
 #include "kernels/trimul/trimul.h"
 #include "properties/core/judge.h"
 #include "properties/core/random.h"
@@ -144,14 +144,22 @@ TEST_F(TriMulOnTheGpu, PassesWithWeightsThatStream) {
   expect_pass("cuda.f32", 128, 64);
 }
 
+std::vector<std::string_view> cuda_paths() {
+  std::vector<std::string_view> names;
+  for (const Path& path : registry().op("trimul").paths)
+    if (path.device == DeviceKind::kCuda) names.push_back(path.name);
+  return names;
+}
+
 class TriMulPathOnTheGpu : public TriMulOnTheGpu, public testing::WithParamInterface<std::string_view> {};
-INSTANTIATE_TEST_SUITE_P(Paths, TriMulPathOnTheGpu, testing::Values("cuda.f32", "cuda.f16", "cuda.bf16"),
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TriMulPathOnTheGpu);  // in a build without CUDA
+INSTANTIATE_TEST_SUITE_P(Paths, TriMulPathOnTheGpu, testing::ValuesIn(cuda_paths()),
                          [](const auto& test) { return std::string(test.param.substr(5)); });
 
 // left, right, hidden and the gate of one batch have 2.7e9 elements with 128 hidden channels, 5.5e9
 // with 256. So more than 2^31 and 2^32 of them lie before the last channels of every edge, and the
-// 256 edges of a brief comparison show it; the usual ones did not end within 245 s on 16 cores. In
-// f32 5.5e9 take 87 GB, and the judge opens a second context. Rows of 4617 have padding.
+// about 250 edges of a brief comparison show it; the usual ones took the oracle more than 245 s on
+// 16 cores. In f32 5.5e9 take 87 GB. Rows of 4617 have padding.
 TEST_P(TriMulPathOnTheGpu, PassesBeyond32Bits) {
   const Subject subject = registry().subject("trimul", GetParam());
   const auto expect_pass = [&](int64_t n, int64_t h) {
@@ -160,7 +168,7 @@ TEST_P(TriMulPathOnTheGpu, PassesBeyond32Bits) {
     EXPECT_EQ(verdict.kind, VerdictKind::kPass) << which.to_string() << ": " << verdict.reason;
   };
   expect_pass(4617, 128);
-  if (GetParam() != "cuda.f32") expect_pass(4616, 256);
+  expect_pass(4616, 256);
 }
 
 TEST_F(TriMulOnTheGpu, PassesWithTheMostChannelsAndOnDataOfOtherKinds) {
