@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/core/fuzz.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -12,10 +13,34 @@
 namespace assay {
 namespace {
 
+// Where rapidcheck ends, which shrinks no draw again once it has shrunk a later one: the calls
+// before that of the case, each as a first call, as it may be one of them that fails; and the case
+// with one of its sizes as small as can be, or nearer by a half, a quarter and so on.
+std::vector<Case> simpler_cases(const Op& op, const Case& which) {
+  std::vector<Case> simpler;
+  for (const Step& step : which.state.steps) {
+    if (step.kind != StepKind::kAfter) continue;
+    Case call = which;
+    call.dtype = step.dtype;
+    call.dims = step.dims;
+    call.layout = step.layout;
+    call.state = {};
+    simpler.push_back(std::move(call));
+  }
+  for (const DimInfo& dim : op.dims) {
+    const int64_t size = which.dims.at(dim.key);
+    for (int64_t less = size - std::max<int64_t>(dim.min, 1); less > 0; less /= 2) {
+      simpler.push_back(which);
+      simpler.back().dims.set(dim.key, size - less);
+    }
+  }
+  return simpler;
+}
+
 class Fuzzer {
  public:
-  Fuzzer(const Judging& judging, const FuzzOptions& options)
-      : judging_(judging), options_(options), timeouts_(options.timeouts) {}
+  Fuzzer(const Op& op, const Judging& judging, const FuzzOptions& options)
+      : op_(op), judging_(judging), options_(options), timeouts_(options.timeouts) {}
 
   bool is_over_budget() const {
     return options_.budget && std::chrono::steady_clock::now() - start_ >= *options_.budget;
@@ -64,21 +89,35 @@ class Fuzzer {
     const Case drawn = failing.value();
     Judged simplest{.which = drawn, .verdict = std::move(verdict), .shrunk_from = {}};
     int attempts = options_.max_shrinks;
-    for (bool simpler = true; simpler;) {
-      simpler = false;
+    bool is_over = false;
+    // Goes on with the candidate if it fails as the drawn case does.
+    const auto takes = [&](const rc::Shrinkable<Case>& candidate) {
+      if (candidate.value() == simplest.which) return false;
+      is_over = attempts-- <= 0 || is_over_budget() || has_timed_out();
+      if (is_over) return false;
+      std::optional<Verdict> again = judge(candidate.value());
+      is_over = !again;
+      if (!again || again->kind != simplest.verdict.kind ||
+          again->fails_alone != simplest.verdict.fails_alone)
+        return false;
+      simplest = {.which = candidate.value(), .verdict = *std::move(again), .shrunk_from = drawn};
+      failing = candidate;
+      return true;
+    };
+    const auto simpler = [this](const Case& which) {
+      return rc::seq::fromContainer(simpler_cases(op_, which));
+    };
+    const auto takes_one = [&] {
       rc::Seq<rc::Shrinkable<Case>> candidates = failing.shrinks();
       while (auto candidate = candidates.next()) {
-        if (candidate->value() == simplest.which) continue;
-        if (attempts-- <= 0 || is_over_budget() || has_timed_out()) return simplest;
-        std::optional<Verdict> again = judge(candidate->value());
-        if (!again) return simplest;
-        if (again->kind != simplest.verdict.kind || again->fails_alone != simplest.verdict.fails_alone)
-          continue;
-        simplest = {.which = candidate->value(), .verdict = *std::move(again), .shrunk_from = drawn};
-        failing = *candidate;
-        simpler = true;
-        break;
+        if (takes(*candidate)) return true;
+        if (is_over) return false;
       }
+      return std::ranges::any_of(simpler_cases(op_, simplest.which), [&](const Case& which) {
+        return takes(rc::shrinkable::shrinkRecur(which, simpler));
+      });
+    };
+    while (!is_over && takes_one()) {
     }
     return simplest;
   }
@@ -110,6 +149,7 @@ class Fuzzer {
     if (!is_first && is_smaller(failure.which, known->second)) known->second = failure.which;
   }
 
+  const Op& op_;
   const Judging& judging_;
   const FuzzOptions& options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -167,7 +207,7 @@ class Cases {
 
 void fuzz(const Subject& subject, const Judging& judging, const FuzzOptions& options,
           const std::function<bool(const Judged&)>& report) {
-  Fuzzer fuzzer(judging, options);
+  Fuzzer fuzzer(*subject.op, judging, options);
   std::optional<Case> started;  // last
   const auto starts = [&](const Case& which) {
     if (options.starts && started != which) options.starts(which);

@@ -177,6 +177,41 @@ TEST(Fuzz, ShrinksToTheSimplestReproducer) {
   for (size_t i = 0; i + 1 < all.size(); ++i) EXPECT_FALSE(is_failure(all[i].verdict.kind));
 }
 
+// A path that fails in a call before that of the case. What is reported is that call alone.
+TEST(Fuzz, ShrinksToTheCallThatFails) {
+  const auto is_wide = [](const Dims& dims) {
+    const auto is_empty = [](const auto& dim) { return dim.second == 0; };
+    return dims.at("d") > 17 && std::ranges::none_of(dims.values(), is_empty);
+  };
+  const auto is_wide_call = [&](const Step& step) {
+    return step.kind == StepKind::kAfter && is_wide(step.dims);
+  };
+  const Judging judging = [&](const Case& which) -> std::optional<Verdict> {
+    const bool fails = is_wide(which.dims) || std::ranges::any_of(which.state.steps, is_wide_call);
+    return Verdict{.kind = fails ? VerdictKind::kFail : VerdictKind::kPass, .reason = "", .outputs = {}};
+  };
+  int in_steps = 0;
+  for (uint64_t seed = 0; in_steps < 5; ++seed) {
+    ASSERT_LT(seed, 100u);
+    FuzzOptions options;
+    options.seed = seed;
+    options.stop_at_first_failure = true;
+    const Judged failure = [&] {
+      Judged last;
+      fuzz(production(), judging, options, [&](const Judged& judged) {
+        last = judged;
+        return true;
+      });
+      return last;
+    }();
+    ASSERT_TRUE(failure.shrunk_from);
+    EXPECT_EQ(failure.which.dims, (Dims{{"b", 1}, {"t", 1}, {"d", 18}, {"w", 1}}))
+        << failure.shrunk_from->to_string() << " shrinks to " << failure.which.to_string();
+    EXPECT_EQ(failure.which.state, State{});
+    if (!is_wide(failure.shrunk_from->dims)) ++in_steps;
+  }
+}
+
 // A path that is wrong almost everywhere. Many of its failures shrink to the same case.
 TEST(Fuzz, NamesEachFailingCaseOnce) {
   FuzzOptions options;

@@ -19,7 +19,9 @@ std::vector<study::Axis> axes_of(const Op& op, const std::vector<std::string>& t
     try {
       axes.push_back(study::parse_axis(op, text));
     } catch (const Error& error) {
-      throw usage_error("--sweep {}: {}; FILTER selects ops", excerpt(text), error.what());
+      const bool has_axis = std::ranges::count(op.dims, text.substr(0, text.find('=')), &DimInfo::key) > 0;
+      throw usage_error("--sweep {}: {}{}", excerpt(text), error.what(),
+                        has_axis ? "" : "; FILTER selects ops");
     }
     if (axes.back().kind != study::Axis::Kind::kDim)
       throw usage_error("--sweep {} is no dimension of {}", excerpt(axes.back().name), op.name);

@@ -269,6 +269,10 @@ int Session::conclude(bool complete) {
     fmt::print(stderr, "reports: {}\n",
                printable((std::filesystem::path(options_.out) / "report.html").string()));
   }
+  const bool can_resume = options_.command == Command::kVerify || options_.command == Command::kBench ||
+                          options_.command == Command::kRun;
+  if (has_files && !complete && can_resume)
+    fmt::print(stderr, "assay: --resume {} goes on\n", printable(options_.out));
   const std::string headline = render_headline(record);
   if (options_.json) {
     if (complete && !options_.quiet) fmt::print(stderr, "{}\n", headline);
