@@ -20,7 +20,7 @@ std::string number(double value) {
 }
 
 std::string time_text(double ns) {
-  return ns < 1e6 ? fmt::format("{:.3g} us", ns / 1e3) : fmt::format("{:.3g} ms", ns / 1e6);
+  return ns < 1e6 ? fmt::format("{:.3g} µs", ns / 1e3) : fmt::format("{:.3g} ms", ns / 1e6);
 }
 
 std::string target_text(const Study& study) {

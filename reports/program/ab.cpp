@@ -51,11 +51,12 @@ int run_ab(const Options& given) {
   if (options.out.empty()) options.out = "assay-ab";
   const fs::path out = options.out;
   const std::pair<std::string, const char*> sides[] = {{options.subject, "before"}, {options.after, "after"}};
-  for (const auto& [program, side] : sides) {
-    std::error_code error;
+  std::error_code error;
+  for (const auto& [program, side] : sides)
     if (!fs::is_regular_file(program, error)) throw usage_error("{} is no program", excerpt(program));
+  for (const auto& [program, side] : sides) {
     if (fs::exists(out / side, error))
-      throw usage_error("{} is there already", excerpt((out / side).string()));
+      throw usage_error("{} is there already; --out names another folder", excerpt((out / side).string()));
   }
   for (int64_t i = 0; i < options.repeats; ++i) {
     for (int turn = 0; turn < 2; ++turn) {
@@ -68,10 +69,10 @@ int run_ab(const Options& given) {
       words.insert(words.end(), {"--device", options.device, "--out", folder.string(), "--quiet"});
       if (options.dtype) words.insert(words.end(), {"--dtype", std::string(name_of(*options.dtype))});
       if (!options.quiet)
-        fmt::print(stderr, "assay: run {} of {} of {}\n", i + 1, options.repeats, printable(program));
+        fmt::print(stderr, "assay: run {} of {} {}, of {}\n", i + 1, options.repeats, side,
+                   printable(program));
       const int code = run_words(words);
       if (is_interrupted() || code == kExitInterrupted) return kExitInterrupted;
-      std::error_code error;
       if (leaves_record(code) && !fs::exists(folder / "run.json", error))
         throw usage_error("{} is no Assay: its bench left no run.json", excerpt(program));
       if (!leaves_record(code)) {

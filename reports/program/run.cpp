@@ -56,7 +56,13 @@ void verify_path(const SelectedPath& selected, const Options& options, Session& 
   const int64_t done_before = pace.done;
   session.progress(fmt::format("verifying {}", name));
   PathJudge judge(selected.subject, *selected.device, options);
-  const Judging judging = [&](const Case& which) { return judge.judge(which); };
+  const Judging judging = [&](const Case& which) {
+    std::optional<Verdict> verdict = judge.judge(which);
+    // The search for a simpler case may take as long again and again.
+    if (verdict && verdict->kind == VerdictKind::kTimeout)
+      session.progress(fmt::format("timeout: {}", printable(which.to_string())));
+    return verdict;
+  };
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) {

@@ -213,8 +213,11 @@ std::string render_headline(const Record& record) {
   const Tally counts = tally(record.cases);
   const int64_t judged = counts.pass + counts.failures();
   if (judged == 0) {
-    return interrupted + (counts.uninformative == 0 ? "Nothing was judged."
-                                                    : "On this data the comparison can tell nothing.");
+    if (counts.uninformative > 0) return interrupted + "On this data the comparison can tell nothing.";
+    if (record.cases.empty()) return interrupted + "Nothing was judged.";
+    const CaseRecord& first = record.cases.front();
+    return fmt::format("{}Nothing was judged. Of {}: {}.", interrupted, printable(first.which.to_string()),
+                       excerpt(first.verdict.reason));
   }
 
   std::set<std::string> paths;

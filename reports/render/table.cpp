@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "reports/record/tally.h"
 #include "reports/render/columns.h"
@@ -13,6 +14,26 @@
 namespace assay {
 namespace {
 
+// The columns of a timed case in each row, or of none.
+class Times {
+ public:
+  void add(const CaseRecord* timed) {
+    const Perf* const perf = timed != nullptr ? &*timed->perf : nullptr;
+    const std::optional<double> bytes_per_s = perf != nullptr ? bytes_per_second(*perf) : std::nullopt;
+    problem_.cells.push_back(perf != nullptr ? printable(format_dims(timed->which.dims)) : "–");
+    median_.cells.push_back(perf != nullptr ? format_time(perf->median_ns) : "–");
+    rate_.cells.push_back(bytes_per_s ? format_number(*bytes_per_s * 1e-9) : "–");
+    floor_.cells.push_back(perf == nullptr     ? "–"
+                           : perf->implausible ? "implausible"
+                                               : format_percent(perf->fraction_of_floor));
+  }
+  std::vector<Column> columns() const { return {problem_, median_, rate_, floor_}; }
+
+ private:
+  Column problem_{"timed problem", false, 4, {}, {}}, median_{"median", true, 6, {}, {}};
+  Column rate_{"GB/s", true, 5, {}, {}}, floor_{"of floor", true, 6, {}, {}};
+};
+
 std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
   Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
       device{"device", false, 1, {}, {}};
@@ -20,8 +41,7 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
   Column blind{"uninformative", true, 2, {}, {}}, other{"not judged", true, 2, {}, {}};
   Column error{"error/bound", true, 8, {}, {}}, rms{"rms", true, 5, {}, {}}, equal{"equal", true, 4, {}, {}},
       normwise{"normwise", true, 3, {}, {}};
-  Column problem{"timed problem", false, 4, {}, {}}, median{"median", true, 6, {}, {}};
-  Column rate{"GB/s", true, 5, {}, {}}, floor{"of floor", true, 6, {}, {}};
+  Times times;
   for (const PathSummary& path : paths) {
     name.cells.push_back(printable(path.op + "/" + path.path));
     dtype.cells.emplace_back(name_of(path.dtype));
@@ -38,17 +58,33 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
     rms.cells.push_back(path.worst ? format_ratio(path.worst->rms_over_predicted) : "–");
     equal.cells.push_back(path.worst ? format_percent(path.worst->share_of_equal()) : "–");
     normwise.cells.push_back(path.on_normal_data ? format_number(path.on_normal_data->rel_l2) : "–");
-    const Perf* perf = path.largest_timed != nullptr ? &*path.largest_timed->perf : nullptr;
-    const std::optional<double> bytes_per_s = perf != nullptr ? bytes_per_second(*perf) : std::nullopt;
-    problem.cells.push_back(perf != nullptr ? printable(format_dims(path.largest_timed->which.dims)) : "–");
-    median.cells.push_back(perf != nullptr ? format_time(perf->median_ns) : "–");
-    rate.cells.push_back(bytes_per_s ? format_number(*bytes_per_s * 1e-9) : "–");
-    floor.cells.push_back(perf == nullptr     ? "–"
-                          : perf->implausible ? "implausible"
-                                              : format_percent(perf->fraction_of_floor));
+    times.add(path.largest_timed);
   }
-  return {name,  dtype, device, cases,    pass,    failed, blind, other,
-          error, rms,   equal,  normwise, problem, median, rate,  floor};
+  std::vector<Column> columns{name,  dtype, device, cases, pass,  failed,
+                              blind, other, error,  rms,   equal, normwise};
+  for (const Column& column : times.columns()) columns.push_back(column);
+  return columns;
+}
+
+// Every timed problem, if some path has several: the table of paths shows the largest ones.
+std::vector<Column> columns_of_times(const Record& record) {
+  Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
+      device{"device", false, 1, {}, {}};
+  Times times;
+  std::set<std::tuple<std::string, std::string, DType, std::string>> timed;
+  bool has_several = false;
+  for (const CaseRecord& item : record.cases) {
+    if (!item.perf) continue;
+    has_several |= !timed.insert({item.which.op, item.which.path, item.which.dtype, item.device}).second;
+    name.cells.push_back(printable(item.which.op + "/" + item.which.path));
+    dtype.cells.emplace_back(name_of(item.which.dtype));
+    device.cells.push_back(printable(item.device));
+    times.add(&item);
+  }
+  if (!has_several) return {};
+  std::vector<Column> columns{name, dtype, device};
+  for (const Column& column : times.columns()) columns.push_back(column);
+  return columns;
 }
 
 // Of a hostile one, that is right when it is judged, also what it is caught by.
@@ -125,6 +161,8 @@ std::string render_failures(const Record& record, const std::string& folder, int
 std::string render_table(const Record& record, bool colour, int width) {
   std::string text = record.specimens.empty() ? align_columns(columns_of(summarize(record)), colour, width)
                                               : specimens_table(record, colour, width);
+  if (const std::vector<Column> times = columns_of_times(record); !times.empty())
+    text += "\n" + align_columns(times, colour, width);
   for (const std::string& line : render_not_run(record.not_run)) text += line + "\n";
   return text;
 }

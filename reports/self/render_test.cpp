@@ -31,6 +31,10 @@ TEST(Headline, SaysWhatHappened) {
   EXPECT_TRUE(render_headline(record).starts_with("Interrupted after 37 cases. All 37"));
   EXPECT_TRUE(has(render_headline(interrupted_record()), "of 1,414 cases, in "));
   EXPECT_EQ(render_headline(Record{}), "Not complete. Nothing was judged.");
+  record = one_passing_case(0, 0);
+  record.cases.front().verdict = {.kind = VerdictKind::kSkipped, .reason = "too large", .outputs = {}};
+  EXPECT_EQ(render_headline(record),
+            fmt::format("Nothing was judged. Of {}: too large.", record.cases.front().which.to_string()));
 }
 
 TEST(Headline, SpeaksOfOneCaseAndOnePath) {
@@ -125,11 +129,30 @@ TEST(Table, DoesNotDependOnTheOrderOfTheCases) {
 }
 
 TEST(Table, HasOneAlignedLinePerPath) {
-  const std::string table = render_table(example_record(2));
+  Record record = example_record(2);
+  const std::string with_times = render_table(record);
+  for (CaseRecord& item : record.cases) item.perf.reset();
+  const std::string table = render_table(record);
   EXPECT_EQ(count(table, "\n"), 1u + 12 + 1);
+  EXPECT_GT(count(with_times, "\n"), 1u + 12 + 1);  // a path has several timed problems
   EXPECT_TRUE(has(table, "dynamic_conv/cuda.f64 was not run: left out by --filter\n"));
   EXPECT_FALSE(has(table, "\x1b"));
   EXPECT_TRUE(has(render_table(example_record(2), true), "\x1b[31m3\x1b[0m"));
+}
+
+// The table of paths has the largest problem of each.
+TEST(Table, HasALineForEachTimedProblemOfAPathWithSeveral) {
+  Record record = one_passing_case(0.25, 0.75);
+  record.cases.front().perf.emplace().median_ns = 7e3;
+  const CaseRecord first = record.cases.front();
+  EXPECT_EQ(count(render_table(record, false, 200), "timed problem"), 1u);
+  record.cases.push_back(first);
+  record.cases.back().which.dims = {{"b", 1}, {"t", 2}, {"d", 3}, {"w", 1}};
+  record.cases.back().perf->median_ns = 4e3;
+  const std::string table = render_table(record, false, 200);
+  EXPECT_EQ(count(table, "timed problem"), 2u);
+  EXPECT_TRUE(has(table, "  b=1 t=2 d=3 w=1")) << table;
+  EXPECT_TRUE(has(table, "4.00 µs")) << table;
 }
 
 TEST(Table, FitsTheTerminal) {

@@ -149,7 +149,7 @@ class Study(ProgramTest):
         self.assertEqual({share["point"] for share in study["sites"]}, {1})
         self.assertEqual({cell["alone"] for cell in study["cells"] if "alone" in cell}, {True})
         median = study["times"][3]["median_ns"] / 1e3
-        self.assertIn(f", {median:.3g} us", study["findings"]["grounds"][0] + study["findings"]["grounds"][1])
+        self.assertIn(f", {median:.3g} µs", study["findings"]["grounds"][0] + study["findings"]["grounds"][1])
 
     def test_energies_and_implausible_times_are_shown(self):
         study = self.study("--paths", "cpu")

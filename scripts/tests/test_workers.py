@@ -148,6 +148,7 @@ class Workers(MurderousTest):
         self.assertLess((out / "run.json").stat().st_size, 1e6)  # whatever a path says
         self.assertLess(len(max((result.stderr + (out / "report.md").read_text()).splitlines(), key=len)), 5000)
         self.assertIn("after 3 timeouts the path is judged no further", result.stderr)
+        self.assertRegex(result.stderr, r"(?m)^timeout: echo/\w+/f32/n=")  # each at once
         for printed in '{"this": "is no record"}', "a line from where it ends\n":
             self.assertGreaterEqual(result.stderr.count(printed), CASES, printed)
         self.assertEqual(self.processes(), {})

@@ -207,7 +207,7 @@ TEST(KnownAnswers, TheGroundsAreOfOnePoint) {
   const Answer answer = answer_of(study, summaries);
   EXPECT_THAT(answer.sentence, testing::StartsWith("At k=1024 data=positive, the cheapest path with"));
   EXPECT_THAT(answer.grounds.front(),
-              HasSubstr(fmt::format("is {:.3g}, 2 us; sum makes 100 %", errors[1].largest)));
+              HasSubstr(fmt::format("is {:.3g}, 2 µs; sum makes 100 %", errors[1].largest)));
   EXPECT_THAT(answer.grounds.front(), HasSubstr("meets the target at 2 of 3 points, errs most at k=4096"));
 }
 
