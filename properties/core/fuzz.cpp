@@ -90,9 +90,10 @@ class Fuzzer {
     Judged simplest{.which = drawn, .verdict = std::move(verdict), .shrunk_from = {}};
     int attempts = options_.max_shrinks;
     bool is_over = false;
+    std::set<std::string> tried{drawn.to_string()};
     // Goes on with the candidate if it fails as the drawn case does.
     const auto takes = [&](const rc::Shrinkable<Case>& candidate) {
-      if (candidate.value() == simplest.which) return false;
+      if (is_over || !tried.insert(candidate.value().to_string()).second) return false;
       is_over = attempts-- <= 0 || is_over_budget() || has_timed_out();
       if (is_over) return false;
       std::optional<Verdict> again = judge(candidate.value());
