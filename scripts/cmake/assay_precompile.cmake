@@ -17,7 +17,7 @@ endif()
 # once.
 foreach(target assay_reports assay_reports_test assay_properties_core assay_properties_test assay_probe assay_study)
   if(TARGET ${target})
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endforeach()
 # Its class holds what its file keeps to itself.
