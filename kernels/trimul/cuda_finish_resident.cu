@@ -120,10 +120,11 @@ class Stages {
                     int group)
       : a_(a),
         map_(map),
-        tiles_(a, group),
+        step_(Plan::Tiles::step(a.sharers)),
         boxes_(boxes + static_cast<uint32_t>(group * a.stages * Plan::kStageBytes)),
         barriers_(barriers + static_cast<uint32_t>(8 * group * a.stages)) {
-    for (int i = 0; i < a.stages; ++i) copy(tiles_.first + static_cast<uint32_t>(i) * tiles_.step, i);
+    for (int i = 0; i < a.stages; ++i)
+      copy(Plan::Tiles::first(group, a.sharers) + static_cast<uint32_t>(i) * step_, i);
     __syncwarp();
   }
   // Waits for the boxes of the next tile and returns their address.
@@ -134,7 +135,7 @@ class Stages {
   // Lets the tile that comes after those in the other stages take the place of tile `number`. The
   // group has read it, and has synchronised.
   __device__ void replace(uint32_t number) {
-    copy(number + static_cast<uint32_t>(a_.stages) * tiles_.step, at_);
+    copy(number + static_cast<uint32_t>(a_.stages) * step_, at_);
     __syncwarp();
     if (++at_ < a_.stages) return;
     at_ = 0;
@@ -160,7 +161,7 @@ class Stages {
 
   const Arguments<Plan>& a_;
   const CUtensorMap& map_;
-  OwnTiles<Plan> tiles_;
+  uint32_t step_;  // of the tiles
   uint32_t boxes_, barriers_;
   int at_ = 0;
   uint32_t phase_ = 0;
@@ -199,8 +200,8 @@ __device__ void finish_tiles(const Arguments<Plan>& a, const Shared<Plan>& share
   Power unscale(0);
   if constexpr (kIsScaled<Plan::kFactor>) unscale = Power(-a.scales->z - a.scales->weights[5]);
   wait_for_phase(shared.barriers, 0);
-  const OwnTiles<Plan> tiles(a, group);
-  for (uint32_t number = tiles.first; number < a.tiles.all; number += tiles.step) {
+  const uint32_t step = Plan::Tiles::step(a.sharers);
+  for (uint32_t number = Plan::Tiles::first(group, a.sharers); number < a.tiles.all; number += step) {
     const int64_t batch = a.first_batch + number / a.tiles.of_batch;
     Fragments<Plan> z;
     {

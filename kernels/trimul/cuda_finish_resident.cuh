@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last kernel of trimul with to_out in shared memory (cuda_finish_resident.cu): what its blocks
-// consist of, and which tiles they take.
+// consist of.
 #pragma once
 
 #include <cuda.h>
@@ -73,18 +73,6 @@ struct Shared {
         norm(weights + static_cast<uint32_t>(chunks * Plan::kColumnsBytes)),
         barriers(norm + 2 * static_cast<uint32_t>(Plan::kDepth * int{sizeof(float)})),
         end(barriers + static_cast<uint32_t>(8 * (1 + 2 * Plan::kGroups * stages))) {}
-};
-
-// The tiles of a warpgroup. `sharers` neighbouring blocks have the same.
-template <class Plan>
-struct OwnTiles {
-  uint32_t first, step;
-
-  __device__ OwnTiles(const Arguments<Plan>& a, int group) {
-    const uint32_t sharers = static_cast<uint32_t>(a.sharers), blocks = gridDim.x / sharers;
-    first = static_cast<uint32_t>(group) * blocks + blockIdx.x / sharers;
-    step = Plan::kGroups * blocks;
-  }
 };
 
 }  // namespace assay::trimul::finishing

@@ -34,10 +34,14 @@ struct Tiles {
     const int64_t most = (int64_t{all} + kGroups - 1) / kGroups;
     return static_cast<unsigned>(std::min({int64_t{multiprocessors}, most, kMostBlocks.value()}));
   }
-  // Those of a warpgroup are first(), first() + step() and so on.
-  __device__ static uint32_t first(int group) {
-    return static_cast<uint32_t>(group) * gridDim.x + blockIdx.x;
+  // Those of a warpgroup are first(), first() + step() and so on. `sharers` neighbouring blocks
+  // have the same.
+  __device__ static uint32_t first(int group, int sharers = 1) {
+    const auto by = static_cast<uint32_t>(sharers);
+    return static_cast<uint32_t>(group) * (gridDim.x / by) + blockIdx.x / by;
   }
-  __device__ static uint32_t step() { return kGroups * gridDim.x; }
+  __device__ static uint32_t step(int sharers = 1) {
+    return kGroups * (gridDim.x / static_cast<uint32_t>(sharers));
+  }
 };
 }  // namespace assay::trimul

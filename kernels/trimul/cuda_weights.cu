@@ -14,7 +14,7 @@
 namespace assay::trimul {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kScalesThreads = 1024;
 
 struct Matrix {
   const float* data;
@@ -42,81 +42,99 @@ Order order_of(int64_t channels, const Planes& planes) {
 
 struct Arguments {
   Matrix weights[6];  // (H, C), except the last one, to_out
-  Vector norm_weight, norm_bias, out_weight, out_bias;
+  Vector norms[4];    // weight and bias of that of x (C), of that of hidden (H)
   int channels, hidden;
   Order order;
   uint8_t *projections, *to_out;
   int64_t projection_slots, out_slots;
   int depth_slots, out_depth_slots;  // of the projections, of to_out
-  PackedNorms* norms;
+  PackedNorms* packed_norms;
   Scales* scales;
 };
 
-__device__ double block_largest(double value) {
-  __shared__ double parts[kThreads];
-  __syncthreads();
-  parts[threadIdx.x] = value;
-  __syncthreads();
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    if (static_cast<int>(threadIdx.x) < half)
-      parts[threadIdx.x] = fmax(parts[threadIdx.x], parts[threadIdx.x + half]);
-    __syncthreads();
-  }
-  return parts[0];
-}
-
-// Only finite values decide the scale of factors: whatever a value that is not finite touches
+// Of a vector: its largest magnitude and the sum of its squares. Of a matrix: the largest ones of
+// its rows. Only finite values have a magnitude here: whatever a value that is not finite touches
 // is not finite, either.
-__device__ double larger_if_finite(double most, double value) {
-  return isfinite(value) ? fmax(most, fabs(value)) : most;
+struct Extent {
+  double magnitude, squares;
+};
+
+__device__ Extent larger(const Extent& a, const Extent& b) {
+  return {fmax(a.magnitude, b.magnitude), fmax(a.squares, b.squares)};
 }
 
-__device__ double largest_of(const Vector& v, int count) {
-  double most = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads)
-    most = larger_if_finite(most, double{v.data[i * v.stride]});
-  return block_largest(most);
+__device__ Extent of_lane(const Extent& own, int distance) {
+  return {__shfl_xor_sync(0xFFFFFFFFu, own.magnitude, distance),
+          __shfl_xor_sync(0xFFFFFFFFu, own.squares, distance)};
+}
+
+__device__ Extent largest_of_warp(Extent own) {
+  for (int distance = 16; distance > 0; distance /= 2) own = larger(own, of_lane(own, distance));
+  return own;
+}
+
+// By kLanes neighbouring lanes; all of a warp call it.
+template <int kLanes>
+__device__ Extent extent_of(const Vector& v, int count) {
+  constexpr int kAhead = 12;  // loads
+  Extent own{};
+  for (int first = static_cast<int>(threadIdx.x) % kLanes; first < count; first += kAhead * kLanes) {
+    float values[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int at = first + i * kLanes;
+      values[i] = at < count ? v.data[at * v.stride] : 0.0f;
+    }
+#pragma unroll
+    for (const double value : values) {
+      if (isfinite(value)) own.magnitude = fmax(own.magnitude, fabs(value));
+      own.squares += value * value;
+    }
+  }
+  __syncwarp();
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    const Extent other = of_lane(own, distance);
+    own = {fmax(own.magnitude, other.magnitude), own.squares + other.squares};
+  }
+  return own;
 }
 
 // There is a block for each weight. Those of left_proj and right_proj also compute how large left
 // and right may be.
-__global__ void __launch_bounds__(kThreads) scales_kernel(const Arguments a) {
+__global__ void __launch_bounds__(kScalesThreads) scales_kernel(const Arguments a) {
+  constexpr int kWarps = kScalesThreads / 32, kLanes = 8;
+  __shared__ Extent of_norms[4], of_warps[kWarps];
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
   const int which = static_cast<int>(blockIdx.x);
   const bool is_out = which == 5;
   const int rows = is_out ? a.channels : a.hidden, columns = is_out ? a.hidden : a.channels;
   const Matrix& w = a.weights[which];
-  double most = 0, longest = 0;
-  for (int row = static_cast<int>(threadIdx.x / 32); row < rows; row += kThreads / 32) {
-    double sum = 0;
-    for (int column = static_cast<int>(threadIdx.x % 32); column < columns; column += 32) {
-      const double value = w.data[row * w.row + column * w.column];
-      most = larger_if_finite(most, value);
-      sum += value * value;
-    }
-    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lanes);
-    longest = fmax(longest, sum);
+  if (warp < 4) {
+    const Extent of_norm = extent_of<32>(a.norms[warp], warp < 2 ? a.channels : a.hidden);
+    if (thread % 32 == 0) of_norms[warp] = of_norm;
   }
-  most = block_largest(most);
-  longest = sqrt(block_largest(longest));
-  const double largest_weight = largest_of(a.norm_weight, a.channels);
-  const double largest_bias = largest_of(a.norm_bias, a.channels);
-  const double largest_out = largest_of(a.out_weight, a.hidden),
-               largest_out_bias = largest_of(a.out_bias, a.hidden);
-  if (threadIdx.x != 0) return;
-  a.scales->weights[which] = exponent_for(most);
+  Extent own{};
+  for (int first = 0; first < rows; first += kScalesThreads / kLanes) {
+    const int row = first + thread / kLanes;
+    own = larger(own, extent_of<kLanes>({w.data + row * w.row, w.column}, row < rows ? columns : 0));
+  }
+  own = largest_of_warp(own);
+  if (thread % 32 == 0) of_warps[warp] = own;
+  __syncthreads();
+  if (warp != 0) return;
+  own = largest_of_warp(of_warps[thread]);
+  if (thread != 0) return;
+  const auto [weight, bias, out_weight, out_bias] = of_norms;
   const double root = sqrt(double(a.channels));
+  a.scales->weights[which] = exponent_for(own.magnitude);
   if (which < 2) {
-    double squares = 0;
-    for (int c = 0; c < a.channels; ++c) {
-      const double bias = a.norm_bias.data[c * a.norm_bias.stride];
-      squares += bias * bias;
-    }
-    const double largest = longest * (root * largest_weight + sqrt(squares));
+    const double largest = sqrt(own.squares) * (root * weight.magnitude + sqrt(bias.squares));
     (which == 0 ? a.scales->left : a.scales->right) = largest;
     (which == 0 ? a.scales->sides.left : a.scales->sides.right) = exponent_for(largest);
   }
-  if (which == 2) a.scales->xn = exponent_for(root * largest_weight + largest_bias);
-  if (which == 3) a.scales->z = exponent_for(sqrt(double(a.hidden)) * largest_out + largest_out_bias);
+  if (which == 2) a.scales->xn = exponent_for(root * weight.magnitude + bias.magnitude);
+  if (which == 3)
+    a.scales->z = exponent_for(sqrt(double(a.hidden)) * out_weight.magnitude + out_bias.magnitude);
 }
 
 // The weight, and the row of it, that a column of the projections stands for.
@@ -139,12 +157,25 @@ __device__ int in_fours(int column) {
   return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
 }
 
-// There is a thread for each element of the slots.
+__device__ void copy_norms(const Arguments& a) {
+  const auto copy = [](const Vector& from, int count, float* to, int64_t size) {
+    for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
+      to[i] = i < count ? from.data[i * from.stride] : 0.0f;
+    }
+  };
+  copy(a.norms[0], a.channels, a.packed_norms->weight, kMostChannels);
+  copy(a.norms[1], a.channels, a.packed_norms->bias, kMostChannels);
+  copy(a.norms[2], a.hidden, a.packed_norms->out_weight, kMostHidden);
+  copy(a.norms[3], a.hidden, a.packed_norms->out_bias, kMostHidden);
+}
+
+// The first block copies the norms. Others have a thread for each element of the slots.
 template <Format kFactor>
 __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   using Traits = TileFactor<kFactor>;
   constexpr int kElements = kSlotColumns * Traits::kSlotDepth;
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (blockIdx.x == 0) return copy_norms(a);
+  const int64_t i = int64_t{blockIdx.x - 1} * kThreads + threadIdx.x;
   const int64_t slot = i / kElements;
   if (slot >= a.projection_slots + a.out_slots) return;
   const bool is_out = slot >= a.projection_slots;
@@ -172,18 +203,6 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(const Arguments a) {
   };
   store(to, pack_part<kFactor, 0>(value, 0));
   if constexpr (Traits::kParts == 2) store(to + Traits::kSlotNext, pack_part<kFactor, 1>(value, 0));
-}
-
-__global__ void __launch_bounds__(kThreads) norms_kernel(const Arguments a) {
-  const auto copy = [](const Vector& from, int count, float* to, int64_t size) {
-    for (int i = static_cast<int>(threadIdx.x); i < size; i += kThreads) {
-      to[i] = i < count ? from.data[i * from.stride] : 0.0f;
-    }
-  };
-  copy(a.norm_weight, a.channels, a.norms->weight, kMostChannels);
-  copy(a.norm_bias, a.channels, a.norms->bias, kMostChannels);
-  copy(a.out_weight, a.hidden, a.norms->out_weight, kMostHidden);
-  copy(a.out_bias, a.hidden, a.norms->out_bias, kMostHidden);
 }
 
 }  // namespace
@@ -214,10 +233,8 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
     auto* const bytes = static_cast<uint8_t*>(data);
     const Arguments a{.weights = {matrix_of(t.left.proj), matrix_of(t.right.proj), matrix_of(t.left.gate),
                                   matrix_of(t.right.gate), matrix_of(t.out_gate), matrix_of(t.to_out)},
-                      .norm_weight = vector_of(t.norm.weight),
-                      .norm_bias = vector_of(t.norm.bias),
-                      .out_weight = vector_of(t.to_out_norm.weight),
-                      .out_bias = vector_of(t.to_out_norm.bias),
+                      .norms = {vector_of(t.norm.weight), vector_of(t.norm.bias),
+                                vector_of(t.to_out_norm.weight), vector_of(t.to_out_norm.bias)},
                       .channels = static_cast<int>(channels),
                       .hidden = static_cast<int>(hidden),
                       .order = order,
@@ -227,19 +244,16 @@ PackedWeights pack_weights(const Tensors& t, const Planes& planes, const Run& ru
                       .out_slots = out_slots,
                       .depth_slots = static_cast<int>(slots_of<kFactor>(1, depth)),
                       .out_depth_slots = static_cast<int>(slots_of<kFactor>(1, depth_of_out(hidden))),
-                      .norms = reinterpret_cast<PackedNorms*>(bytes + kScales),
+                      .packed_norms = reinterpret_cast<PackedNorms*>(bytes + kScales),
                       .scales = reinterpret_cast<Scales*>(bytes)};
     const auto stream = static_cast<cudaStream_t>(run.stream);
     if constexpr (kIsScaled<kFactor>) {
-      scales_kernel<<<6, kThreads, 0, stream>>>(a);
+      scales_kernel<<<6, kScalesThreads, 0, stream>>>(a);
       cuda_check_launch("scales_kernel");
     }
-    norms_kernel<<<1, kThreads, 0, stream>>>(a);
-    cuda_check_launch("norms_kernel");
     const int64_t elements = (projection_slots + out_slots) * kSlotColumns * TileFactor<kFactor>::kSlotDepth;
-    if (elements == 0) return;
-    pack_kernel<kFactor>
-        <<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, stream>>>(a);
+    const int64_t blocks = 1 + (elements + kThreads - 1) / kThreads;
+    pack_kernel<kFactor><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(a);
     cuda_check_launch("pack_kernel");
   };
   memory = run.context.derived().get(fmt::format("trimul {} c={} h={} order {}", name_of(kFactor), channels,
