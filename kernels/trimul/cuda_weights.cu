@@ -53,8 +53,8 @@ struct Arguments {
 };
 
 // Of a vector: its largest magnitude and the sum of its squares. Of a matrix: the largest ones of
-// its rows. Only finite values have a magnitude here: whatever a value that is not finite touches
-// is not finite, either.
+// its rows. Values that are not finite have no magnitude, and a sum that is NaN is not the largest:
+// whatever such a value touches is not finite, either.
 struct Extent {
   double magnitude, squares;
 };
@@ -63,13 +63,13 @@ __device__ Extent larger(const Extent& a, const Extent& b) {
   return {fmax(a.magnitude, b.magnitude), fmax(a.squares, b.squares)};
 }
 
-__device__ Extent of_lane(const Extent& own, int distance) {
+__device__ Extent of_other_lane(const Extent& own, int distance) {
   return {__shfl_xor_sync(0xFFFFFFFFu, own.magnitude, distance),
           __shfl_xor_sync(0xFFFFFFFFu, own.squares, distance)};
 }
 
 __device__ Extent largest_of_warp(Extent own) {
-  for (int distance = 16; distance > 0; distance /= 2) own = larger(own, of_lane(own, distance));
+  for (int distance = 16; distance > 0; distance /= 2) own = larger(own, of_other_lane(own, distance));
   return own;
 }
 
@@ -93,7 +93,7 @@ __device__ Extent extent_of(const Vector& v, int count) {
   }
   __syncwarp();
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    const Extent other = of_lane(own, distance);
+    const Extent other = of_other_lane(own, distance);
     own = {fmax(own.magnitude, other.magnitude), own.squares + other.squares};
   }
   return own;
@@ -103,6 +103,7 @@ __device__ Extent extent_of(const Vector& v, int count) {
 // and right may be.
 __global__ void __launch_bounds__(kScalesThreads) scales_kernel(const Arguments a) {
   constexpr int kWarps = kScalesThreads / 32, kLanes = 8;
+  static_assert(kWarps == 32, "each lane of the first warp reads that of one");
   __shared__ Extent of_norms[4], of_warps[kWarps];
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
   const int which = static_cast<int>(blockIdx.x);

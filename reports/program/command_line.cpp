@@ -132,7 +132,10 @@ void declare_runs(CLI::App& app, Typed& typed) {
                          "Write the project of an op with one formula, to build and to judge");
   create.add_option("OP", typed.options.subject, "The name of the op and of its folder, in snake_case")
       ->required();
-  create.add_option("FORMULA", typed.options.formula, "Such as 'y[m] = sum_k a[m,k] * x[k] - 0.5 * z[m]'")
+  create
+      .add_option(
+          "FORMULA", typed.options.formula,
+          "Sums of products of tensors: 'y[m] = sum_k a[m,k] * x[k] - 0.5 * z[m]'. There are no functions")
       ->required();
 }
 

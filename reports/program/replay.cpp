@@ -43,14 +43,20 @@ std::string describe_rms(const OutputNumerics& output) {
   return text;
 }
 
+std::string describe_accuracy(const Comparison& seen) {
+  if (seen.nonfinite > 0 && seen.finite == 0) return "no element is finite";
+  std::string text = fmt::format("normwise error {}, largest error {}", format_number(seen.rel_l2()),
+                                 format_number(seen.largest_error()));
+  if (seen.nonfinite > 0) text += fmt::format(", of {} finite elements", seen.finite);
+  return text;
+}
+
 void print_numerics(const Verdict& verdict) {
   for (const OutputNumerics& output : verdict.outputs) {
     const Comparison& c = output.comparison;
     fmt::print("  {:<8} {} of {} elements compared, {} wrong\n", output.name, c.count, output.elements,
                c.wrong);
-    const std::string without = c.nonfinite > 0 ? fmt::format(", of {} finite elements", c.finite) : "";
-    fmt::print("    accuracy         normwise error {}, largest error {}{}\n", format_number(c.rel_l2()),
-               format_number(c.largest_error()), without);
+    fmt::print("    accuracy         {}\n", describe_accuracy(c));
     fmt::print("    conformity       error/bound {:.3g}, {} equal to the bit{}\n", c.max_error_over_bound,
                format_percent(numbers_of(output).share_of_equal()), describe_rms(output));
     const std::vector<double> parts = parts_of_bound(output.shares);

@@ -178,6 +178,11 @@ StudyTable absences_table(const Study& study, const std::vector<Summary>& summar
   return table;
 }
 
+std::string two_digits(double value) {
+  const std::string text = fmt::format("{:.2f}", value);
+  return text == "-0.00" ? "0.00" : text;
+}
+
 StudyTable fits_table(const Study& study) {
   StudyTable table{
       .title = "How errors grow",
@@ -190,9 +195,8 @@ StudyTable fits_table(const Study& study) {
       .words = 3};
   for (const Fit& fit : fits(study)) {
     table.rows.push_back(
-        {study.label(fit.contender), study.axes[fit.axis].name, fit.reading,
-         fmt::format("{:.2f}", fit.exponent.value),
-         fmt::format("{:.2f} – {:.2f}", fit.exponent.interval.low, fit.exponent.interval.high),
+        {study.label(fit.contender), study.axes[fit.axis].name, fit.reading, two_digits(fit.exponent.value),
+         two_digits(fit.exponent.interval.low) + " – " + two_digits(fit.exponent.interval.high),
          fmt::format("{:+.2f}", fit.exponent.value - 0.5), fmt::format("{:+.2f}", fit.exponent.value - 1)});
   }
   return table;

@@ -69,6 +69,17 @@ class Judge(ProgramTest):
         self.assertRegex(result.stdout, r"\Afail: 1 of 30 compared elements of out are wrong;\n"
                                         r"      the worst is out\[0, 1, 2\] = \S+, expected \S+ \+- \S+\n  out +30 of 30 ")
 
+    def test_says_what_is_finite(self):
+        self.compute(CASE)
+        (name, out), = read_tensors(self.outputs).items()
+        for kept, says in (2, ", of 2 finite elements"), (0, "  accuracy +no element is finite\n"):
+            spoilt = numpy.full_like(out, numpy.nan)
+            spoilt.flat[:kept] = out.flat[:kept]
+            write_tensors(self.outputs, {name: spoilt})
+            result = self.judge(CASE)
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stdout, says)
+
     def test_judges_on_the_inputs_that_are_given(self):
         self.compute(CASE + "/seed=1")
         self.forget_the_case()
