@@ -151,8 +151,7 @@ DataSource parse_data_source(const std::string& text) {
 
 Axis parse_axis(const Op& op, const std::string& text) {
   const size_t equals = text.find('=');
-  if (equals == std::string::npos)
-    throw usage_error("--sweep {} is not an axis such as n=64:2048:x2", excerpt(text));
+  if (equals == std::string::npos) throw usage_error("{} is not an axis such as n=64:2048:x2", excerpt(text));
   Axis axis{.name = text.substr(0, equals)};
   std::vector<std::string> known;
   for (const DimInfo& dim : op.dims) {

@@ -13,9 +13,10 @@
 namespace assay {
 namespace {
 
-// Where rapidcheck ends, which shrinks no draw again once it has shrunk a later one: the calls
-// before that of the case, each as a first call, as it may be one of them that fails; and the case
-// with one of its sizes as small as can be, or nearer by a half, a quarter and so on.
+// rapidcheck shrinks no draw again once it has shrunk a later one. These go on where it ends: each
+// call before that of the case, as a first call, since it may be the one that fails; the case with
+// dense tensors; and the case with one size of a call as small as can be, or nearer by a half, a
+// quarter and so on.
 std::vector<Case> simpler_cases(const Op& op, const Case& which) {
   std::vector<Case> simpler;
   for (const Step& step : which.state.steps) {
@@ -27,12 +28,24 @@ std::vector<Case> simpler_cases(const Op& op, const Case& which) {
     call.state = {};
     simpler.push_back(std::move(call));
   }
-  for (const DimInfo& dim : op.dims) {
-    const int64_t size = which.dims.at(dim.key);
-    for (int64_t less = size - std::max<int64_t>(dim.min, 1); less > 0; less /= 2) {
-      simpler.push_back(which);
-      simpler.back().dims.set(dim.key, size - less);
+  if (which.layout != Layout::kDense) {
+    simpler.push_back(which);
+    simpler.back().layout = Layout::kDense;
+  }
+  const auto add_smaller = [&](const Dims& dims, const auto& dims_in) {
+    for (const DimInfo& dim : op.dims) {
+      const int64_t size = dims.at(dim.key);
+      for (int64_t less = size - std::max<int64_t>(dim.min, 1); less > 0; less /= 2) {
+        simpler.push_back(which);
+        dims_in(simpler.back()).set(dim.key, size - less);
+      }
     }
+  };
+  add_smaller(which.dims, [](Case& smaller) -> Dims& { return smaller.dims; });
+  for (size_t i = 0; i < which.state.steps.size(); ++i) {
+    if (which.state.steps[i].kind == StepKind::kAfter)
+      add_smaller(which.state.steps[i].dims,
+                  [i](Case& smaller) -> Dims& { return smaller.state.steps[i].dims; });
   }
   return simpler;
 }
@@ -105,18 +118,14 @@ class Fuzzer {
       failing = candidate;
       return true;
     };
-    const auto simpler = [this](const Case& which) {
-      return rc::seq::fromContainer(simpler_cases(op_, which));
-    };
     const auto takes_one = [&] {
       rc::Seq<rc::Shrinkable<Case>> candidates = failing.shrinks();
       while (auto candidate = candidates.next()) {
         if (takes(*candidate)) return true;
         if (is_over) return false;
       }
-      return std::ranges::any_of(simpler_cases(op_, simplest.which), [&](const Case& which) {
-        return takes(rc::shrinkable::shrinkRecur(which, simpler));
-      });
+      return std::ranges::any_of(simpler_cases(op_, simplest.which),
+                                 [&](const Case& which) { return takes(rc::shrinkable::just(which)); });
     };
     while (!is_over && takes_one()) {
     }

@@ -178,6 +178,18 @@ TEST(Fuzz, ShrinksToTheSimplestReproducer) {
 }
 
 // A path that fails in a call before that of the case. What is reported is that call alone.
+Judged first_failure(const Judging& judging, uint64_t seed) {
+  FuzzOptions options;
+  options.seed = seed;
+  options.stop_at_first_failure = true;
+  Judged last;
+  fuzz(production(), judging, options, [&](const Judged& judged) {
+    last = judged;
+    return true;
+  });
+  return last;
+}
+
 TEST(Fuzz, ShrinksToTheCallThatFails) {
   const auto is_wide = [](const Dims& dims) {
     const auto is_empty = [](const auto& dim) { return dim.second == 0; };
@@ -186,29 +198,43 @@ TEST(Fuzz, ShrinksToTheCallThatFails) {
   const auto is_wide_call = [&](const Step& step) {
     return step.kind == StepKind::kAfter && is_wide(step.dims);
   };
+  std::set<std::string> tried;
   const Judging judging = [&](const Case& which) -> std::optional<Verdict> {
     const bool fails = is_wide(which.dims) || std::ranges::any_of(which.state.steps, is_wide_call);
+    if (fails || !tried.empty()) {
+      EXPECT_TRUE(tried.insert(which.to_string()).second) << which.to_string() << " is judged twice";
+    }
     return Verdict{.kind = fails ? VerdictKind::kFail : VerdictKind::kPass, .reason = "", .outputs = {}};
   };
   int in_steps = 0;
   for (uint64_t seed = 0; in_steps < 5; ++seed) {
     ASSERT_LT(seed, 100u);
-    FuzzOptions options;
-    options.seed = seed;
-    options.stop_at_first_failure = true;
-    const Judged failure = [&] {
-      Judged last;
-      fuzz(production(), judging, options, [&](const Judged& judged) {
-        last = judged;
-        return true;
-      });
-      return last;
-    }();
+    tried.clear();
+    const Judged failure = first_failure(judging, seed);
     ASSERT_TRUE(failure.shrunk_from);
     EXPECT_EQ(failure.which.dims, (Dims{{"b", 1}, {"t", 1}, {"d", 18}, {"w", 1}}))
         << failure.shrunk_from->to_string() << " shrinks to " << failure.which.to_string();
     EXPECT_EQ(failure.which.state, State{});
+    EXPECT_EQ(failure.which.layout, Layout::kDense);
     if (!is_wide(failure.shrunk_from->dims)) ++in_steps;
+  }
+}
+
+TEST(Fuzz, ShrinksTheCallBeforeTheOneThatFails) {
+  const auto is_wide_call = [](const Step& step) {
+    return step.kind == StepKind::kAfter && step.dims.at("d") > 17;
+  };
+  const Judging judging = [&](const Case& which) -> std::optional<Verdict> {
+    const bool fails = std::ranges::any_of(which.state.steps, is_wide_call);
+    return Verdict{.kind = fails ? VerdictKind::kFail : VerdictKind::kPass, .reason = "", .outputs = {}};
+  };
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const Judged failure = first_failure(judging, seed);
+    ASSERT_TRUE(failure.shrunk_from);
+    const auto step = std::ranges::find_if(failure.which.state.steps, is_wide_call);
+    EXPECT_EQ(step->dims.at("d"), 18) << failure.which.to_string();
+    EXPECT_LE(step->dims.at("t"), 1) << failure.which.to_string();
+    EXPECT_LE(failure.which.dims.at("d"), 1) << failure.which.to_string();
   }
 }
 

@@ -56,7 +56,8 @@ int run_ab(const Options& given) {
     if (!fs::is_regular_file(program, error)) throw usage_error("{} is no program", excerpt(program));
   for (const auto& [program, side] : sides) {
     if (fs::exists(out / side, error))
-      throw usage_error("{} is there already; --out names another folder", excerpt((out / side).string()));
+      throw usage_error("{} is there already: remove it, or name another folder with --out",
+                        excerpt((out / side).string()));
   }
   for (int64_t i = 0; i < options.repeats; ++i) {
     for (int turn = 0; turn < 2; ++turn) {
@@ -69,8 +70,7 @@ int run_ab(const Options& given) {
       words.insert(words.end(), {"--device", options.device, "--out", folder.string(), "--quiet"});
       if (options.dtype) words.insert(words.end(), {"--dtype", std::string(name_of(*options.dtype))});
       if (!options.quiet)
-        fmt::print(stderr, "assay: run {} of {} {}, of {}\n", i + 1, options.repeats, side,
-                   printable(program));
+        fmt::print(stderr, "assay: {}, run {} of {}: {}\n", side, i + 1, options.repeats, printable(program));
       const int code = run_words(words);
       if (is_interrupted() || code == kExitInterrupted) return kExitInterrupted;
       if (leaves_record(code) && !fs::exists(folder / "run.json", error))

@@ -19,9 +19,11 @@ std::vector<study::Axis> axes_of(const Op& op, const std::vector<std::string>& t
     try {
       axes.push_back(study::parse_axis(op, text));
     } catch (const Error& error) {
-      const bool has_axis = std::ranges::count(op.dims, text.substr(0, text.find('=')), &DimInfo::key) > 0;
+      const size_t name = text.find('=');  // its end
+      const bool may_be_of_others =
+          name != std::string::npos && std::ranges::count(op.dims, text.substr(0, name), &DimInfo::key) == 0;
       throw usage_error("--sweep {}: {}{}", excerpt(text), error.what(),
-                        has_axis ? "" : "; FILTER selects ops");
+                        may_be_of_others ? "; FILTER selects ops" : "");
     }
     if (axes.back().kind != study::Axis::Kind::kDim)
       throw usage_error("--sweep {} is no dimension of {}", excerpt(axes.back().name), op.name);

@@ -51,18 +51,22 @@ std::optional<int64_t> planned_cases(const Options& options) {
   return options.budget ? std::nullopt : std::optional(part_of(options.cases, options));
 }
 
+// Tells each timeout at once: the search for a simpler case may take as long again and again.
+Judging telling_timeouts(PathJudge& judge, Session& session) {
+  return [&](const Case& which) {
+    std::optional<Verdict> verdict = judge.judge(which);
+    if (verdict && verdict->kind == VerdictKind::kTimeout)
+      session.progress(fmt::format("timeout: {}", printable(which.to_string())));
+    return verdict;
+  };
+}
+
 void verify_path(const SelectedPath& selected, const Options& options, Session& session, Pace& pace) {
   const std::string name = path_name(selected.subject);
   const int64_t done_before = pace.done;
   session.progress(fmt::format("verifying {}", name));
   PathJudge judge(selected.subject, *selected.device, options);
-  const Judging judging = [&](const Case& which) {
-    std::optional<Verdict> verdict = judge.judge(which);
-    // The search for a simpler case may take as long again and again.
-    if (verdict && verdict->kind == VerdictKind::kTimeout)
-      session.progress(fmt::format("timeout: {}", printable(which.to_string())));
-    return verdict;
-  };
+  const Judging judging = telling_timeouts(judge, session);
   FuzzOptions fuzzing = fuzz_options(options);
   fuzzing.shrinks_crashes = options.isolate;
   if (options.isolate) {
@@ -356,7 +360,7 @@ int run_specimens(const Registry& registry, const Options& options) {
       continue;
     }
     if (options.isolate) fuzzing.refuses = [&](const Case& which) { return judge.refuses(which); };
-    const Judging judging = [&](const Case& which) { return judge.judge(which); };
+    const Judging judging = telling_timeouts(judge, session);
     fuzz(subject, judging, fuzzing, [&, of = subject, on = device](const Judged& judged) {
       session.add(*on, judged);
       return !is_interrupted();

@@ -52,6 +52,11 @@ Value value_of(const std::map<std::string, Value>& of_paths, const Subject& subj
   return found == of_paths.end() ? 0 : found->second;
 }
 
+bool can_resume(Command command) {
+  return command == Command::kVerify || command == Command::kBench || command == Command::kRun ||
+         command == Command::kDemo;
+}
+
 }  // namespace
 
 int exit_code_of(const Record& record) {
@@ -269,10 +274,6 @@ int Session::conclude(bool complete) {
     fmt::print(stderr, "reports: {}\n",
                printable((std::filesystem::path(options_.out) / "report.html").string()));
   }
-  const bool can_resume = options_.command == Command::kVerify || options_.command == Command::kBench ||
-                          options_.command == Command::kRun;
-  if (has_files && !complete && can_resume)
-    fmt::print(stderr, "assay: --resume {} goes on\n", printable(options_.out));
   const std::string headline = render_headline(record);
   if (options_.json) {
     if (complete && !options_.quiet) fmt::print(stderr, "{}\n", headline);
@@ -286,6 +287,10 @@ int Session::conclude(bool complete) {
     fmt::print("{}\n", wrapped(headline, width));
   }
   std::fflush(stdout);
+  // Not of a path that ends the run, nor of a machine that is unfit: both would do so again.
+  if (can_resume(options_.command) && has_files && !complete && is_interrupted() && !options_.quiet)
+    fmt::print(stderr, "assay: `{} --resume {}` goes on\n", options_.typed.at("command"),
+               printable(options_.out));
   if (unwritten) std::rethrow_exception(unwritten);
   return exit_code_of(record);
 }

@@ -27,6 +27,17 @@ void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
 
+// "Nothing was judged. 11 of 12 cases: needs sm_90a." There is a case.
+std::string most_frequent_reason(const std::vector<CaseRecord>& cases) {
+  std::map<std::string, int64_t> reasons;
+  for (const CaseRecord& item : cases) ++reasons[item.verdict.reason];
+  const auto& [reason, count] =
+      *std::ranges::max_element(reasons, {}, [](const auto& counted) { return counted.second; });
+  const std::string text = excerpt(reason);
+  return fmt::format("Nothing was judged. {} of {}: {}{}", format_count(count),
+                     plural(std::ssize(cases), "case"), text, text.ends_with('.') ? "" : ".");
+}
+
 // "All 24 specimens are caught, after 1 to 18 cases."
 std::string specimens_headline(const Record& record) {
   std::set<std::string> survivors;
@@ -215,9 +226,7 @@ std::string render_headline(const Record& record) {
   if (judged == 0) {
     if (counts.uninformative > 0) return interrupted + "On this data the comparison can tell nothing.";
     if (record.cases.empty()) return interrupted + "Nothing was judged.";
-    const CaseRecord& first = record.cases.front();
-    return fmt::format("{}Nothing was judged. Of {}: {}.", interrupted, printable(first.which.to_string()),
-                       excerpt(first.verdict.reason));
+    return interrupted + most_frequent_reason(record.cases);
   }
 
   std::set<std::string> paths;

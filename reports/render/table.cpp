@@ -17,6 +17,7 @@ namespace {
 // The columns of a timed case in each row, or of none.
 class Times {
  public:
+  explicit Times(int importance_of_problem) { problem_.importance = importance_of_problem; }
   void add(const CaseRecord* timed) {
     const Perf* const perf = timed != nullptr ? &*timed->perf : nullptr;
     const std::optional<double> bytes_per_s = perf != nullptr ? bytes_per_second(*perf) : std::nullopt;
@@ -30,7 +31,7 @@ class Times {
   std::vector<Column> columns() const { return {problem_, median_, rate_, floor_}; }
 
  private:
-  Column problem_{"timed problem", false, 4, {}, {}}, median_{"median", true, 6, {}, {}};
+  Column problem_{"timed problem", false, 0, {}, {}}, median_{"median", true, 6, {}, {}};
   Column rate_{"GB/s", true, 5, {}, {}}, floor_{"of floor", true, 6, {}, {}};
 };
 
@@ -41,7 +42,7 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
   Column blind{"uninformative", true, 2, {}, {}}, other{"not judged", true, 2, {}, {}};
   Column error{"error/bound", true, 8, {}, {}}, rms{"rms", true, 5, {}, {}}, equal{"equal", true, 4, {}, {}},
       normwise{"normwise", true, 3, {}, {}};
-  Times times;
+  Times times(4);
   for (const PathSummary& path : paths) {
     name.cells.push_back(printable(path.op + "/" + path.path));
     dtype.cells.emplace_back(name_of(path.dtype));
@@ -66,11 +67,13 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
   return columns;
 }
 
-// Every timed problem, if some path has several: the table of paths shows the largest ones.
+// Every timed problem, if some path has several: the table of paths shows the largest ones. What
+// tells rows apart stays longest where there is little room.
 std::vector<Column> columns_of_times(const Record& record) {
   Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
       device{"device", false, 1, {}, {}};
-  Times times;
+  Times times(9);
+  std::set<std::string> devices;
   std::set<std::tuple<std::string, std::string, DType, std::string>> timed;
   bool has_several = false;
   for (const CaseRecord& item : record.cases) {
@@ -79,9 +82,11 @@ std::vector<Column> columns_of_times(const Record& record) {
     name.cells.push_back(printable(item.which.op + "/" + item.which.path));
     dtype.cells.emplace_back(name_of(item.which.dtype));
     device.cells.push_back(printable(item.device));
+    devices.insert(item.device);
     times.add(&item);
   }
   if (!has_several) return {};
+  if (devices.size() > 1) device.importance = 9;
   std::vector<Column> columns{name, dtype, device};
   for (const Column& column : times.columns()) columns.push_back(column);
   return columns;

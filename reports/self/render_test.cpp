@@ -33,8 +33,12 @@ TEST(Headline, SaysWhatHappened) {
   EXPECT_EQ(render_headline(Record{}), "Not complete. Nothing was judged.");
   record = one_passing_case(0, 0);
   record.cases.front().verdict = {.kind = VerdictKind::kSkipped, .reason = "too large", .outputs = {}};
-  EXPECT_EQ(render_headline(record),
-            fmt::format("Nothing was judged. Of {}: too large.", record.cases.front().which.to_string()));
+  EXPECT_EQ(render_headline(record), "Nothing was judged. 1 of 1 case: too large.");
+  record.cases.resize(3, record.cases.front());
+  record.cases.front().verdict.reason = "empty: there is nothing to compare.";
+  EXPECT_EQ(render_headline(record), "Nothing was judged. 2 of 3 cases: too large.");
+  record.cases.resize(1);
+  EXPECT_EQ(render_headline(record), "Nothing was judged. 1 of 1 case: empty: there is nothing to compare.");
 }
 
 TEST(Headline, SpeaksOfOneCaseAndOnePath) {
@@ -153,6 +157,13 @@ TEST(Table, HasALineForEachTimedProblemOfAPathWithSeveral) {
   EXPECT_EQ(count(table, "timed problem"), 2u);
   EXPECT_TRUE(has(table, "  b=1 t=2 d=3 w=1")) << table;
   EXPECT_TRUE(has(table, "4.00 µs")) << table;
+  record.cases.push_back(first);
+  record.cases.back().device = "cuda:1";
+  for (int width : {50, 80}) {
+    const std::string narrow = render_table(record, false, width);
+    EXPECT_TRUE(has(narrow, "  b=1 t=2 d=3 w=1")) << narrow;
+    EXPECT_TRUE(has(narrow, "cuda:1 ")) << narrow;
+  }
 }
 
 TEST(Table, FitsTheTerminal) {

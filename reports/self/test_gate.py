@@ -239,7 +239,7 @@ class Ab(GateTest):
         log = (self.dir / "log").read_text().splitlines()
         self.assertEqual([line.split()[0] for line in log], ["old", "new", "new", "old"])
         self.assertTrue(all(line.split()[1:5] == ["bench", "mhc*", "--device", "cpu"] for line in log), log)
-        self.fails(2, "is there already; --out names another folder", "ab", old, new, "--out", self.dir / "out")
+        self.fails(2, "is there already: remove it, or name another folder with --out", "ab", old, new, "--out", self.dir / "out")
         self.assertEqual(assay("ab", old, old, "--out", self.dir / "same", "-q").returncode, 0)
 
     def test_a_program_that_cannot_run_ends_it(self):

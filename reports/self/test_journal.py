@@ -273,7 +273,7 @@ class Signals(JournalTest):
                 self.assertEqual(process.returncode, 130, errors)
                 self.assertEqual(self.names(), REPORTS | {"run.json", "journal.jsonl"})
                 self.assertRegex(errors, rf"assay: interrupted after {len(self.record()['cases'])} cases?(, in \S+)?\n")
-                self.assertIn(f"assay: --resume {self.out} goes on\n", errors)
+                self.assertIn(f"\nassay: `verify --resume {self.out}` goes on\n", errors)
                 self.assertFalse(self.record()["complete"])
                 self.journal.unlink()
 

@@ -249,7 +249,9 @@ class Workers(MurderousTest):
         self.assertIn("did not return within 3 s", cases["specimen.hang"]["reason"])
 
     def test_one_process_is_enough_where_it_is_asked_for(self):
-        self.assertEqual(self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate").returncode, 1)
+        ended = self.assay("verify", "echo/exit", "--cases", "1", "--no-isolate", "--out", self.work / "ended")
+        self.assertEqual(ended.returncode, 1)
+        self.assertNotIn("goes on", ended.stderr)  # the path would end the resumed run, too
         twin = self.assay("verify", "echo/healthy", "--cases", "3", env={**os.environ, "ASSAY_NO_ISOLATE": "1"})
         self.assertEqual(twin.returncode, 0, twin.stderr)
         result = self.assay("verify", "echo/rounds_up", "echo/healthy_too", "--cases", "2", "--no-isolate", "--json")
