@@ -116,17 +116,23 @@ std::string ground_of(const Study& study, const Candidate& one, const Candidate*
   return text + over_all_points(study, *one.summary, at.point);
 }
 
-// Of those that are about as fast as the fastest one, the most exact; null if nothing is timed.
-const Candidate* cheapest_of(const std::vector<Candidate>& all) {
+// Of those that meet the target. Null if none is timed.
+struct Best {
+  const Candidate* fastest;
+  const Candidate* cheapest;  // the most exact of those that are about as fast as the fastest one
+};
+
+Best best_of(const std::vector<Candidate>& all) {
   std::vector<const Candidate*> timed;
   for (const Candidate& one : all) {
     if (one.standing() == Standing::kMet && one.time != nullptr) timed.push_back(&one);
   }
-  if (timed.empty()) return nullptr;
+  if (timed.empty()) return {};
   const Candidate* const fastest =
       *std::ranges::min_element(timed, {}, [](const Candidate* one) { return *one->time->median_ns; });
   std::erase_if(timed, [&](const Candidate* one) { return one->low_ns() > fastest->high_ns() * kSameTime; });
-  return *std::ranges::min_element(timed, {}, [](const Candidate* one) { return one->at->largest; });
+  return {fastest,
+          *std::ranges::min_element(timed, {}, [](const Candidate* one) { return one->at->largest; })};
 }
 
 // "a and b miss it"
@@ -134,7 +140,7 @@ std::string clause(const std::vector<std::string>& names, std::string_view one, 
   return names.empty() ? "" : fmt::format("; {} {}", listed(names), names.size() == 1 ? one : several);
 }
 
-std::string sentence_of(const Study& study, const std::vector<Candidate>& all, const Candidate* cheapest) {
+std::string sentence_of(const Study& study, const std::vector<Candidate>& all, const Best& best) {
   std::vector<std::string> untimed, open, missed, absent;
   for (const Candidate& one : all) {
     const std::string name = study.contenders[one.summary->contender].label();
@@ -153,10 +159,12 @@ std::string sentence_of(const Study& study, const std::vector<Candidate>& all, c
         break;
     }
   }
+  const auto label = [&](const Candidate& one) { return study.contenders[one.summary->contender].label(); };
   std::string text;
-  if (cheapest != nullptr) {
-    text = fmt::format("the cheapest path with {} is {}", target_text(study),
-                       study.contenders[cheapest->summary->contender].label());
+  if (best.cheapest != nullptr) {
+    text = fmt::format("the cheapest path with {} is {}", target_text(study), label(*best.cheapest));
+    if (best.fastest != best.cheapest)
+      text += fmt::format(", more exact than {}, whose times are too close to tell", label(*best.fastest));
     if (!untimed.empty()) text += fmt::format("; not timed, {} would do, too", listed(untimed));
   } else if (!untimed.empty()) {
     text = fmt::format("{}: {}; none of them is timed", target_text(study), listed(untimed));
@@ -179,9 +187,10 @@ Answer answer_of(const Study& study, const std::vector<Summary>& summaries) {
     const Time* const time = time_at(study, summary.contender, *point);
     all.push_back({&summary, summary.at(*point), time != nullptr && time->counts() ? time : nullptr});
   }
-  const Candidate* const cheapest = cheapest_of(all);
+  const Best best = best_of(all);
+  const Candidate* const cheapest = best.cheapest;
   Answer answer;
-  answer.sentence = sentence_of(study, all, cheapest);
+  answer.sentence = sentence_of(study, all, best);
   if (study.points.size() > 1)
     answer.sentence = fmt::format("at {}, {}", text_of(study.axes, study.points[*point]), answer.sentence);
   answer.sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(answer.sentence[0])));

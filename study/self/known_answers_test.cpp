@@ -225,6 +225,18 @@ TEST(KnownAnswers, AnImplausibleTimeIsNoTime) {
   EXPECT_THAT(answer.grounds, testing::Contains(HasSubstr("implausible: 1 us is less")));
 }
 
+TEST(KnownAnswers, OfEquallyFastPathsTheMostExactIsNamed) {
+  Study study = run(sum_plan({"k=64"}));
+  study.target.normwise = 1e-4;
+  const size_t rounded = number_of(study, "rounded in f32"), truncated = number_of(study, "truncated in f32");
+  study.times.push_back({.contender = rounded, .median_ns = 2e3, .low_ns = 1e3, .high_ns = 3e3});
+  study.times.push_back({.contender = truncated, .median_ns = 1e3, .low_ns = 1e3, .high_ns = 1e3});
+  EXPECT_THAT(answer_of(study, summarize(study)).sentence,
+              HasSubstr("is rounded in f32, more exact than truncated in f32, whose times are too close"));
+  study.times.front().low_ns = 1.5e3;
+  EXPECT_THAT(answer_of(study, summarize(study)).sentence, HasSubstr("is truncated in f32;"));
+}
+
 // Of equally large problems the answer is about the one that is the hardest.
 TEST(KnownAnswers, TheAnswerIsAboutTheHardestPointThatSomethingMeets) {
   Study study = run(sum_plan({"a.mean_over_std=0,1000", "k=256"}, "positive,normal"));
