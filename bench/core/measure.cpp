@@ -15,7 +15,7 @@ constexpr uint64_t kTotalsStream = 5200;
 constexpr double kFasterProducts = 1.25;
 
 std::string microseconds(double ns) {
-  return fmt::format("{:.4g} us", ns / 1e3);
+  return fmt::format("{:.4g} µs", ns / 1e3);
 }
 
 OtherTimes other_times(std::string what, std::vector<double> ns) {

@@ -60,7 +60,7 @@ std::string why_slower(const MedianInterval& timed, const Device& device, const 
   const double least = device.host_can_access() ? kLeastOnCpu : kLeastSlower;
   const double allowed = std::max(kSlower * timed.high, timed.high + 1e9 * least);
   if (shortest(near.ns, allowed) <= allowed) return "";
-  return fmt::format("a call of {} takes {:.4g} us, and one of the timed problem {:.4g} us",
+  return fmt::format("a call of {} takes {:.4g} µs, and one of the timed problem {:.4g} µs",
                      near.which.to_string(), median_interval(near.ns).median / 1e3, timed.median / 1e3);
 }
 

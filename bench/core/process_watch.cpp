@@ -93,13 +93,13 @@ std::string ProcessWatch::fault(double median) const {
   if (!is_quiet_) return fmt::format("threads still work {} s after a call", kLongestWork);
   const double ahead = ahead_.empty() ? 0 : median_interval(ahead_).median;
   if (is_much(ahead)) {
-    return fmt::format("threads work for {:.4g} us when the inputs have changed, before the path is called",
+    return fmt::format("threads work for {:.4g} µs when the inputs have changed, before the path is called",
                        1e6 * ahead);
   }
   const double hidden = hidden_.empty() ? 0 : median_interval(hidden_).median - cost_of_clock();
   if (is_much(hidden)) {
     return fmt::format(
-        "a call takes {:.4g} us by the clock of its process, and {:.4g} us more by the kernel's",
+        "a call takes {:.4g} µs by the clock of its process, and {:.4g} µs more by the kernel's",
         1e6 * median, 1e6 * hidden);
   }
   return "";

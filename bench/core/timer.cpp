@@ -40,7 +40,7 @@ std::string why_slower(double known, const std::vector<double>& first) {
   const double least = shortest(first, known);
   if (least <= kSlower * known || least <= known + 1e9 * kLeastSlower) return "";
   return fmt::format(
-      "a call takes {:.4g} us and more on inputs that it has not seen, and {:.4g} us on others", least / 1e3,
+      "a call takes {:.4g} µs and more on inputs that it has not seen, and {:.4g} µs on others", least / 1e3,
       known / 1e3);
 }
 
@@ -144,7 +144,7 @@ Samples Timer::take(Cache cache, int rounds) {
   const double median = median_interval(samples.ns).median;
   if (const double busy = median_interval(busy_).median; busy > std::max(kMostIdle, 0.2e-9 * median))
     samples.doubt =
-        fmt::format("the device works for {:.3g} us after the stream of the call is idle", busy * 1e6);
+        fmt::format("the device works for {:.3g} µs after the stream of the call is idle", busy * 1e6);
   if (samples.doubt.empty()) samples.doubt = process_.fault(1e-9 * median);
   if (near_) {
     problem_->begin(near_->step());
@@ -334,7 +334,7 @@ std::string Timer::look_at_times(const std::vector<double>& first, const std::ve
   if (samples.other_ns.empty()) return "";
   const MedianInterval other = median_interval(samples.other_ns);
   if (other.low <= kSlower * own.high) return "";
-  return fmt::format("a call takes {:.4g} us on data={} from another seed, and {:.4g} us on the judged data",
+  return fmt::format("a call takes {:.4g} µs on data={} from another seed, and {:.4g} µs on the judged data",
                      other.median / 1e3, other_data(seed_).to_string(), own.median / 1e3);
 }
 

@@ -149,7 +149,7 @@ TEST(WhySlower, AQuarterOrAMillisecondDoesNotCount) {
   EXPECT_EQ(said(8000, 9999, 9999), "");
   EXPECT_EQ(said(8000, 10001, 10001),
             "a call of dynamic_conv/cpu/f32/b=4/t=15/d=8/w=4/data=normal/state=first_call/seed=0 takes "
-            "1e+04 us, and one of the timed problem 8000 us");
+            "1e+04 µs, and one of the timed problem 8000 µs");
   EXPECT_EQ(said(8000, 19999, 9999), "") << "one is shorter";
   EXPECT_NE(said(8000, 20001, 9999), "") << "but seems to be so on purpose";
   EXPECT_EQ(said(10, 1009, 1009), "");

@@ -108,10 +108,10 @@ int run_doctor(const Options& options) {
     print_line("          copies {:.1f} GB/s, read and written ({}); reads {:.1f} GB/s",
                ceilings->copy_bytes_per_s / 1e9, ceilings->copy_method, ceilings->read_bytes_per_s / 1e9);
     print_line("          multiplies {}", format_products(ceilings));
-    print_line("          a call takes {:.3g} us or more{}", 1e6 * ceilings->launch_s,
+    print_line("          a call takes {:.3g} µs or more{}", 1e6 * ceilings->launch_s,
                ceilings->next_launch_s == 0
                    ? ""
-                   : fmt::format(", each further launch {:.3g} us", 1e6 * ceilings->next_launch_s));
+                   : fmt::format(", each further launch {:.3g} µs", 1e6 * ceilings->next_launch_s));
   }
   json["disturbances"] = Json::array();
   for (const Disturbance& one : disturbances) json["disturbances"].push_back(one.text);

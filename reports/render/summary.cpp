@@ -153,10 +153,19 @@ std::vector<std::string> disturbed_times(const Record& record) {
     for (const Disturbance& one : record.conditions->disturbances)
       lines.push_back("Times are disturbed: " + one.text);
   }
+  std::string first;
+  std::vector<std::string> others;
   for (const Sentinel& sentinel : record.sentinels) {
-    if (const std::string change = change_around(record, sentinel, Limits{}); !change.empty())
-      lines.push_back("Times are disturbed: " + change);
+    std::string change = change_around(record, sentinel, Limits{});
+    if (change.empty()) continue;
+    if (first.empty()) {
+      first = std::move(change);
+    } else {
+      others.push_back(sentinel.op + "/" + sentinel.path);
+    }
   }
+  if (!others.empty()) first += fmt::format("; likewise around those of {}", fmt::join(others, ", "));
+  if (!first.empty()) lines.push_back("Times are disturbed: " + first);
   return lines;
 }
 

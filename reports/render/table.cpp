@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -67,26 +68,29 @@ std::vector<Column> columns_of(const std::vector<PathSummary>& paths) {
   return columns;
 }
 
-// Every timed problem, if some path has several: the table of paths shows the largest ones. What
+// The timed problems of paths that have several: the table of paths shows the largest ones. What
 // tells rows apart stays longest where there is little room.
 std::vector<Column> columns_of_times(const Record& record) {
-  Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
-      device{"device", false, 1, {}, {}};
-  Times times(9);
+  std::map<std::tuple<std::string, std::string, std::string, DType>, std::vector<const CaseRecord*>> timed;
   std::set<std::string> devices;
-  std::set<std::tuple<std::string, std::string, DType, std::string>> timed;
-  bool has_several = false;
   for (const CaseRecord& item : record.cases) {
     if (!item.perf) continue;
-    has_several |= !timed.insert({item.which.op, item.which.path, item.which.dtype, item.device}).second;
-    name.cells.push_back(printable(item.which.op + "/" + item.which.path));
-    dtype.cells.emplace_back(name_of(item.which.dtype));
-    device.cells.push_back(printable(item.device));
+    timed[{item.which.op, item.which.path, item.device, item.which.dtype}].push_back(&item);
     devices.insert(item.device);
-    times.add(&item);
   }
-  if (!has_several) return {};
-  if (devices.size() > 1) device.importance = 9;
+  Column name{"path", false, 10, {}, {}}, dtype{"dtype", false, 8, {}, {}},
+      device{"device", false, devices.size() > 1 ? 9 : 1, {}, {}};
+  Times times(9);
+  for (const auto& [key, problems] : timed) {
+    if (problems.size() < 2) continue;
+    for (const CaseRecord* problem : problems) {
+      name.cells.push_back(printable(problem->which.op + "/" + problem->which.path));
+      dtype.cells.emplace_back(name_of(problem->which.dtype));
+      device.cells.push_back(printable(problem->device));
+      times.add(problem);
+    }
+  }
+  if (name.cells.empty()) return {};
   std::vector<Column> columns{name, dtype, device};
   for (const Column& column : times.columns()) columns.push_back(column);
   return columns;

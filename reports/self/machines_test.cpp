@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/render/changes.h"
+#include "reports/render/summary.h"
 #include "reports/self/changed_record.h"
 
 namespace assay {
@@ -174,6 +175,20 @@ TEST(Machines, SentinelsSeeAChangeWithinARun) {
   std::vector<Record> runs(2, after);
   runs.back().sentinels.front().after = first;
   EXPECT_EQ(count(changes_between({&before, 1}, runs).times, Change::kWorse), 6);
+}
+
+TEST(Machines, OneLineSaysAroundWhichPathsItChanged) {
+  Record record = idle_record();
+  Ceilings slow = *cpu_of(record).ceilings;
+  slow.copy_bytes_per_s /= 2;
+  for (const char* op : {"dynamic_conv", "mhc_post", "trimul"})
+    record.sentinels.push_back({.op = op, .path = "cpu", .device = "cpu", .before = slow, .after = slow});
+  const std::vector<std::string> lines = disturbed_times(record);
+  ASSERT_EQ(std::ranges::count_if(lines, [](const auto& line) { return has(line, "the machine changed"); }),
+            1);
+  EXPECT_TRUE(lines.back().ends_with(
+      "before the times of dynamic_conv/cpu; likewise around those of mhc_post/cpu, trimul/cpu"))
+      << lines.back();
 }
 
 // ---- scatter

@@ -157,8 +157,10 @@ TEST(Table, HasALineForEachTimedProblemOfAPathWithSeveral) {
   EXPECT_EQ(count(table, "timed problem"), 2u);
   EXPECT_TRUE(has(table, "  b=1 t=2 d=3 w=1")) << table;
   EXPECT_TRUE(has(table, "4.00 µs")) << table;
-  record.cases.push_back(first);
-  record.cases.back().device = "cuda:1";
+  for (int more = 0; more < 2; ++more) {
+    record.cases.push_back(first);
+    record.cases.back().device = "cuda:1";
+  }
   for (int width : {50, 80}) {
     const std::string narrow = render_table(record, false, width);
     EXPECT_TRUE(has(narrow, "  b=1 t=2 d=3 w=1")) << narrow;

@@ -51,7 +51,7 @@ class Commands(ProgramTest):
     def test_the_user_knows_the_cache(self):
         doctor = assay("doctor", "--device", "cpu", env={"ASSAY_CACHE_BYTES": "3145728"})
         self.assertIn(" 3 MiB last-level cache", doctor.stdout)
-        self.assertRegex(doctor.stdout, r"\n +a call takes [\d.]+ us or more\n")
+        self.assertRegex(doctor.stdout, r"\n +a call takes [\d.]+ µs or more\n")
         for text in "32M", "", "-1", "1048575", "1e8":
             doctor = assay("doctor", "--device", "cpu", env={"ASSAY_CACHE_BYTES": text})
             self.assertEqual(doctor.returncode, 2, doctor.stderr)
