@@ -131,8 +131,9 @@ Best best_of(const std::vector<Candidate>& all) {
   const Candidate* const fastest =
       *std::ranges::min_element(timed, {}, [](const Candidate* one) { return *one->time->median_ns; });
   std::erase_if(timed, [&](const Candidate* one) { return one->low_ns() > fastest->high_ns() * kSameTime; });
-  return {fastest,
-          *std::ranges::min_element(timed, {}, [](const Candidate* one) { return one->at->largest; })};
+  return {fastest, *std::ranges::min_element(timed, {}, [](const Candidate* one) {
+            return std::pair(one->at->largest, *one->time->median_ns);
+          })};
 }
 
 // "a and b miss it"
@@ -141,9 +142,10 @@ std::string clause(const std::vector<std::string>& names, std::string_view one, 
 }
 
 std::string sentence_of(const Study& study, const std::vector<Candidate>& all, const Best& best) {
+  const auto label = [&](const Candidate& one) { return study.contenders[one.summary->contender].label(); };
   std::vector<std::string> untimed, open, missed, absent;
   for (const Candidate& one : all) {
-    const std::string name = study.contenders[one.summary->contender].label();
+    const std::string name = label(one);
     switch (one.standing()) {
       case Standing::kMet:
         if (one.time == nullptr) untimed.push_back(name);
@@ -159,12 +161,11 @@ std::string sentence_of(const Study& study, const std::vector<Candidate>& all, c
         break;
     }
   }
-  const auto label = [&](const Candidate& one) { return study.contenders[one.summary->contender].label(); };
   std::string text;
   if (best.cheapest != nullptr) {
     text = fmt::format("the cheapest path with {} is {}", target_text(study), label(*best.cheapest));
     if (best.fastest != best.cheapest)
-      text += fmt::format(", more exact than {}, whose times are too close to tell", label(*best.fastest));
+      text += fmt::format(", more exact than {} and not slower for certain", label(*best.fastest));
     if (!untimed.empty()) text += fmt::format("; not timed, {} would do, too", listed(untimed));
   } else if (!untimed.empty()) {
     text = fmt::format("{}: {}; none of them is timed", target_text(study), listed(untimed));

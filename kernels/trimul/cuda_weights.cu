@@ -103,7 +103,7 @@ __device__ Extent extent_of(const Vector& v, int count) {
 // and right may be.
 __global__ void __launch_bounds__(kScalesThreads) scales_kernel(const Arguments a) {
   constexpr int kWarps = kScalesThreads / 32, kLanes = 8;
-  static_assert(kWarps == 32, "each lane of the first warp reads that of one");
+  static_assert(kWarps == 32, "each lane of the first warp reads the extent of one warp");
   __shared__ Extent of_norms[4], of_warps[kWarps];
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
   const int which = static_cast<int>(blockIdx.x);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "properties/core/across_cases.h"
 #include "properties/core/generate.h"
@@ -15,7 +16,7 @@ namespace {
 
 // rapidcheck shrinks no draw again once it has shrunk a later one. These go on where it ends: each
 // call before that of the case, as a first call, since it may be the one that fails; the case with
-// dense tensors; and the case with one size of a call as small as can be, or nearer by a half, a
+// dense tensors in a call; and with one size of a call as small as can be, or nearer by a half, a
 // quarter and so on.
 std::vector<Case> simpler_cases(const Op& op, const Case& which) {
   std::vector<Case> simpler;
@@ -28,24 +29,28 @@ std::vector<Case> simpler_cases(const Op& op, const Case& which) {
     call.state = {};
     simpler.push_back(std::move(call));
   }
-  if (which.layout != Layout::kDense) {
-    simpler.push_back(which);
-    simpler.back().layout = Layout::kDense;
-  }
-  const auto add_smaller = [&](const Dims& dims, const auto& dims_in) {
+  const auto add_simpler = [&](const auto& call_in) {
+    Case same = which;
+    const auto [dims, layout] = call_in(same);
+    if (layout != Layout::kDense) {
+      simpler.push_back(which);
+      std::get<Layout&>(call_in(simpler.back())) = Layout::kDense;
+    }
     for (const DimInfo& dim : op.dims) {
       const int64_t size = dims.at(dim.key);
       for (int64_t less = size - std::max<int64_t>(dim.min, 1); less > 0; less /= 2) {
         simpler.push_back(which);
-        dims_in(simpler.back()).set(dim.key, size - less);
+        std::get<Dims&>(call_in(simpler.back())).set(dim.key, size - less);
       }
     }
   };
-  add_smaller(which.dims, [](Case& smaller) -> Dims& { return smaller.dims; });
+  add_simpler([](Case& one) { return std::tie(one.dims, one.layout); });
   for (size_t i = 0; i < which.state.steps.size(); ++i) {
     if (which.state.steps[i].kind == StepKind::kAfter)
-      add_smaller(which.state.steps[i].dims,
-                  [i](Case& smaller) -> Dims& { return smaller.state.steps[i].dims; });
+      add_simpler([i](Case& one) {
+        Step& step = one.state.steps[i];
+        return std::tie(step.dims, step.layout);
+      });
   }
   return simpler;
 }

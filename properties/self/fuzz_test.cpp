@@ -177,7 +177,6 @@ TEST(Fuzz, ShrinksToTheSimplestReproducer) {
   for (size_t i = 0; i + 1 < all.size(); ++i) EXPECT_FALSE(is_failure(all[i].verdict.kind));
 }
 
-// A path that fails in a call before that of the case. What is reported is that call alone.
 Judged first_failure(const Judging& judging, uint64_t seed) {
   FuzzOptions options;
   options.seed = seed;
@@ -190,6 +189,7 @@ Judged first_failure(const Judging& judging, uint64_t seed) {
   return last;
 }
 
+// A path that fails in a call before that of the case. What is reported is that call alone.
 TEST(Fuzz, ShrinksToTheCallThatFails) {
   const auto is_wide = [](const Dims& dims) {
     const auto is_empty = [](const auto& dim) { return dim.second == 0; };
@@ -220,6 +220,7 @@ TEST(Fuzz, ShrinksToTheCallThatFails) {
   }
 }
 
+// A path that fails only after such a call.
 TEST(Fuzz, ShrinksTheCallBeforeTheOneThatFails) {
   const auto is_wide_call = [](const Step& step) {
     return step.kind == StepKind::kAfter && step.dims.at("d") > 17;
@@ -234,6 +235,7 @@ TEST(Fuzz, ShrinksTheCallBeforeTheOneThatFails) {
     const auto step = std::ranges::find_if(failure.which.state.steps, is_wide_call);
     EXPECT_EQ(step->dims.at("d"), 18) << failure.which.to_string();
     EXPECT_LE(step->dims.at("t"), 1) << failure.which.to_string();
+    EXPECT_EQ(step->layout, Layout::kDense) << failure.which.to_string();
     EXPECT_LE(failure.which.dims.at("d"), 1) << failure.which.to_string();
   }
 }

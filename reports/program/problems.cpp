@@ -19,9 +19,9 @@ std::vector<study::Axis> axes_of(const Op& op, const std::vector<std::string>& t
     try {
       axes.push_back(study::parse_axis(op, text));
     } catch (const Error& error) {
-      const size_t name = text.find('=');  // its end
-      const bool may_be_of_others =
-          name != std::string::npos && std::ranges::count(op.dims, text.substr(0, name), &DimInfo::key) == 0;
+      const size_t equals = text.find('=');
+      const bool may_be_of_others = equals != std::string::npos &&
+                                    std::ranges::count(op.dims, text.substr(0, equals), &DimInfo::key) == 0;
       throw usage_error("--sweep {}: {}{}", excerpt(text), error.what(),
                         may_be_of_others ? "; FILTER selects ops" : "");
     }

@@ -44,7 +44,7 @@ std::string describe_rms(const OutputNumerics& output) {
 }
 
 std::string describe_accuracy(const Comparison& seen) {
-  if (seen.nonfinite > 0 && seen.finite == 0) return "no element is finite";
+  if (seen.count > 0 && seen.nonfinite == seen.count) return "no element is finite";
   std::string text = fmt::format("normwise error {}, largest error {}", format_number(seen.rel_l2()),
                                  format_number(seen.largest_error()));
   if (seen.nonfinite > 0) text += fmt::format(", of {} finite elements", seen.finite);

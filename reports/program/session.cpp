@@ -52,6 +52,11 @@ Value value_of(const std::map<std::string, Value>& of_paths, const Subject& subj
   return found == of_paths.end() ? 0 : found->second;
 }
 
+std::string resume_command(const Options& options) {
+  return fmt::format("{} {} --resume {}", shell_word(options.command_line.front()),
+                     options.typed.at("command"), shell_word(options.out));
+}
+
 bool can_resume(Command command) {
   return command == Command::kVerify || command == Command::kBench || command == Command::kRun ||
          command == Command::kDemo;
@@ -97,7 +102,9 @@ Session::~Session() {
   current = nullptr;
   clear_progress();
   if (is_ending_ || judged_ == 0 || options_.out.empty()) return;
-  fmt::print(stderr, "assay: {0} keeps what was judged; --resume {0} goes on\n", printable(options_.out));
+  fmt::print(stderr, "assay: {} keeps what was judged", printable(options_.out));
+  fmt::print(stderr, "{}\n",
+             can_resume(options_.command) ? "; `" + resume_command(options_) + "` goes on" : "");
 }
 
 double Session::elapsed() const {
@@ -254,8 +261,8 @@ int Session::conclude(bool complete) {
   const bool has_files = !options_.out.empty();
   if (!complete && has_files && journal_->size() > kMostFolded) {
     fmt::print(stderr,
-               "assay: interrupted after {} cases; {} keeps them: `report` renders it, --resume goes on\n",
-               format_count(judged_), printable(options_.out));
+               "assay: interrupted after {} cases; {} keeps them: `report` renders it, `{}` goes on\n",
+               format_count(judged_), printable(options_.out), printable(resume_command(options_)));
     return kExitInterrupted;
   }
   Record record = read_journal(journal_->content(), "the journal").record;
@@ -289,8 +296,7 @@ int Session::conclude(bool complete) {
   std::fflush(stdout);
   // Not of a path that ends the run, nor of a machine that is unfit: both would do so again.
   if (can_resume(options_.command) && has_files && !complete && is_interrupted() && !options_.quiet)
-    fmt::print(stderr, "assay: `{} --resume {}` goes on\n", options_.typed.at("command"),
-               printable(options_.out));
+    fmt::print(stderr, "assay: `{}` goes on\n", printable(resume_command(options_)));
   if (unwritten) std::rethrow_exception(unwritten);
   return exit_code_of(record);
 }

@@ -27,15 +27,19 @@ void take_worst(std::optional<Numbers>& worst, const Numbers& numbers) {
   worst->rel_l2 = std::max(worst->rel_l2, numbers.rel_l2);
 }
 
-// "Nothing was judged. 11 of 12 cases: needs sm_90a." There is a case.
+// "Nothing was judged: too large." or "Nothing was judged. 11 of 12 cases: needs sm_90a." There is
+// a case.
 std::string most_frequent_reason(const std::vector<CaseRecord>& cases) {
   std::map<std::string, int64_t> reasons;
   for (const CaseRecord& item : cases) ++reasons[item.verdict.reason];
   const auto& [reason, count] =
       *std::ranges::max_element(reasons, {}, [](const auto& counted) { return counted.second; });
+  const bool is_only = count == std::ssize(cases);
+  const std::string of =
+      is_only ? ": "
+              : fmt::format(". {} of {} cases: ", format_count(count), format_count(std::ssize(cases)));
   const std::string text = excerpt(reason);
-  return fmt::format("Nothing was judged. {} of {}: {}{}", format_count(count),
-                     plural(std::ssize(cases), "case"), text, text.ends_with('.') ? "" : ".");
+  return fmt::format("Nothing was judged{}{}{}", of, text, text.ends_with('.') ? "" : ".");
 }
 
 // "All 24 specimens are caught, after 1 to 18 cases."
@@ -154,17 +158,17 @@ std::vector<std::string> disturbed_times(const Record& record) {
       lines.push_back("Times are disturbed: " + one.text);
   }
   std::string first;
-  std::vector<std::string> others;
+  std::set<std::string> others;
   for (const Sentinel& sentinel : record.sentinels) {
     std::string change = change_around(record, sentinel, Limits{});
     if (change.empty()) continue;
     if (first.empty()) {
       first = std::move(change);
     } else {
-      others.push_back(sentinel.op + "/" + sentinel.path);
+      others.insert(sentinel.op + "/" + sentinel.path);
     }
   }
-  if (!others.empty()) first += fmt::format("; likewise around those of {}", fmt::join(others, ", "));
+  if (!others.empty()) first += fmt::format("; it also changed around those of {}", join_some(others));
   if (!first.empty()) lines.push_back("Times are disturbed: " + first);
   return lines;
 }

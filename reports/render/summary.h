@@ -51,8 +51,8 @@ std::vector<const CaseRecord*> timed_cases(const Record& record);
 
 // "not measured", with the reason if it was tried.
 std::string ceilings_missing(const DeviceRecord& device);
-// What disturbed the times of a run, a sentence each: what it found at first, and ceilings that
-// changed by more than 5 % while it went on.
+// What disturbed the times of a run: a sentence for each thing that it found at first, and one of
+// the ceilings that changed by more than 5 % while it went on.
 std::vector<std::string> disturbed_times(const Record& record);
 
 // "198 pass, 2 fail"
@@ -62,7 +62,7 @@ std::string describe(const Tally& tally);
 std::optional<double> bytes_per_second(const Perf& perf);
 // "1250 GB/s", "187 TFLOP/s" with `between` between them, or a dash.
 std::string render_rates(const Perf& perf, std::string_view between);
-// "launch 3.9 us + call 32 us by bytes"; empty without parts.
+// "launch 3.9 µs + call 32 µs by bytes"; empty without parts.
 std::string render_floor_parts(const Perf& perf);
 // "the first 24 calls took 1.38 ms, the last half 1.47 ms"; empty unless the samples drift.
 std::string render_drift(const Perf& perf);

@@ -18,7 +18,8 @@ namespace {
 // The columns of a timed case in each row, or of none.
 class Times {
  public:
-  explicit Times(int importance_of_problem) { problem_.importance = importance_of_problem; }
+  explicit Times(int importance_of_problem)
+      : problem_{"timed problem", false, importance_of_problem, {}, {}} {}
   void add(const CaseRecord* timed) {
     const Perf* const perf = timed != nullptr ? &*timed->perf : nullptr;
     const std::optional<double> bytes_per_s = perf != nullptr ? bytes_per_second(*perf) : std::nullopt;
@@ -32,7 +33,7 @@ class Times {
   std::vector<Column> columns() const { return {problem_, median_, rate_, floor_}; }
 
  private:
-  Column problem_{"timed problem", false, 0, {}, {}}, median_{"median", true, 6, {}, {}};
+  Column problem_, median_{"median", true, 6, {}, {}};
   Column rate_{"GB/s", true, 5, {}, {}}, floor_{"of floor", true, 6, {}, {}};
 };
 

@@ -187,7 +187,7 @@ TEST(Machines, OneLineSaysAroundWhichPathsItChanged) {
   ASSERT_EQ(std::ranges::count_if(lines, [](const auto& line) { return has(line, "the machine changed"); }),
             1);
   EXPECT_TRUE(lines.back().ends_with(
-      "before the times of dynamic_conv/cpu; likewise around those of mhc_post/cpu, trimul/cpu"))
+      "before the times of dynamic_conv/cpu; it also changed around those of mhc_post/cpu, trimul/cpu"))
       << lines.back();
 }
 

@@ -33,12 +33,12 @@ TEST(Headline, SaysWhatHappened) {
   EXPECT_EQ(render_headline(Record{}), "Not complete. Nothing was judged.");
   record = one_passing_case(0, 0);
   record.cases.front().verdict = {.kind = VerdictKind::kSkipped, .reason = "too large", .outputs = {}};
-  EXPECT_EQ(render_headline(record), "Nothing was judged. 1 of 1 case: too large.");
+  EXPECT_EQ(render_headline(record), "Nothing was judged: too large.");
   record.cases.resize(3, record.cases.front());
   record.cases.front().verdict.reason = "empty: there is nothing to compare.";
   EXPECT_EQ(render_headline(record), "Nothing was judged. 2 of 3 cases: too large.");
   record.cases.resize(1);
-  EXPECT_EQ(render_headline(record), "Nothing was judged. 1 of 1 case: empty: there is nothing to compare.");
+  EXPECT_EQ(render_headline(record), "Nothing was judged: empty: there is nothing to compare.");
 }
 
 TEST(Headline, SpeaksOfOneCaseAndOnePath) {

@@ -246,7 +246,7 @@ class FullDisk(JournalTest):
         result = subprocess.run(["bash", "-c", command], text=True, capture_output=True)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn(f"cannot write {self.journal}: File too large\n", result.stderr)
-        self.assertIn(f"{self.out} keeps what was judged; --resume {self.out} goes on\n", result.stderr)
+        self.assertIn(f"{self.out} keeps what was judged; `{ASSAY} verify --resume {self.out}` goes on\n", result.stderr)
         self.assertGreater(self.verdicts(), 5)
         resumed = assay("verify", "--resume", self.out, "-q")
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
@@ -273,7 +273,7 @@ class Signals(JournalTest):
                 self.assertEqual(process.returncode, 130, errors)
                 self.assertEqual(self.names(), REPORTS | {"run.json", "journal.jsonl"})
                 self.assertRegex(errors, rf"assay: interrupted after {len(self.record()['cases'])} cases?(, in \S+)?\n")
-                self.assertIn(f"\nassay: `verify --resume {self.out}` goes on\n", errors)
+                self.assertTrue(errors.endswith(f"\nassay: `{ASSAY} verify --resume {self.out}` goes on\n"), errors)
                 self.assertFalse(self.record()["complete"])
                 self.journal.unlink()
 

@@ -192,7 +192,7 @@ class Killed(MurderousTest):
         printed, errors = program.communicate(timeout=60)
         self.assertLess(time.time() - begin, 1)
         self.assertEqual((program.returncode, printed), (130, ""))
-        self.assertRegex(errors, r"interrupted after [\d,]+ cases; .*long keeps them: `report` renders it, --resume goes on")
+        self.assertRegex(errors, r"interrupted after [\d,]+ cases; .*long keeps them: `report` renders it, `\S+ verify --resume \S+` goes on")
         self.assertEqual([path.name for path in out.iterdir()], ["journal.jsonl"])
         self.assertEqual(self.assay("gate", out, out).returncode, 5)
         self.assertEqual(self.assay("report", out).returncode, 0)
