@@ -91,7 +91,6 @@ __device__ Extent extent_of(const Vector& v, int count) {
       own.squares += value * value;
     }
   }
-  __syncwarp();
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     const Extent other = of_other_lane(own, distance);
     own = {fmax(own.magnitude, other.magnitude), own.squares + other.squares};
