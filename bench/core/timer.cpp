@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bench/core/median.h"
+#include "bench/core/next_call.h"
 #include "properties/core/compare_outputs.h"
 #include "properties/core/random.h"
 
@@ -237,8 +238,8 @@ double Timer::time_call(Problem& problem) {
 
 void Timer::look_at_call(size_t draw) {
   Device& device = problem_->device();
-  look_at_outputs(draw);
   if (!device.host_can_access()) look_at_inputs();  // a CPU remembers each touch
+  look_at_outputs(draw);
   if (const int64_t bytes = device.cache_set_aside(); bytes > set_aside_)
     blame(fmt::format("a call sets {} bytes of the cache aside, also for later calls", bytes));
 }
@@ -254,23 +255,20 @@ void Timer::look_at_outputs(size_t draw) {
   uint64_t answer = 0;
   for (const MemorySpan& span : outputs()) answer = chain(answer, problem_->device().hash_and_flip(span));
   const auto [earlier, is_new] = answer_to_.try_emplace(question, answer);
-  if (!is_new && earlier->second != answer && problem_->path().deterministic) {
-    blame(fmt::format("a timed call on {} gives other bits than an earlier call on it", name_of_draw(draw)));
+  if (!is_new && earlier->second != answer && problem_->path().deterministic && fault_.empty()) {
+    blame(fmt::format("a timed call on {} gives other bits than an earlier call on it{}", name_of_draw(draw),
+                      against_next_call(*problem_)));
   }
   // A sum over all elements of an input does not change when they move, so only other data count,
   // and only outputs that do not agree by chance.
   constexpr int64_t kFewest = 64;
-  (draw == kOtherData ? other_answer_ : own_answer_) = answer;
-  const bool is_of_both = other_answer_ && own_answer_ == other_answer_;
-  if (is_of_both && output_elements() >= kFewest && hash_of_draw_.at(kOtherData) != hash_of_draw_.at(0))
-    blame(fmt::format("a timed call on {} gives the bits of a call on other inputs", name_of_draw(draw)));
-  answer_ = answer;
-}
-
-int64_t Timer::output_elements() const {
   int64_t elements = 0;
   for (const GuardedTensor& tensor : problem_->output_tensors()) elements += tensor.elements();
-  return elements;
+  (draw == kOtherData ? other_answer_ : own_answer_) = answer;
+  const bool is_of_both = other_answer_ && own_answer_ == other_answer_;
+  if (is_of_both && elements >= kFewest && hash_of_draw_.at(kOtherData) != hash_of_draw_.at(0))
+    blame(fmt::format("a timed call on {} gives the bits of a call on other inputs", name_of_draw(draw)));
+  answer_ = answer;
 }
 
 // Rule 6.

@@ -106,7 +106,6 @@ class Timer {
   // The samples whose answers are kept. A draw has `repeats` samples after each other.
   std::set<size_t> plan_answers(const std::vector<size_t>& plan, size_t repeats) const;
   void keep_answer(size_t draw);
-  int64_t output_elements() const;
   void blame(std::string fault);  // the first one stays
   std::vector<MemorySpan> outputs() const;
   uint64_t hash(std::span<const MemorySpan> memory) const;

@@ -11,13 +11,19 @@
 
 namespace assay {
 
-// Makes what this thread stored in shared memory, barriers included, visible to the copy engine and
-// to tensor cores that read shared memory. It is visible once other threads have passed a barrier
-// after the fence.
+// Orders what this thread did in shared memory before what the copy engine and tensor cores do
+// there once other threads have passed a barrier after the fence. They see what it stored, barriers
+// included, and copies do not overtake its loads, which a barrier alone leaves under way.
 __device__ inline void fence_async_proxy() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
+}
+
+// Arrives where a copy waits that overwrites what this thread has loaded.
+__device__ inline void arrive_after_loads(uint32_t barrier) {
+  fence_async_proxy();
+  arrive(barrier);
 }
 
 // What a copy leaves in the L2 cache.

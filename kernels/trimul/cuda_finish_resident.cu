@@ -133,7 +133,7 @@ class Stages {
     return boxes(at_);
   }
   // Lets the tile that comes after those in the other stages take the place of tile `number`. The
-  // group has read it, and has synchronised.
+  // group has read it, called fence_async_proxy(), and synchronised.
   __device__ void replace(uint32_t number) {
     copy(number + static_cast<uint32_t>(a_.stages) * step_, at_);
     __syncwarp();
@@ -216,12 +216,14 @@ __device__ void finish_tiles(const Arguments<Plan>& a, const Shared<Plan>& share
 #pragma unroll
       for (int s = 0; s < Plan::kSteps; ++s) reader.load(deviations.values[s], boxes, s);
       if constexpr (Plan::kFreesHiddenFirst) {
+        fence_async_proxy();
         synchronize_group(group);
         hidden.replace(number);
       }
       centre<Plan>(a, scale, deviations);
       make_z<Plan>(deviations, reader, gate.wait(), norm, scale.rest.second, z);
     }
+    fence_async_proxy();
     synchronize_group(group);
     if constexpr (!Plan::kFreesHiddenFirst) hidden.replace(number);
     gate.replace(number);

@@ -130,7 +130,7 @@ __device__ void take_rows(const BlockArguments<typename Plan::T>& a, const Layou
       }
       convolve_vector<Plan>(a, layout.taps, info, x[v % 2], piece * Plan::kPieceVectors + v, rows);
     }
-    arrive(layout.empty_of(slot));
+    arrive_after_loads(layout.empty_of(slot));
   }
 }
 

@@ -99,7 +99,7 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
       y.store(round_to<T>(values));
       y.next();
     });
-    arrive(shared_address(&ring.empty[ends.stage]));
+    arrive_after_loads(shared_address(&ring.empty[ends.stage]));
     ends.next();
   }
 }

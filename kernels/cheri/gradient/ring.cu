@@ -129,7 +129,7 @@ __device__ void end_tiles(const Arguments<T>& a, GradRing<T>& ring, T* stages, i
     const Rows<kPiece, T, kTileLanes> dx(a.dx, tile.example, own.lane, rows.strip, a.job.tiling.dilation);
     float of_strip[3][kTileLanes]{};
     march_back<kRowsAtOnce<T, kPiece>, T>(of_strip, rows.strip, w, grad, rows.x, rows.dy, dx);
-    arrive(shared_address(&ring.empty[at.stage]));
+    arrive_after_loads(shared_address(&ring.empty[at.stage]));
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
 #pragma unroll

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What another call says of one whose bits are not those that they should be.
+#pragma once
+
+#include <string>
+
+#include "properties/core/problem.h"
+
+namespace assay {
+
+// The outputs of a problem are those of a call, with one bit of each byte flipped (Device::flip()).
+// Calls again on the same inputs and says how the outputs of both calls differ, to be appended to a
+// message: "; the next call differs from it in 64 of 4096 elements of out, first out[0, 3]: 1.5
+// here, 1.25 there". Afterwards they are those of the next call, flipped.
+std::string against_next_call(Problem& problem);
+
+}  // namespace assay
