@@ -215,17 +215,12 @@ __device__ void finish_tiles(const Arguments<Plan>& a, const Shared<Plan>& share
       const uint32_t boxes = hidden.wait();
 #pragma unroll
       for (int s = 0; s < Plan::kSteps; ++s) reader.load(deviations.values[s], boxes, s);
-      if constexpr (Plan::kFreesHiddenFirst) {
-        fence_async_proxy();
-        synchronize_group(group);
-        hidden.replace(number);
-      }
       centre<Plan>(a, scale, deviations);
       make_z<Plan>(deviations, reader, gate.wait(), norm, scale.rest.second, z);
     }
     fence_async_proxy();
     synchronize_group(group);
-    if constexpr (!Plan::kFreesHiddenFirst) hidden.replace(number);
+    hidden.replace(number);
     gate.replace(number);
     const int64_t position = int64_t{number % a.tiles.of_batch} * kGroupRows + row;
     float* const rows[2] = {a.out.row(batch, a.planes.edge(position)),

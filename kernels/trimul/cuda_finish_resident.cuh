@@ -29,9 +29,6 @@ struct Plan {
   static constexpr int kStageBytes = kBoxesOfGroup<T> * kBoxBytes;  // of hidden, or of the gate
   // Shared memory has room for boxes of f32 of two warpgroups.
   static constexpr int kGroups = sizeof(T) == 4 ? 2 : 3, kThreads = kGroups * kGroupThreads;
-  // With 128 channels of f32 there is one stage. So hidden of the next tile is under way while the
-  // gate of this one is read.
-  static constexpr bool kFreesHiddenFirst = sizeof(T) == 4;
   using Tiles = trimul::Tiles<kGroups>;
   using Reader = BoxReader<T, kDepth>;
 };
