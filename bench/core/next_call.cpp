@@ -2,6 +2,7 @@
 #include "bench/core/next_call.h"
 
 #include <algorithm>
+#include <exception>
 #include <span>
 namespace assay {
 namespace {
@@ -15,9 +16,7 @@ TensorBytes downloaded(Problem& problem) {
   return outputs;
 }
 
-}  // namespace
-
-std::string against_next_call(Problem& problem) {
+std::string difference_of_next_call(Problem& problem) {
   const TensorBytes here = downloaded(problem);
   problem.enqueue();
   for (const GuardedTensor& tensor : problem.output_tensors()) problem.device().flip(tensor.device_span());
@@ -34,12 +33,21 @@ std::string against_next_call(Problem& problem) {
     }
     if (count == 0) continue;
     const std::string_view name = problem.op().outputs[i].name;
-    return fmt::format(
-        "; the next call differs from it in {} of {} elements of {}, first {}: {} here, {} there", count,
-        view.size(), name, element_name(name, first, view.shape), read_element(a, view.dtype, first),
-        read_element(b, view.dtype, first));
+    return fmt::format("; against the call after that, {} of {} elements of {} differ, first {}: {}, then {}",
+                       count, view.size(), name, element_name(name, first, view.shape),
+                       read_element(a, view.dtype, first), read_element(b, view.dtype, first));
   }
-  return "; the next call gives the same bits as it";
+  return "; the call after that gives the same bits as it";
+}
+
+}  // namespace
+
+std::string against_next_call(Problem& problem) {
+  try {
+    return difference_of_next_call(problem);
+  } catch (const std::exception& error) {
+    return fmt::format("; the call after that ends with: {}", error.what());
+  }
 }
 
 }  // namespace assay

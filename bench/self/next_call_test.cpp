@@ -18,6 +18,7 @@ TEST(NextCall, TellsInHowManyElementsACallDiffersAndWhereFirst) {
     auto* const out = call.outputs[0].as<float>();
     for (int64_t i = 0; i < call.outputs[0].size(); ++i) out[i] = 2;
     if (++calls == 1) out[66] = out[90] = 0.5;
+    if (calls == 4) throw Error("it is tired");
   };
   const Case which{.op = "dynamic_conv", .path = "cpu", .dims = {{"b", 2}, {"t", 4}, {"d", 64}, {"w", 2}}};
   Problem problem(*subject.op, path, which, *cpu);
@@ -26,8 +27,9 @@ TEST(NextCall, TellsInHowManyElementsACallDiffersAndWhereFirst) {
   for (const GuardedTensor& tensor : problem.output_tensors()) cpu->flip(tensor.device_span());
   EXPECT_EQ(
       against_next_call(problem),
-      "; the next call differs from it in 2 of 512 elements of out, first out[0, 1, 2]: 0.5 here, 2 there");
-  EXPECT_EQ(against_next_call(problem), "; the next call gives the same bits as it");
+      "; against the call after that, 2 of 512 elements of out differ, first out[0, 1, 2]: 0.5, then 2");
+  EXPECT_EQ(against_next_call(problem), "; the call after that gives the same bits as it");
+  EXPECT_EQ(against_next_call(problem), "; the call after that ends with: it is tired");
 }
 
 }  // namespace

@@ -281,7 +281,7 @@ const Caught kCaught[] = {
     {"hostile.idle_after_calls", "a timed call on"},
     {"hostile.idle_for_one_call_in_two", "a timed call on"},
     {"hostile.part_after_calls",
-     "than an earlier call on it; the next call differs from it in 196608 of 262144 elements"},
+     "than an earlier call on it; against the call after that, 196608 of 262144 "},
     {"hostile.copies_an_answer", "gives the bits of a call on other inputs"},
     {"hostile.unrepeatable_idle_when_warm", "a timed call on draw"},
     {"hostile.works_on_poison", "a timed call on"},

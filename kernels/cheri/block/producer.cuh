@@ -74,9 +74,11 @@ __device__ void make_barriers(const Layout<Plan>& layout, int slots) {
   fence_async_proxy();
 }
 
-// Each warp of the consumers calls it when it has used a slot's weights.
+// Each warp of the consumers calls it when it has used a slot's weights. Without wgmma they are
+// read by loads.
 template <class Plan>
 __device__ void release_chunk(const Layout<Plan>& layout, int slot) {
+  if constexpr (!ASSAY_HAS_WGMMA) fence_async_proxy();
   __syncwarp();
   if (threadIdx.x % 32 == 0) arrive(layout.chunk_empty + 8 * slot);
 }
