@@ -11,8 +11,8 @@ namespace assay {
 // The outputs of a problem are those of a call, with one bit of each byte flipped (Device::flip()).
 // Calls again on the same inputs and says how the outputs of both calls differ, to be appended to a
 // message: "; against the call after that, 64 of 4096 elements of out differ, first out[0, 3]: 1.5,
-// then 1.25". Afterwards they are those of the call after it, flipped. What that call throws is said,
-// too.
+// then 1.25". Afterwards they are those of the call after it, flipped. If that call throws, the
+// result says what.
 std::string against_next_call(Problem& problem);
 
 }  // namespace assay
