@@ -20,8 +20,10 @@ constexpr size_t kVaried = kOtherData + 1;  // one of the draws, varied
 
 // As many calls as fill a third of a second, or a second together with what is done around
 // them, but 15 to 300. 15 are enough for an interval of the median, and few enough for a slow path.
-size_t sample_count(double call, double all) {
-  return static_cast<size_t>(std::clamp(std::min(0.33 / std::max(call, 1e-9), 1 / all), 15.0, 300.0));
+// Or as many as fill `least` seconds together with what is done around them.
+size_t sample_count(double call, double all, double least) {
+  const double usual = std::clamp(std::min(0.33 / std::max(call, 1e-9), 1 / all), 15.0, 300.0);
+  return static_cast<size_t>(std::max(usual, std::min(least / all, kMostSamples)));
 }
 
 uint64_t chain(uint64_t hash, uint64_t next) {
@@ -57,8 +59,8 @@ std::string_view name_of(Cache cache) {
   throw Error("Cache({}) is not a cache state", static_cast<int>(cache));
 }
 
-Timer::Timer(const Subject& subject, Problem& problem, uint64_t seed)
-    : subject_(&subject), problem_(&problem), seed_(seed), draws_(problem, seed) {
+Timer::Timer(const Subject& subject, Problem& problem, uint64_t seed, double least)
+    : subject_(&subject), problem_(&problem), seed_(seed), least_(least), draws_(problem, seed) {
   problem.device().flush_cache();  // what the judged calls set aside is taken back
   set_aside_ = problem.device().cache_set_aside();
   weights_ = hash_of_inputs(true);
@@ -105,7 +107,7 @@ Samples Timer::take(Cache cache, int rounds) {
   const double all = Seconds(std::chrono::steady_clock::now() - start).count();
   const size_t repeats = is_repeated(cache) && rounds == 1 ? kRepeats : 1;
   const size_t count =
-      std::max<size_t>(sample_count(call, all) / static_cast<size_t>(rounds), 3) / repeats * repeats;
+      std::max<size_t>(sample_count(call, all, least_) / static_cast<size_t>(rounds), 3) / repeats * repeats;
   // The first call on new inputs is one of cold caches. Later all draws are known.
   const bool is_cold = cache == Cache::kCold;
   const size_t others = is_cold && rounds == 1 ? std::clamp<size_t>(count / 4, 7, 25) : 0;

@@ -58,6 +58,9 @@ struct Samples {
   std::string doubt;                // what its times say against the path; empty if nothing
 };
 
+// So many numbers fit into what a worker answers.
+inline constexpr double kMostSamples = 3e4;
+
 // What a timed call computed.
 struct TimedAnswer {
   size_t draw;
@@ -66,8 +69,9 @@ struct TimedAnswer {
 
 class Timer {
  public:
-  // For a problem of the subject that has just been judged. Throws as Draws does.
-  Timer(const Subject& subject, Problem& problem, uint64_t seed);
+  // For a problem of the subject that has just been judged. Samples of a Cache go on for `least`
+  // seconds, or until there are kMostSamples: more calls are judged. Throws as Draws does.
+  Timer(const Subject& subject, Problem& problem, uint64_t seed, double least = 0);
 
   uint64_t seed() const { return seed_; }
 
@@ -115,6 +119,7 @@ class Timer {
   const Subject* subject_;
   Problem* problem_;
   uint64_t seed_;
+  double least_;  // [s]
   Draws draws_;
   size_t draw_ = 0;      // in use
   uint64_t answer_ = 0;  // hash of the last outputs

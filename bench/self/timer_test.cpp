@@ -142,6 +142,16 @@ TEST(Draws, AreThoseOfAnotherProcess) {
   }
 }
 
+TEST(Timer, GoesOnForAsLongAsAsked) {
+  const auto cpu = open_cpu();
+  const Subject subject = registry().subject("mhc_post", "cpu");
+  const Case which = small_case("mhc_post", "cpu", {{"n", 1}, {"hc", 2}, {"h", 8}});
+  Problem problem(*subject.op, *subject.path, which, *cpu);
+  ASSERT_EQ(judge(subject, problem).kind, VerdictKind::kPass);
+  EXPECT_LE(Timer(subject, problem, kSeed).take(Cache::kWarm).ns.size(), 300u);
+  EXPECT_GT(Timer(subject, problem, kSeed, 1).take(Cache::kWarm).ns.size(), 300u);
+}
+
 TEST(Timer, KeepsAnswersToFourDrawsForTheOracle) {
   const auto cpu = open_cpu();
   const Subject subject = registry().subject("dynamic_conv", "cpu");

@@ -322,10 +322,10 @@ std::optional<Verdict> Isolation::judge_alone(const Case& which) {
   return judge(which);
 }
 
-Worker::Answer Isolation::ask(const Case& which, const Message& request) {
+Worker::Answer Isolation::ask(const Case& which, const Message& request, Seconds longer) {
   if (!make_idle()) return {};
   worker().send(request);
-  Worker::Answer answer = worker_->receive(timeout(which), most_bytes(*subject_.op, which));
+  Worker::Answer answer = worker_->receive(timeout(which) + longer, most_bytes(*subject_.op, which));
   if (!answer.message) worker_.reset();
   return answer;
 }

@@ -60,8 +60,9 @@ class Isolation {
   // `keep`. It is handed out once.
   std::optional<Problem> take_held() { return std::exchange(held_, std::nullopt); }
 
-  // Asks the worker for something else, about the case that it was last asked to keep.
-  Worker::Answer ask(const Case& which, const Message& request);
+  // Asks the worker for something else, about the case that it was last asked to keep. It may take
+  // so much longer than a case.
+  Worker::Answer ask(const Case& which, const Message& request, Seconds longer = Seconds(0));
 
  private:
   // A case that the worker runs before it is judged, and its answer once it was waited for.

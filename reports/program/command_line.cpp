@@ -65,6 +65,11 @@ void declare_runs(CLI::App& app, Typed& typed) {
       .add_option("--max-elements", typed.raw.max_elements,
                   "Leave out sizes of --sweep with more elements in a tensor")
       ->type_name("N");
+  bench
+      .add_option("--min-time", typed.raw.min_time,
+                  "Call for so long with cold caches, and as long with warm ones: 60s, 5m (default: "
+                  "15 to 300 calls each); at most 30,000 calls, all of which are judged: rare faults show")
+      ->type_name("TIME");
   add_shard(bench, typed,
             "Time the i-th of n parts of the problems: i/n, or auto: as the CI system or the cluster says");
   add_seed(bench, typed);

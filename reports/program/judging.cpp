@@ -45,7 +45,8 @@ struct Kept {
   std::optional<PlainCalls> calls;
 };
 
-// request {"time": "cold" or "warm", "rounds", "draws": seed}, answer: timed_message.h
+// request {"time": "cold" or "warm", "rounds", "draws": seed, "least": [s]}, answer:
+// timed_message.h
 Message take_samples(const Subject& subject, Kept& kept, const Message& request, Channel& channel) {
   const auto name = request.fields.at("time").get<std::string>();
   const auto cache = std::ranges::find(kCaches, name, [](Cache one) { return name_of(one); });
@@ -55,7 +56,8 @@ Message take_samples(const Subject& subject, Kept& kept, const Message& request,
   try {
     if (*cache == Cache::kCold) kept.problem->device().flush_cache();
     const auto limit = limit_on(kept.problem->path().device);
-    if (!kept.timer || kept.timer->seed() != draws) kept.timer.emplace(subject, *kept.problem, draws);
+    if (!kept.timer || kept.timer->seed() != draws)
+      kept.timer.emplace(subject, *kept.problem, draws, request.fields.at("least").get<double>());
     Samples samples = kept.timer->take(*cache, request.fields.at("rounds").get<int>());
     return to_message({.samples = std::move(samples), .answers = kept.timer->take_answers()});
   } catch (const Trespass& error) {
@@ -116,7 +118,10 @@ Message answer(const Subject& subject, Device& device, const Message& request, C
 }  // namespace
 
 PathJudge::PathJudge(const Subject& subject, Device& device, const Options& options)
-    : subject_(subject), device_(device), judges_again_(!options.no_shrink) {
+    : subject_(subject),
+      device_(device),
+      judges_again_(!options.no_shrink),
+      least_(options.min_time.value_or(Seconds(0))) {
   if (!options.isolate) return;
   isolation_.emplace(
       subject, IsolationOptions{.arguments = {options.command_line.at(0), std::string(kWorker),
@@ -290,7 +295,7 @@ void PathJudge::judge_samples(CaseRecord& record, Samples& samples, std::vector<
 Samples PathJudge::sample_here(CaseRecord& record, Cache cache, int rounds) {
   Samples samples;
   try {
-    if (!timer_) timer_.emplace(subject_, kept_.value(), draws_);
+    if (!timer_) timer_.emplace(subject_, kept_.value(), draws_, least_.count());
     Watch watch(*monitor_);
     samples = timer_->take(cache, rounds);
     telemetry_ = watch.stop();
@@ -313,9 +318,12 @@ std::optional<Samples> PathJudge::sample_isolated(CaseRecord& record, Cache cach
     return Samples{};
   };
   Watch watch(*monitor_);
+  // Where the machine is busy, calls take longer than the one that tells how many there are to be.
   Worker::Answer answer = isolation_->ask(
       record.which,
-      {.fields = {{"time", name_of(cache)}, {"rounds", rounds}, {"draws", draws_}}, .tensors = {}});
+      {.fields = {{"time", name_of(cache)}, {"rounds", rounds}, {"draws", draws_}, {"least", least_.count()}},
+       .tensors = {}},
+      3 * least_);
   telemetry_ = watch.stop();
   if (answer.death) return end(answer.death->kind, std::move(answer.death->reason));
   if (!answer.message) return std::nullopt;

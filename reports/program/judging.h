@@ -56,6 +56,7 @@ class PathJudge {
   Subject subject_;
   Device& device_;
   bool judges_again_;  // a failure, to tell whether it comes alone
+  Seconds least_;      // that samples go on
   std::optional<Isolation> isolation_;
   uint64_t draws_ = 0;           // the seed of the timer, of each problem its own
   std::optional<Problem> kept_;  // in this process

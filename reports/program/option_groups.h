@@ -24,6 +24,7 @@ struct RawOptions {
   std::string seed;
   std::string budget;
   std::string timeout;
+  std::string min_time;
   bool no_isolate = false;
   std::string shard;
   std::string slower = "5%";

@@ -66,6 +66,7 @@ class CommandLine {
       if (!raw_.seed.empty()) options_.seed = parse_integer<uint64_t>(origin("--seed"), raw_.seed, 0);
       if (!raw_.budget.empty()) options_.budget = parse_time(origin("--budget"), raw_.budget);
       if (!raw_.timeout.empty()) options_.timeout = parse_time(origin("--timeout"), raw_.timeout);
+      if (!raw_.min_time.empty()) options_.min_time = parse_time(origin("--min-time"), raw_.min_time);
       options_.isolate = !raw_.no_isolate;
       if (options_.out == "-")
         throw usage_error("{} - is not the standard output; for a file write ./-", origin("--out"));
@@ -129,11 +130,12 @@ class CommandLine {
     std::string filters = fmt::format("{}", fmt::join(options_.filters, " "));
     std::string sizes = fmt::format("{}", fmt::join(options_.sizes, " "));
     const std::pair<const char*, std::string*> texts[] = {
-        {"command", &command},        {"FILTER", &filters},          {"--dtype", &raw_.dtype},
-        {"--device", &raw_.device},   {"--cases", &raw_.cases},      {"--budget", &raw_.budget},
-        {"--seed", &raw_.seed},       {"--shard", &raw_.shard},      {"--max-elements", &raw_.max_elements},
-        {"--sweep", &sizes},          {"--specimens", &specimens},   {"--max-failures", &raw_.max_failures},
-        {"--timeout", &raw_.timeout}, {"--no-isolate", &no_isolate}, {"--no-shrink", &no_shrink}};
+        {"command", &command},         {"FILTER", &filters},          {"--dtype", &raw_.dtype},
+        {"--device", &raw_.device},    {"--cases", &raw_.cases},      {"--budget", &raw_.budget},
+        {"--seed", &raw_.seed},        {"--shard", &raw_.shard},      {"--max-elements", &raw_.max_elements},
+        {"--sweep", &sizes},           {"--specimens", &specimens},   {"--max-failures", &raw_.max_failures},
+        {"--timeout", &raw_.timeout},  {"--no-isolate", &no_isolate}, {"--no-shrink", &no_shrink},
+        {"--min-time", &raw_.min_time}};
     if (!options_.resume.empty()) {
       options_.out = options_.resume;
       const Journal journal = unfinished_run(options_.resume);

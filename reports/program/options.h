@@ -45,16 +45,17 @@ struct Options {
   Command command = Command::kRun;
   std::vector<std::string> filters;  // globs on op or op/path; empty selects all
   std::optional<DType> dtype;
-  std::string device = "all";                            // all, cpu, cuda, cuda:k
-  bool device_is_typed = false;                          // and does not come from the environment
-  std::optional<int64_t> terms;                          // of the sums that are probed
-  int64_t cases = 200;                                   // per path
-  std::optional<std::chrono::duration<double>> budget;   // per path; replaces `cases`
-  std::optional<std::chrono::duration<double>> timeout;  // of a case in a worker
-  bool isolate = true;                                   // run paths in workers
-  std::optional<int64_t> max_failures;                   // per path
-  bool no_shrink = false;                                // failures are reported as they were drawn
-  std::optional<int64_t> max_elements;                   // of the largest tensor of a case
+  std::string device = "all";                             // all, cpu, cuda, cuda:k
+  bool device_is_typed = false;                           // and does not come from the environment
+  std::optional<int64_t> terms;                           // of the sums that are probed
+  int64_t cases = 200;                                    // per path
+  std::optional<std::chrono::duration<double>> budget;    // per path; replaces `cases`
+  std::optional<std::chrono::duration<double>> timeout;   // of a case in a worker
+  std::optional<std::chrono::duration<double>> min_time;  // of the samples of a timed problem
+  bool isolate = true;                                    // run paths in workers
+  std::optional<int64_t> max_failures;                    // per path
+  bool no_shrink = false;                                 // failures stay as they were drawn
+  std::optional<int64_t> max_elements;                    // of the largest tensor of a case
   uint64_t seed = 0;
   int64_t shard = 0;               // of `--shard i/n`: i - 1
   int64_t shards = 1;              // n
