@@ -33,9 +33,10 @@ std::string difference_of_next_call(Problem& problem) {
     }
     if (count == 0) continue;
     const std::string_view name = problem.op().outputs[i].name;
-    return fmt::format("; against the call after that, {} of {} elements of {} differ, first {}: {}, then {}",
-                       count, view.size(), name, element_name(name, first, view.shape),
-                       read_element(a, view.dtype, first), read_element(b, view.dtype, first));
+    return fmt::format(
+        "; against the call after that, {} of {} elements of {} differ, first {}: {:.9g}, then {:.9g}", count,
+        view.size(), name, element_name(name, first, view.shape), read_element(a, view.dtype, first),
+        read_element(b, view.dtype, first));
   }
   return "; the call after that gives the same bits as it";
 }
@@ -46,7 +47,7 @@ std::string against_next_call(Problem& problem) {
   try {
     return difference_of_next_call(problem);
   } catch (const std::exception& error) {
-    return fmt::format("; the call after that ends with: {}", error.what());
+    return fmt::format("; the call after that ends with {}", error.what());
   }
 }
 

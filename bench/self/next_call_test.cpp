@@ -29,7 +29,7 @@ TEST(NextCall, TellsInHowManyElementsACallDiffersAndWhereFirst) {
       against_next_call(problem),
       "; against the call after that, 2 of 512 elements of out differ, first out[0, 1, 2]: 0.5, then 2");
   EXPECT_EQ(against_next_call(problem), "; the call after that gives the same bits as it");
-  EXPECT_EQ(against_next_call(problem), "; the call after that ends with: it is tired");
+  EXPECT_EQ(against_next_call(problem), "; the call after that ends with it is tired");
 }
 
 }  // namespace

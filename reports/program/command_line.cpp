@@ -67,8 +67,8 @@ void declare_runs(CLI::App& app, Typed& typed) {
       ->type_name("N");
   bench
       .add_option("--min-time", typed.raw.min_time,
-                  "Call for so long with cold caches, and as long with warm ones: 60s, 5m (default: "
-                  "15 to 300 calls each); at most 30,000 calls, all of which are judged: rare faults show")
+                  "Call for about so long with cold caches, and as long with warm ones, at most 30,000 times "
+                  "each: 60s, 5m (default: 15 to 300 times); --timeout grows by three times as much")
       ->type_name("TIME");
   add_shard(bench, typed,
             "Time the i-th of n parts of the problems: i/n, or auto: as the CI system or the cluster says");
