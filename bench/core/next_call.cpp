@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <span>
+
 namespace assay {
 namespace {
 
