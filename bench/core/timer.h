@@ -101,7 +101,6 @@ class Timer {
   std::vector<double> time_graph();  // [ns] with cold caches; none if the call makes no graph
   std::string look_at_variations(const std::vector<Variation>& varied,
                                  const std::vector<Variation>& unvaried);
-  void flip_outputs();
   void watch_call(size_t draw);
   void look_at_outputs(size_t draw);  // and flips them
   void look_at_inputs();
