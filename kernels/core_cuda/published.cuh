@@ -18,7 +18,7 @@
 namespace assay {
 
 struct alignas(16) Published {
-  uint32_t low, low_flag, high, high_flag;
+  uint64_t low, high;  // the flag is the upper half of each
 };
 
 struct alignas(16) LaunchCount {
@@ -40,8 +40,10 @@ __device__ inline uint32_t flag_of_launch(LaunchCount* count, uint32_t warps) {
 
 __device__ inline void publish(Published* to, double value, uint32_t flag) {
   maybe_delay();
-  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %3, %2, %3};" ::"l"(to), "r"(__double2loint(value)),
-               "r"(__double2hiint(value)), "r"(flag)
+  const uint64_t upper = uint64_t{flag} << 32;
+  asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
+               "l"(upper | static_cast<uint32_t>(__double2loint(value))),
+               "l"(upper | static_cast<uint32_t>(__double2hiint(value)))
                : "memory");
 }
 
@@ -58,11 +60,11 @@ __device__ void wait_for_published(const Published* from, uint32_t flag, double 
       are_there = true;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(seen[i].low), "=r"(seen[i].low_flag), "=r"(seen[i].high), "=r"(seen[i].high_flag)
+        asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+                     : "=l"(seen[i].low), "=l"(seen[i].high)
                      : "l"(from + i)
                      : "memory");
-        are_there = are_there && seen[i].low_flag == flag && seen[i].high_flag == flag;
+        are_there = are_there && seen[i].low >> 32 == flag && seen[i].high >> 32 == flag;
       }
     }
   } while (!__all_sync(0xFFFFFFFFu, are_there));
