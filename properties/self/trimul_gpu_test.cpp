@@ -213,5 +213,17 @@ TEST_F(TriMulOnTheGpu, PassesOnLargeBiasesAndFarMeans) {
     expect_pass_on_changed(device(), problem_of(name, 1, 200, 128, 128), offset);
 }
 
+// Factors in f16 are scaled by the largest element of their weight. Here it is the last of many rows
+// and columns, and 16 times as large as the others are at most. Few fuzzed cases have such weights.
+TEST_F(TriMulOnTheGpu, ScalesAreThoseOfAllElementsOfAWeight) {
+  constexpr int64_t kChannels = 200, kHidden = 136;
+  const auto last_is_large = [](size_t input, int64_t e, float& value) {
+    const bool is_weight = (input >= kLeftProj && input <= kOutGate) || input == kToOut;
+    if (is_weight && e == kChannels * kHidden - 1) value = 96;
+  };
+  for (const std::string_view name : cuda_paths())
+    expect_pass_on_changed(device(), problem_of(name, 1, 8, kChannels, kHidden), last_is_large);
+}
+
 }  // namespace
 }  // namespace assay::trimul
