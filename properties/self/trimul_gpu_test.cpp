@@ -213,8 +213,9 @@ TEST_F(TriMulOnTheGpu, PassesOnLargeBiasesAndFarMeans) {
     expect_pass_on_changed(device(), problem_of(name, 1, 200, 128, 128), offset);
 }
 
-// Factors in f16 are scaled by the largest element of their weight. Here it is the last of many rows
-// and columns, and 16 times as large as the others are at most. Few fuzzed cases have such weights.
+// Factors in f16 are scaled by the largest element of their weight. Here it is the last of many
+// rows and columns, and 16 times as large as the others are at most. Few fuzzed cases have such
+// weights.
 TEST_F(TriMulOnTheGpu, ScalesAreThoseOfAllElementsOfAWeight) {
   constexpr int64_t kChannels = 200, kHidden = 136;
   const auto last_is_large = [](size_t input, int64_t e, float& value) {
