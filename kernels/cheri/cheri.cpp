@@ -96,12 +96,12 @@ std::vector<ProductEdge> two_pass_edges() {
   return {{{kN}, 2048}, {{kL, kC}, int64_t{1} << 20}};
 }
 
-// A second strip and a second tile of an example; a second tile of each block, and of each stage of
-// its ring; more tiles than blocks hold at a time.
+// A second strip and a second tile of an example, and more of them than two blocks hold; a second
+// tile of each block, and of each stage of its ring; more tiles than blocks hold at a time.
 std::vector<ProductEdge> ring_edges() {
   constexpr int64_t kTile = 256 * 9 * 4;  // [elements]
-  return {
-      {{kL, kC}, kTile / 8}, {{kL, kC}, kTile}, {{kN}, 132}, {{kN, kL, kC}, 132 * kTile}, {{kN}, 5 * 264}};
+  return {{{kL, kC}, kTile / 8}, {{kL, kC}, kTile},           {{kL, kC}, 8 * kTile},
+          {{kN}, 132},           {{kN, kL, kC}, 132 * kTile}, {{kN}, 5 * 264}};
 }
 
 // Rows of whole vectors, which are copied whole, and chains that go on in other tiles.
@@ -130,11 +130,11 @@ Op conv_norm_op() {
     op.paths.push_back(f32_path(
         "cuda.ring", DeviceKind::kCuda,
         [](const Call& call) { conv_norm_ring(conv_norm_tensors(call), run_of(call)); },
-        "blocks hold tiles of x until the statistics are there; reads x once"));
+        "blocks hold tiles of x until the statistics are there; reads x once, a longer example twice"));
     op.paths.back().edges = ring_edges();
     op.paths.back().own_sizes = ring_sizes();
-    op.paths.back().unsupported = [](const Dims& dims, DType storage) {
-      return conv_norm_ring_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
+    op.paths.back().unsupported = [](const Dims& dims, DType) {
+      return ring_unsupported({dims[kN], dims[kL], dims[kC]});
     };
   }
   return op;
@@ -172,11 +172,12 @@ Op conv_norm_grad_op() {
     op.paths.push_back(f32_path(
         "cuda.ring", DeviceKind::kCuda,
         [](const Call& call) { conv_norm_grad_ring(conv_norm_grad_tensors(call), run_of(call)); },
-        "blocks hold tiles of x and dy until the statistics are there; reads both once"));
+        "blocks hold tiles of x and dy until the statistics are there; reads both once, of a longer example "
+        "twice"));
     op.paths.back().edges = ring_edges();
     op.paths.back().own_sizes = ring_sizes();
-    op.paths.back().unsupported = [](const Dims& dims, DType storage) {
-      return conv_norm_grad_ring_unsupported({dims[kN], dims[kL], dims[kC]}, dims[kDilation], storage);
+    op.paths.back().unsupported = [](const Dims& dims, DType) {
+      return ring_unsupported({dims[kN], dims[kL], dims[kC]});
     };
     op.paths.back().stages = conv_norm_grad_ring_stages;
   }

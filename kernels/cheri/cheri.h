@@ -139,15 +139,13 @@ void block_cpu(const BlockTensors& tensors, const Run& run);
 void conv_norm_two_pass(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_two_pass(const ConvNormGradTensors& tensors, const Run& run);
 
-// All blocks of the GPU hold some examples in shared memory and read x (and dy) once. Throws Error
-// (unsupported) if the example is larger than what they hold, or on a device without compute
-// capability 9.0.
+// All blocks of the GPU hold some examples in shared memory and read x (and dy) once. They read an
+// example that is larger than what they hold twice. Throws Error (unsupported) if
+// ring_unsupported(), or on a device without compute capability 9.0.
 void conv_norm_ring(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_ring(const ConvNormGradTensors& tensors, const Run& run);
-// Why the example is too large, of tensors (N,L,C), if it is.
-std::optional<std::string> conv_norm_ring_unsupported(const Extents& shape, int64_t dilation, DType storage);
-std::optional<std::string> conv_norm_grad_ring_unsupported(const Extents& shape, int64_t dilation,
-                                                           DType storage);
+// Why an example of tensors (N,L,C) is too large, if it is.
+std::optional<std::string> ring_unsupported(const Extents& shape);
 
 // conv_norm, then products by cuBLASLt. Products and the tensors between steps are in the storage
 // dtype.

@@ -66,22 +66,22 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
       convolve_each<false>(rows, strip, w, visit);
     }
   };
-  NormRing::Turn adds, ends;
-  for (int turn = 0; ends.tile < a.job.tiles; ++turn) {
-    if (adds.tile < a.job.tiles) {
+  NormRing::Turn adds(a.job), ends(a.job);
+  for (int turn = 0; ends.left > 0; ++turn) {
+    if (adds.left > 0) {
       double sums[kSums]{};
       wait_for_phase(shared_address(&ring.full[adds.stage]), adds.parity);
       const double reference = ring.references[adds.stage];
-      for_each_row(adds.stage, own.strip(tiling, ring.tiles[adds.stage]),
-                   [&](const float(&conv)[kTileLanes]) {
+      const Strip strip = ring.tasks[adds.stage].adds ? own.strip(tiling, ring.tiles[adds.stage]) : Strip{};
+      for_each_row(adds.stage, strip, [&](const float(&conv)[kTileLanes]) {
 #pragma unroll
-                     for (int e = 0; e < kTileLanes; ++e) {
-                       if (!Warps<T, kPiece>::kCopiesRows && e >= own.lane.valid) continue;
-                       const double deviation = conv[e] - reference;
-                       sums[kDeviations] += deviation;
-                       sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
-                     }
-                   });
+        for (int e = 0; e < kTileLanes; ++e) {
+          if (!Warps<T, kPiece>::kCopiesRows && e >= own.lane.valid) continue;
+          const double deviation = conv[e] - reference;
+          sums[kDeviations] += deviation;
+          sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
+        }
+      });
       __syncwarp();
       sum_over_warp(sums);
       ring.hand_over(adds.stage, thread / kWarp, sums);
@@ -91,7 +91,7 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
     wait_for_phase(shared_address(&ring.normed[ends.stage]), ends.parity);
     const Norm norm = ring.statistics[ends.stage];
     const Tile& tile = ring.tiles[ends.stage];
-    const Strip strip = own.strip(tiling, tile);
+    const Strip strip = ring.tasks[ends.stage].ends ? own.strip(tiling, tile) : Strip{};
     auto y = Rows<kPiece, T, kTileLanes>(a.y, tile.example, own.lane, strip, tiling.dilation).from(0);
     for_each_row(ends.stage, strip, [&](float(&values)[kTileLanes]) {
 #pragma unroll
@@ -138,9 +138,13 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Tiling& tiling) {
   auto* const kernel = ring_kernel<T, kPiece>;
   const StagedTensor<T> x(t.x, tiling, kLimits.tensors);
   const int64_t shared_bytes = kStages * int64_t{x.elements(tiling)} * int64_t{sizeof(T)};
-  const int64_t resident = resident_blocks(kName, kernel, Warps<T, kPiece>::kThreads, shared_bytes);
-  const int64_t blocks = blocks_of_ring(tiling, kLag, resident);
-  const RingMemory memory("cheri_conv_norm_ring", tiling, kSums, run);
+  // As many on each multiprocessor, whatever the layout is: of an example that they do not hold the
+  // blocks decide the order of sums.
+  const int64_t resident =
+      std::min<int64_t>(resident_blocks(kName, kernel, Warps<T, kPiece>::kThreads, shared_bytes),
+                        int64_t{kBlocksOfUnit<T>} * run.context.device().info().units);
+  const int64_t blocks = blocks_of_ring(tiling, resident);
+  const RingMemory memory("cheri_conv_norm_ring", tiling, blocks, blocks * (kLag + 1), kSums, run);
   const Arguments<T> a{.x = x, .w = Strided<const T>(t.w), .y = Strided<T>(t.y), .job = memory.job()};
   launch_cooperative(kName, kernel, blocks, Warps<T, kPiece>::kThreads, shared_bytes,
                      static_cast<cudaStream_t>(run.stream), a);
@@ -148,18 +152,21 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Tiling& tiling) {
 
 }  // namespace
 
-std::optional<std::string> conv_norm_ring_unsupported(const Extents& shape, int64_t dilation, DType storage) {
-  if (element_count(shape) == 0) return std::nullopt;
-  return ring_unsupported(tiling_of(shape, dilation, kLimits), 4 / static_cast<int64_t>(size_of(storage)),
-                          kLag);
+std::optional<std::string> ring_unsupported(const Extents& shape) {
+  // All tiles of a block have the same channels, and the smallest GPU with compute capability 9.0
+  // (H20) has 78 multiprocessors.
+  constexpr int64_t kMostChannels = int64_t{78} * kMostColumns * kTileLanes;
+  // Rows are counted in 32 bits, up to 14 times as many at the end of the last chains.
+  constexpr int64_t kMostRows = int64_t{1} << 27;
+  if (shape[1] <= kMostRows && shape[2] <= kMostChannels) return std::nullopt;
+  return fmt::format("an example of {} rows and {} channels; {} and {} are served", shape[1], shape[2],
+                     kMostRows, kMostChannels);
 }
 
 void conv_norm_ring(const ConvNormTensors& t, const Run& run) {
   require_valid(t, run.dilation);
   if (t.y.size() == 0) return;
-  if (const auto why = conv_norm_ring_unsupported(t.x.shape, run.dilation, t.x.dtype))
-    throw unsupported_error("{}", *why);
-  require_row_copies(run.context.device());
+  require_ring(t.x.shape, run.context.device());
   visit_storage(t.x.dtype, [&]<class T>(std::type_identity<T>) {
     constexpr int kElement = int{sizeof(T)}, kVector = kTileLanes * kElement;
     const Tiling tiling = tiling_of(t.x.shape, run.dilation, kLimits);

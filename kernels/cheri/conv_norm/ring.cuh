@@ -27,7 +27,7 @@ struct TileLimits {
 };
 
 // Host: depends on the size of an example and the limits alone, since it decides the order of sums.
-// All but the counts of examples and tiles fit into 32 bits if a ring can hold an example.
+// All but the counts of examples and tiles fit into 32 bits where ring_unsupported() says nothing.
 struct Tiling {
   int64_t examples;
   int64_t tiles;  // of an example

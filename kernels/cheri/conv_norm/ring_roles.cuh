@@ -5,6 +5,10 @@
 // the example have published their sums, too. So each tensor is read from memory once, and all
 // multiprocessors work on examples of any size.
 //
+// Where the blocks together do not hold an example, each of them brings its tiles twice: first it
+// adds up all of them and publishes one sum, then it brings the last one again, and goes back to the
+// first.
+//
 // Warps have roles, and barriers hand the stages on:
 //   loads       empty -> full     brings the next tile
 //   adds        full -> summed    adds up what the statistics need
@@ -16,10 +20,10 @@
 // Blocks wait for each other, so all of them run at the same time. None waits for ever. Say tile t
 // is the first of all that wait for statistics, and tile u of its example is not published. Then
 // the block of u waits with a tile v >= t, and has published v and its next `lag` tiles. So
-// u >= v + (lag + 1) * blocks. But an example has at most (lag + 1) * blocks tiles.
+// u >= v + (lag + 1) * blocks. But an example that is held has at most (lag + 1) * blocks tiles. If
+// examples are not held, no block waits with an example before it has published its sum of it.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "kernels/cheri/conv_norm/ring.cuh"
@@ -33,8 +37,6 @@
 namespace assay::cheri {
 
 inline constexpr int kFinishers = 1;  // [warps]
-// Multiprocessors of the smallest GPU with compute capability 9.0 (H20).
-inline constexpr int64_t kFewestUnits = 78;
 
 // Warps of a block: one that publishes, those that finish, those that load, and then those that
 // convolve. Rows are copied whole if kPiece is a vector of channels, else one element after the
@@ -53,8 +55,10 @@ struct RingWarps {
 struct RingJob {
   Tiling tiling;
   int64_t tiles;  // of all examples
+  bool is_held;   // an example, by all blocks together
+  int parts;      // of an example, each with its own sums: the tiles if it is held, else the blocks
   LaunchCount* count;
-  Published* sums;  // (tiles, sums of a tile)
+  Published* sums;  // (examples, parts, sums of a part)
 };
 
 // A tensor in the stages.
@@ -74,15 +78,55 @@ struct StagedTensor {
   }
 };
 
-// Moves over the tiles of a block. `parity` is that of the barriers of its stage.
+// A tile that a block brings, and what the block does with it.
+struct Task {
+  int64_t tile;
+  bool adds, publishes, ends;
+
+  Task() = default;
+  __device__ explicit Task(const RingJob& job)
+      : tile(blockIdx.x), adds(true), publishes(job.is_held), ends(job.is_held) {}
+
+  // If an example is not held, up to the last tile of the block in it, and back.
+  __device__ void next(const RingJob& job) {
+    const int64_t blocks = gridDim.x, tiles = job.tiling.tiles;
+    if (job.is_held) {
+      tile += blocks;
+      return;
+    }
+    const int64_t of_example = tile - quotient(tile, tiles) * tiles;
+    if (adds && !publishes) {
+      tile += blocks;
+      publishes = of_example + 2 * blocks >= tiles;
+    } else if (adds) {
+      adds = publishes = false;
+      ends = true;
+    } else if (of_example >= blocks) {
+      tile -= blocks;
+    } else {
+      tile += tiles;
+      adds = true;
+      ends = false;
+    }
+  }
+};
+
+// Moves over the tasks of a block. `parity` is that of the barriers of its stage.
 template <int kStages>
 struct Turn {
-  int64_t tile = blockIdx.x;
+  int left;  // tasks
   int stage = 0;
   uint32_t parity = 0;
 
+  __device__ explicit Turn(const RingJob& job) {
+    const auto own = [](int64_t tiles) {
+      return static_cast<int>(quotient(tiles - 1 - blockIdx.x + gridDim.x, gridDim.x));
+    };
+    const int64_t tiles = job.tiling.tiles;
+    left = job.is_held ? own(job.tiles) : static_cast<int>(quotient(job.tiles, tiles)) * 2 * own(tiles);
+  }
   __device__ void next() {
-    tile += gridDim.x;
+    --left;
     if (++stage < kStages) return;
     stage = 0;
     parity ^= 1;
@@ -96,6 +140,7 @@ struct Ring {
   using Turn = cheri::Turn<kStages>;
 
   double sums[kStages][kAdders][kSums];
+  Task tasks[kStages];
   Tile tiles[kStages];
   double references[kStages];
   Statistics statistics[kStages];
@@ -113,23 +158,25 @@ struct Ring {
     fence_async_proxy();
   }
 
-  // Role. Calls bring(tile, stage, barrier) for each tile. It starts this warp's copies, and
+  // Role. Calls bring(tile, stage, barrier) for each task. It starts this warp's copies, and
   // returns how many bytes of them arrive at the barrier by themselves.
   template <class Warps, class T, class Bring>
   __device__ void load(const RingJob& job, int warp, const Strided<const T>& x, const Strided<const T>& w,
                        Bring&& bring) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    Task task(job);
     int turn = 0;
-    for (Turn at; at.tile < job.tiles; at.next()) {
+    for (Turn at(job); at.left > 0; at.next(), task.next(job)) {
       if (Warps::kCopiesRows && turn++ % Warps::kLoaders != warp) continue;
       const uint32_t barrier = shared_address(&full[at.stage]);
-      const Tile tile(job.tiling, at.tile);
+      const Tile tile(job.tiling, task.tile);
       const bool describes = (Warps::kCopiesRows || warp == 0) && lane == kWarp - 1;
       // Under way while the warp waits.
       const float reference = describes ? reference_of(job.tiling, x, w, tile.example) : 0.0f;
       wait_for_phase(shared_address(&empty[at.stage]), at.parity ^ 1);
       const uint32_t bytes = bring(tile, at.stage, barrier);
       if (describes) {
+        tasks[at.stage] = task;
         tiles[at.stage] = tile;
         references[at.stage] = reference;
       }
@@ -159,13 +206,19 @@ struct Ring {
   __device__ void publish_sums(const RingJob& job) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t launch = flag(job);
-    for (Turn at; at.tile < job.tiles; at.next()) {
+    double sum = 0;
+    for (Turn at(job); at.left > 0; at.next()) {
       wait_for_phase(shared_address(&summed[at.stage]), at.parity);
-      if (lane < kSums) {
-        double sum = 0;
+      const Task& task = tasks[at.stage];
+      if (task.adds && lane < kSums) {
 #pragma unroll
         for (int warp = 0; warp < kAdders; ++warp) sum += sums[at.stage][warp][lane];
-        publish(job.sums + at.tile * kSums + lane, sum, launch);
+        if (task.publishes) {
+          const int64_t part =
+              job.is_held ? task.tile : tiles[at.stage].example * job.parts + int64_t{blockIdx.x};
+          publish(job.sums + part * kSums + lane, sum, launch);
+          sum = 0;
+        }
       }
       arrive(shared_address(&empty[at.stage]));
     }
@@ -176,23 +229,28 @@ struct Ring {
   __device__ void finish_sums(const RingJob& job, int warp, Finish&& finish) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t launch = flag(job);
-    int turn = 0;
-    for (Turn at; at.tile < job.tiles; at.next()) {
+    int64_t example = -1;
+    int turn = 0, before = 0;  // the stage of the turn before
+    for (Turn at(job); at.left > 0; at.next()) {
       if (turn++ % kFinishers != warp) continue;
       wait_for_phase(shared_address(&summed[at.stage]), at.parity);
-      const Published* const published = job.sums + tiles[at.stage].example * job.tiling.tiles * kSums;
-      double all[kSums]{};
-      for (int tile = lane; tile - lane < job.tiling.tiles; tile += kWarp) {
-        const bool is_there = tile < job.tiling.tiles;
-        double part[kSums];
-        wait_for_published(published + (is_there ? tile : 0) * kSums, launch, part);
+      if (tasks[at.stage].ends && tiles[at.stage].example != example) {
+        example = tiles[at.stage].example;
+        const Published* const published = job.sums + example * job.parts * kSums;
+        double all[kSums]{};
+        for (int part = lane; part - lane < job.parts; part += kWarp) {
+          const bool is_there = part < job.parts;
+          double sums_of_part[kSums];
+          wait_for_published(published + (is_there ? part : 0) * kSums, launch, sums_of_part);
 #pragma unroll
-        for (int i = 0; i < kSums; ++i) all[i] += is_there ? part[i] : 0;
+          for (int i = 0; i < kSums; ++i) all[i] += is_there ? sums_of_part[i] : 0;
+        }
+        sum_over_warp(all);
+        if (lane == 0) statistics[at.stage] = finish(references[at.stage], all);
+      } else if (tasks[at.stage].ends && lane == 0) {
+        statistics[at.stage] = statistics[before];
       }
-      sum_over_warp(all);
-      if (lane == 0) {
-        statistics[at.stage] = finish(references[at.stage], all);
-      }
+      before = at.stage;
       arrive(shared_address(&normed[at.stage]));
     }
   }
@@ -290,41 +348,37 @@ struct StageRows {
   }
 };
 
-// Host: why the blocks of some GPUs cannot hold an example, if they cannot.
-inline std::optional<std::string> ring_unsupported(const Tiling& tiling, int64_t blocks_of_unit, int lag) {
-  const int64_t most = kFewestUnits * blocks_of_unit / tiling.sides * tiling.sides * (lag + 1);
-  if (tiling.tiles <= most) return std::nullopt;
-  return fmt::format("an example of {} rows and {} channels takes {} tiles; {} are held at a time",
-                     tiling.rows, tiling.channels, tiling.tiles, most);
-}
-
-// Host: throws Error (unsupported) unless the device has what the loads need.
-inline void require_row_copies(const Device& device) {
+// Host: throws Error (unsupported) unless the device has what the loads need, and rows of an example
+// of this shape (N,L,C) can be counted.
+inline void require_ring(const Extents& shape, const Device& device) {
+  if (const auto why = ring_unsupported(shape)) throw unsupported_error("{}", *why);
   const int capability = device.info().compute_capability;
   if (capability < 90)
     throw unsupported_error("copies of rows need compute capability 90, this device has {}", capability);
 }
 
 // Host: the blocks of a launch, a multiple of the tiling's sides. `resident` run at the same time.
-inline int64_t blocks_of_ring(const Tiling& tiling, int lag, int64_t resident) {
+inline int64_t blocks_of_ring(const Tiling& tiling, int64_t resident) {
   const auto whole = [&](int64_t blocks) { return blocks / tiling.sides * tiling.sides; };
-  const int64_t fewest = whole((tiling.tiles + lag) / (lag + 1) + tiling.sides - 1);
-  if (resident < fewest) {
-    throw unsupported_error("an example of {} tiles needs {} blocks that run at a time; this device has {}",
-                            tiling.tiles, fewest, resident);
+  if (resident < tiling.sides) {
+    throw unsupported_error("{} channels need {} blocks that run at a time; this device has {}",
+                            tiling.channels, tiling.sides, resident);
   }
   return std::min({whole(resident), tiling.examples * tiling.tiles,
-                   std::max(fewest, whole(std::min(kMostBlocks.value(), resident)))});
+                   std::max<int64_t>(tiling.sides, whole(std::min(kMostBlocks.value(), resident)))});
 }
 
 // Host: memory that each launch leaves as the next one needs it. It outlives the launch.
 class RingMemory {
  public:
-  // `sums` are those of a tile.
-  RingMemory(const std::string& name, const Tiling& tiling, int sums, const Run& run)
+  // `held` tiles of an example are in the stages of all blocks when it is ended; `sums` are those of
+  // a part.
+  RingMemory(const std::string& name, const Tiling& tiling, int64_t blocks, int64_t held, int sums,
+             const Run& run)
       : tiling_(tiling),
-        bytes_(int64_t{sizeof(LaunchCount)} +
-               tiling.examples * tiling.tiles * sums * int64_t{sizeof(Published)}),
+        is_held_(tiling.tiles <= held),
+        parts_(is_held_ ? tiling.tiles : blocks),
+        bytes_(int64_t{sizeof(LaunchCount)} + tiling.examples * parts_ * sums * int64_t{sizeof(Published)}),
         held_(run.context.derived().get(name, bytes_, {{.version = 1, .data = nullptr}}, run.stream,
                                         [&](void* data) {
                                           cuda_check(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes_),
@@ -336,13 +390,16 @@ class RingMemory {
     auto* const count = static_cast<LaunchCount*>(held_.data());
     return {.tiling = tiling_,
             .tiles = tiling_.examples * tiling_.tiles,
+            .is_held = is_held_,
+            .parts = static_cast<int>(parts_),
             .count = count,
             .sums = reinterpret_cast<Published*>(count + 1)};
   }
 
  private:
   Tiling tiling_;
-  int64_t bytes_;
+  bool is_held_;
+  int64_t parts_, bytes_;
   DerivedTensors::Held held_;
 };
 

@@ -104,11 +104,12 @@ template <class T, int kPiece>
 __device__ void add_tiles(const Arguments<T>& a, GradRing<T>& ring, const T* stages, int thread) {
   const Convolver own(a.job.tiling, thread);
   const Weights<kTileLanes> w(a.w, own.lane);
-  for (typename GradRing<T>::Turn at; at.tile < a.job.tiles; at.next()) {
+  for (typename GradRing<T>::Turn at(a.job); at.left > 0; at.next()) {
     double sums[kGradSums]{};
     wait_for_phase(shared_address(&ring.full[at.stage]), at.parity);
     const StripRows<T> rows(a, own, ring.tiles[at.stage], stages + at.stage * a.stage_elements());
-    add_to_sums<3, !Warps<T, kPiece>::kCopiesRows>(sums, rows.strip, own.lane, w, ring.references[at.stage],
+    const Strip strip = ring.tasks[at.stage].adds ? rows.strip : Strip{};
+    add_to_sums<3, !Warps<T, kPiece>::kCopiesRows>(sums, strip, own.lane, w, ring.references[at.stage],
                                                    rows.x, rows.dy);
     __syncwarp();
     sum_over_warp(sums);
@@ -121,14 +122,15 @@ __device__ void end_tiles(const Arguments<T>& a, GradRing<T>& ring, T* stages, i
   const Convolver own(a.job.tiling, thread);
   const Weights<kTileLanes> w(a.w, own.lane);
   double dw[3][kTileLanes]{};
-  for (typename GradRing<T>::Turn at; at.tile < a.job.tiles; at.next()) {
+  for (typename GradRing<T>::Turn at(a.job); at.left > 0; at.next()) {
     wait_for_phase(shared_address(&ring.normed[at.stage]), at.parity);
     const NormGrad grad = ring.statistics[at.stage];
     const Tile& tile = ring.tiles[at.stage];
     const StripRows<T> rows(a, own, tile, stages + at.stage * a.stage_elements());
     const Rows<kPiece, T, kTileLanes> dx(a.dx, tile.example, own.lane, rows.strip, a.job.tiling.dilation);
     float of_strip[3][kTileLanes]{};
-    march_back<kRowsAtOnce<T, kPiece>, T>(of_strip, rows.strip, w, grad, rows.x, rows.dy, dx);
+    const Strip strip = ring.tasks[at.stage].ends ? rows.strip : Strip{};
+    march_back<kRowsAtOnce<T, kPiece>, T>(of_strip, strip, w, grad, rows.x, rows.dy, dx);
     arrive_after_loads(shared_address(&ring.empty[at.stage]));
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
@@ -203,12 +205,13 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Tiling& tiling)
   // One on each multiprocessor, whatever the layout is, since the blocks decide the order of sums.
   const int64_t resident = std::min<int64_t>(resident_blocks(kName, kernel, kThreads, shared_bytes),
                                              run.context.device().info().units);
-  const int64_t blocks = blocks_of_ring(tiling, kLag<T>, resident);
+  const int64_t blocks = blocks_of_ring(tiling, resident);
   const int64_t share_rows = blocks / tiling.sides;
   const int64_t bytes =
       (share_rows + rows_between(share_rows)) * 3 * tiling.channels * int64_t{sizeof(double)};
   const Workspace::Lease workspace = run.context.workspace().lease(bytes, run.stream);
-  const RingMemory memory("cheri_conv_norm_grad_ring", tiling, kGradSums, run);
+  const RingMemory memory("cheri_conv_norm_grad_ring", tiling, blocks, blocks * (kLag<T> + 1), kGradSums,
+                          run);
   const Arguments<T> a{.dy = dy,
                        .x = x,
                        .w = Strided<const T>(t.w),
@@ -221,22 +224,10 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Tiling& tiling)
 
 }  // namespace
 
-std::optional<std::string> conv_norm_grad_ring_unsupported(const Extents& shape, int64_t dilation,
-                                                           DType storage) {
-  std::optional<std::string> why;
-  if (element_count(shape) == 0) return why;
-  visit_storage(storage, [&]<class T>(std::type_identity<T>) {
-    why = ring_unsupported(tiling_of(shape, dilation, kLimits<T>), 1, kLag<T>);
-  });
-  return why;
-}
-
 void conv_norm_grad_ring(const ConvNormGradTensors& t, const Run& run) {
   require_valid(t, run.dilation);
   if (t.dw.size() == 0) return;
-  if (const auto why = conv_norm_grad_ring_unsupported(t.x.shape, run.dilation, t.x.dtype))
-    throw unsupported_error("{}", *why);
-  require_row_copies(run.context.device());
+  require_ring(t.x.shape, run.context.device());
   visit_storage(t.x.dtype, [&]<class T>(std::type_identity<T>) {
     if (t.dx.size() == 0)
       return enqueue_column_sums<T>(false, nullptr, 0, t.dw, static_cast<cudaStream_t>(run.stream));
