@@ -66,22 +66,22 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
       convolve_each<false>(rows, strip, w, visit);
     }
   };
-  NormRing::Turn adds(a.job), ends(a.job);
-  for (int turn = 0; ends.left > 0; ++turn) {
-    if (adds.left > 0) {
+  NormRing::Turn adds, ends;
+  for (int turn = 0; ends.number < a.job.turns; ++turn) {
+    if (adds.number < a.job.turns) {
       double sums[kSums]{};
       wait_for_phase(shared_address(&ring.full[adds.stage]), adds.parity);
       const double reference = ring.references[adds.stage];
-      const Strip strip = ring.tasks[adds.stage].adds ? own.strip(tiling, ring.tiles[adds.stage]) : Strip{};
-      for_each_row(adds.stage, strip, [&](const float(&conv)[kTileLanes]) {
+      for_each_row(adds.stage, own.strip(tiling, ring.added[adds.stage]),
+                   [&](const float(&conv)[kTileLanes]) {
 #pragma unroll
-        for (int e = 0; e < kTileLanes; ++e) {
-          if (!Warps<T, kPiece>::kCopiesRows && e >= own.lane.valid) continue;
-          const double deviation = conv[e] - reference;
-          sums[kDeviations] += deviation;
-          sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
-        }
-      });
+                     for (int e = 0; e < kTileLanes; ++e) {
+                       if (!Warps<T, kPiece>::kCopiesRows && e >= own.lane.valid) continue;
+                       const double deviation = conv[e] - reference;
+                       sums[kDeviations] += deviation;
+                       sums[kSquares] = fma(deviation, deviation, sums[kSquares]);
+                     }
+                   });
       __syncwarp();
       sum_over_warp(sums);
       ring.hand_over(adds.stage, thread / kWarp, sums);
@@ -90,8 +90,8 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
     if (turn < kLag) continue;
     wait_for_phase(shared_address(&ring.normed[ends.stage]), ends.parity);
     const Norm norm = ring.statistics[ends.stage];
-    const Tile& tile = ring.tiles[ends.stage];
-    const Strip strip = ring.tasks[ends.stage].ends ? own.strip(tiling, tile) : Strip{};
+    const Tile& tile = ring.ended[ends.stage];
+    const Strip strip = own.strip(tiling, tile);
     auto y = Rows<kPiece, T, kTileLanes>(a.y, tile.example, own.lane, strip, tiling.dilation).from(0);
     for_each_row(ends.stage, strip, [&](float(&values)[kTileLanes]) {
 #pragma unroll
@@ -144,7 +144,7 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Tiling& tiling) {
       std::min<int64_t>(resident_blocks(kName, kernel, Warps<T, kPiece>::kThreads, shared_bytes),
                         int64_t{kBlocksOfUnit<T>} * run.context.device().info().units);
   const int64_t blocks = blocks_of_ring(tiling, resident);
-  const RingMemory memory("cheri_conv_norm_ring", tiling, blocks, blocks * (kLag + 1), kSums, run);
+  const RingMemory memory("cheri_conv_norm_ring", tiling, blocks, kLag, kSums, run);
   const Arguments<T> a{.x = x, .w = Strided<const T>(t.w), .y = Strided<T>(t.y), .job = memory.job()};
   launch_cooperative(kName, kernel, blocks, Warps<T, kPiece>::kThreads, shared_bytes,
                      static_cast<cudaStream_t>(run.stream), a);

@@ -119,6 +119,13 @@ struct Tile {
     channel = (of_example - of_side * tiling.sides) * tiling.row_elements();
   }
 
+  // All its strips are empty.
+  __device__ Tile without_rows(const Tiling& tiling) const {
+    Tile none = *this;
+    none.step = tiling.rows;
+    return none;
+  }
+
   // The strip of a thread with this place among the chains and the pieces of a tile.
   __device__ Strip strip(const Tiling& tiling, int chain_of_tile, int piece) const {
     const int own = chain + chain_of_tile, done = step + piece * tiling.length;

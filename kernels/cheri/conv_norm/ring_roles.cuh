@@ -54,9 +54,9 @@ struct RingWarps {
 // What the roles of all blocks have in common.
 struct RingJob {
   Tiling tiling;
-  int64_t tiles;  // of all examples
-  bool is_held;   // an example, by all blocks together
-  int parts;      // of an example, each with its own sums: the tiles if it is held, else the blocks
+  int64_t turns;  // of all blocks
+  int laps;       // if an example is not held, in how many turns a block adds up its tiles of it; else 0
+  int parts;      // of an example, each with its own sums: its tiles if it is held, else the blocks
   LaunchCount* count;
   Published* sums;  // (examples, parts, sums of a part)
 };
@@ -78,55 +78,38 @@ struct StagedTensor {
   }
 };
 
-// A tile that a block brings, and what the block does with it.
+// What a block does in its turn.
 struct Task {
-  int64_t tile;
-  bool adds, publishes, ends;
+  int64_t tile, part;          // numbered over all examples
+  bool adds, publishes, ends;  // the tile; publishes: its part ends here
 
   Task() = default;
-  __device__ explicit Task(const RingJob& job)
-      : tile(blockIdx.x), adds(true), publishes(job.is_held), ends(job.is_held) {}
-
-  // If an example is not held, up to the last tile of the block in it, and back.
-  __device__ void next(const RingJob& job) {
-    const int64_t blocks = gridDim.x, tiles = job.tiling.tiles;
-    if (job.is_held) {
-      tile += blocks;
-      return;
-    }
-    const int64_t of_example = tile - quotient(tile, tiles) * tiles;
-    if (adds && !publishes) {
-      tile += blocks;
-      publishes = of_example + 2 * blocks >= tiles;
-    } else if (adds) {
-      adds = publishes = false;
-      ends = true;
-    } else if (of_example >= blocks) {
-      tile -= blocks;
-    } else {
-      tile += tiles;
-      adds = true;
-      ends = false;
-    }
+  __device__ Task(const RingJob& job, int64_t turn)
+      : tile(turn), part(turn), adds(true), publishes(true), ends(true) {
+    if (job.laps == 0) return;
+    const int64_t blocks = gridDim.x, turns = 2 * job.laps * blocks;  // of an example
+    const int64_t example = quotient(turn, turns);
+    const auto lap = static_cast<int>(quotient(turn - example * turns, blocks));
+    // Up to the last tile of the block in the example, and back.
+    const int64_t of_example = min(lap, 2 * job.laps - 1 - lap) * blocks + blockIdx.x;
+    const bool is_there = of_example < job.tiling.tiles;
+    tile = example * job.tiling.tiles + of_example;
+    part = example * blocks + blockIdx.x;
+    adds = is_there && lap < job.laps;
+    publishes = lap == job.laps - 1;
+    ends = is_there && lap >= job.laps;
   }
 };
 
-// Moves over the tasks of a block. `parity` is that of the barriers of its stage.
+// Moves over the turns of a block. `parity` is that of the barriers of its stage.
 template <int kStages>
 struct Turn {
-  int left;  // tasks
+  int64_t number = blockIdx.x;
   int stage = 0;
   uint32_t parity = 0;
 
-  __device__ explicit Turn(const RingJob& job) {
-    const auto own = [](int64_t tiles) {
-      return static_cast<int>(quotient(tiles - 1 - blockIdx.x + gridDim.x, gridDim.x));
-    };
-    const int64_t tiles = job.tiling.tiles;
-    left = job.is_held ? own(job.tiles) : static_cast<int>(quotient(job.tiles, tiles)) * 2 * own(tiles);
-  }
   __device__ void next() {
-    --left;
+    number += gridDim.x;
     if (++stage < kStages) return;
     stage = 0;
     parity ^= 1;
@@ -141,7 +124,7 @@ struct Ring {
 
   double sums[kStages][kAdders][kSums];
   Task tasks[kStages];
-  Tile tiles[kStages];
+  Tile added[kStages], ended[kStages];  // what is not added or not ended has no rows here
   double references[kStages];
   Statistics statistics[kStages];
   uint64_t empty[kStages], full[kStages], summed[kStages], normed[kStages];
@@ -164,20 +147,21 @@ struct Ring {
   __device__ void load(const RingJob& job, int warp, const Strided<const T>& x, const Strided<const T>& w,
                        Bring&& bring) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    Task task(job);
     int turn = 0;
-    for (Turn at(job); at.left > 0; at.next(), task.next(job)) {
+    for (Turn at; at.number < job.turns; at.next()) {
       if (Warps::kCopiesRows && turn++ % Warps::kLoaders != warp) continue;
       const uint32_t barrier = shared_address(&full[at.stage]);
+      const Task task(job, at.number);
       const Tile tile(job.tiling, task.tile);
       const bool describes = (Warps::kCopiesRows || warp == 0) && lane == kWarp - 1;
       // Under way while the warp waits.
       const float reference = describes ? reference_of(job.tiling, x, w, tile.example) : 0.0f;
       wait_for_phase(shared_address(&empty[at.stage]), at.parity ^ 1);
-      const uint32_t bytes = bring(tile, at.stage, barrier);
+      const uint32_t bytes = task.adds || task.ends ? bring(tile, at.stage, barrier) : 0;
       if (describes) {
         tasks[at.stage] = task;
-        tiles[at.stage] = tile;
+        added[at.stage] = task.adds ? tile : tile.without_rows(job.tiling);
+        ended[at.stage] = task.ends ? tile : tile.without_rows(job.tiling);
         references[at.stage] = reference;
       }
       if constexpr (Warps::kCopiesRows) {
@@ -207,16 +191,13 @@ struct Ring {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t launch = flag(job);
     double sum = 0;
-    for (Turn at(job); at.left > 0; at.next()) {
+    for (Turn at; at.number < job.turns; at.next()) {
       wait_for_phase(shared_address(&summed[at.stage]), at.parity);
-      const Task& task = tasks[at.stage];
-      if (task.adds && lane < kSums) {
+      if (lane < kSums) {
 #pragma unroll
         for (int warp = 0; warp < kAdders; ++warp) sum += sums[at.stage][warp][lane];
-        if (task.publishes) {
-          const int64_t part =
-              job.is_held ? task.tile : tiles[at.stage].example * job.parts + int64_t{blockIdx.x};
-          publish(job.sums + part * kSums + lane, sum, launch);
+        if (tasks[at.stage].publishes) {
+          publish(job.sums + tasks[at.stage].part * kSums + lane, sum, launch);
           sum = 0;
         }
       }
@@ -231,11 +212,11 @@ struct Ring {
     const uint32_t launch = flag(job);
     int64_t example = -1;
     int turn = 0, before = 0;  // the stage of the turn before
-    for (Turn at(job); at.left > 0; at.next()) {
+    for (Turn at; at.number < job.turns; at.next()) {
       if (turn++ % kFinishers != warp) continue;
       wait_for_phase(shared_address(&summed[at.stage]), at.parity);
-      if (tasks[at.stage].ends && tiles[at.stage].example != example) {
-        example = tiles[at.stage].example;
+      if (tasks[at.stage].ends && added[at.stage].example != example) {
+        example = added[at.stage].example;
         const Published* const published = job.sums + example * job.parts * kSums;
         double all[kSums]{};
         for (int part = lane; part - lane < job.parts; part += kWarp) {
@@ -371,35 +352,36 @@ inline int64_t blocks_of_ring(const Tiling& tiling, int64_t resident) {
 // Host: memory that each launch leaves as the next one needs it. It outlives the launch.
 class RingMemory {
  public:
-  // `held` tiles of an example are in the stages of all blocks when it is ended; `sums` are those of
-  // a part.
-  RingMemory(const std::string& name, const Tiling& tiling, int64_t blocks, int64_t held, int sums,
-             const Run& run)
-      : tiling_(tiling),
-        is_held_(tiling.tiles <= held),
-        parts_(is_held_ ? tiling.tiles : blocks),
-        bytes_(int64_t{sizeof(LaunchCount)} + tiling.examples * parts_ * sums * int64_t{sizeof(Published)}),
-        held_(run.context.derived().get(name, bytes_, {{.version = 1, .data = nullptr}}, run.stream,
-                                        [&](void* data) {
-                                          cuda_check(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes_),
-                                                                     static_cast<cudaStream_t>(run.stream)),
-                                                     "cudaMemsetAsync");
-                                        })) {}
-
-  RingJob job() const {
-    auto* const count = static_cast<LaunchCount*>(held_.data());
-    return {.tiling = tiling_,
-            .tiles = tiling_.examples * tiling_.tiles,
-            .is_held = is_held_,
-            .parts = static_cast<int>(parts_),
-            .count = count,
-            .sums = reinterpret_cast<Published*>(count + 1)};
+  // `lag` is that of tiles behind their sums; `sums` are those of a part.
+  RingMemory(const std::string& name, const Tiling& tiling, int64_t blocks, int lag, int sums, const Run& run)
+      : job_{.tiling = tiling,
+             .turns = tiling.examples * tiling.tiles,
+             .laps = 0,
+             .parts = static_cast<int>(blocks),
+             .count = nullptr,
+             .sums = nullptr} {
+    if (tiling.tiles > (lag + 1) * blocks) {
+      job_.laps = static_cast<int>((tiling.tiles + blocks - 1) / blocks);
+      job_.turns = tiling.examples * 2 * job_.laps * blocks;
+    } else {
+      job_.parts = static_cast<int>(tiling.tiles);
+    }
+    const int64_t bytes =
+        int64_t{sizeof(LaunchCount)} + tiling.examples * job_.parts * sums * int64_t{sizeof(Published)};
+    held_ = run.context.derived().get(
+        name, bytes, {{.version = 1, .data = nullptr}}, run.stream, [&](void* data) {
+          cuda_check(
+              cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), static_cast<cudaStream_t>(run.stream)),
+              "cudaMemsetAsync");
+        });
+    job_.count = static_cast<LaunchCount*>(held_.data());
+    job_.sums = reinterpret_cast<Published*>(job_.count + 1);
   }
 
+  const RingJob& job() const { return job_; }
+
  private:
-  Tiling tiling_;
-  bool is_held_;
-  int64_t parts_, bytes_;
+  RingJob job_;
   DerivedTensors::Held held_;
 };
 

@@ -104,12 +104,11 @@ template <class T, int kPiece>
 __device__ void add_tiles(const Arguments<T>& a, GradRing<T>& ring, const T* stages, int thread) {
   const Convolver own(a.job.tiling, thread);
   const Weights<kTileLanes> w(a.w, own.lane);
-  for (typename GradRing<T>::Turn at(a.job); at.left > 0; at.next()) {
+  for (typename GradRing<T>::Turn at; at.number < a.job.turns; at.next()) {
     double sums[kGradSums]{};
     wait_for_phase(shared_address(&ring.full[at.stage]), at.parity);
-    const StripRows<T> rows(a, own, ring.tiles[at.stage], stages + at.stage * a.stage_elements());
-    const Strip strip = ring.tasks[at.stage].adds ? rows.strip : Strip{};
-    add_to_sums<3, !Warps<T, kPiece>::kCopiesRows>(sums, strip, own.lane, w, ring.references[at.stage],
+    const StripRows<T> rows(a, own, ring.added[at.stage], stages + at.stage * a.stage_elements());
+    add_to_sums<3, !Warps<T, kPiece>::kCopiesRows>(sums, rows.strip, own.lane, w, ring.references[at.stage],
                                                    rows.x, rows.dy);
     __syncwarp();
     sum_over_warp(sums);
@@ -122,15 +121,14 @@ __device__ void end_tiles(const Arguments<T>& a, GradRing<T>& ring, T* stages, i
   const Convolver own(a.job.tiling, thread);
   const Weights<kTileLanes> w(a.w, own.lane);
   double dw[3][kTileLanes]{};
-  for (typename GradRing<T>::Turn at(a.job); at.left > 0; at.next()) {
+  for (typename GradRing<T>::Turn at; at.number < a.job.turns; at.next()) {
     wait_for_phase(shared_address(&ring.normed[at.stage]), at.parity);
     const NormGrad grad = ring.statistics[at.stage];
-    const Tile& tile = ring.tiles[at.stage];
+    const Tile& tile = ring.ended[at.stage];
     const StripRows<T> rows(a, own, tile, stages + at.stage * a.stage_elements());
     const Rows<kPiece, T, kTileLanes> dx(a.dx, tile.example, own.lane, rows.strip, a.job.tiling.dilation);
     float of_strip[3][kTileLanes]{};
-    const Strip strip = ring.tasks[at.stage].ends ? rows.strip : Strip{};
-    march_back<kRowsAtOnce<T, kPiece>, T>(of_strip, strip, w, grad, rows.x, rows.dy, dx);
+    march_back<kRowsAtOnce<T, kPiece>, T>(of_strip, rows.strip, w, grad, rows.x, rows.dy, dx);
     arrive_after_loads(shared_address(&ring.empty[at.stage]));
 #pragma unroll
     for (int k = 0; k < 3; ++k) {
@@ -210,8 +208,7 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Tiling& tiling)
   const int64_t bytes =
       (share_rows + rows_between(share_rows)) * 3 * tiling.channels * int64_t{sizeof(double)};
   const Workspace::Lease workspace = run.context.workspace().lease(bytes, run.stream);
-  const RingMemory memory("cheri_conv_norm_grad_ring", tiling, blocks, blocks * (kLag<T> + 1), kGradSums,
-                          run);
+  const RingMemory memory("cheri_conv_norm_grad_ring", tiling, blocks, kLag<T>, kGradSums, run);
   const Arguments<T> a{.dy = dy,
                        .x = x,
                        .w = Strided<const T>(t.w),
