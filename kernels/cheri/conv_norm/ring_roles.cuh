@@ -5,9 +5,9 @@
 // the example have published their sums, too. So each tensor is read from memory once, and all
 // multiprocessors work on examples of any size.
 //
-// Where the blocks together do not hold an example, each of them brings its tiles twice: first it
-// adds up all of them and publishes one sum, then it brings the last one again, and goes back to the
-// first.
+// Where all blocks together do not hold an example, each of them brings its tiles of it twice. First
+// it adds up all of them and publishes one sum. Then it goes back from the last one, which may still
+// be in the L2 cache.
 //
 // Warps have roles, and barriers hand the stages on:
 //   loads       empty -> full     brings the next tile
@@ -24,14 +24,9 @@
 // examples are not held, no block waits with an example before it has published its sum of it.
 #pragma once
 
-#include <string>
-
-#include "kernels/cheri/conv_norm/ring.cuh"
+#include "kernels/cheri/conv_norm/ring_job.cuh"
 #include "kernels/core_cuda/async_copy.cuh"
 #include "kernels/core_cuda/bulk_copy.cuh"
-#include "kernels/core_cuda/cooperative.cuh"
-#include "kernels/core_cuda/limits.h"
-#include "kernels/core_cuda/published.cuh"
 #include "kernels/core_cuda/shared_memory.cuh"
 
 namespace assay::cheri {
@@ -51,16 +46,6 @@ struct RingWarps {
   static constexpr int kThreads = (kConvolver + kConvolvers) * kWarp;
 };
 
-// What the roles of all blocks have in common.
-struct RingJob {
-  Tiling tiling;
-  int64_t turns;  // of all blocks
-  int laps;       // if an example is not held, in how many turns a block adds up its tiles of it; else 0
-  int parts;      // of an example, each with its own sums: its tiles if it is held, else the blocks
-  LaunchCount* count;
-  Published* sums;  // (examples, parts, sums of a part)
-};
-
 // A tensor in the stages.
 template <class T>
 struct StagedTensor {
@@ -75,29 +60,6 @@ struct StagedTensor {
   }
   __host__ __device__ int elements(const Tiling& tiling) const {
     return tiling.stage_rows(reach) * tiling.row_elements();
-  }
-};
-
-// What a block does in its turn.
-struct Task {
-  int64_t tile, part;          // numbered over all examples
-  bool adds, publishes, ends;  // the tile; publishes: its part ends here
-
-  Task() = default;
-  __device__ Task(const RingJob& job, int64_t turn)
-      : tile(turn), part(turn), adds(true), publishes(true), ends(true) {
-    if (job.laps == 0) return;
-    const int64_t blocks = gridDim.x, turns = 2 * job.laps * blocks;  // of an example
-    const int64_t example = quotient(turn, turns);
-    const auto lap = static_cast<int>(quotient(turn - example * turns, blocks));
-    // Up to the last tile of the block in the example, and back.
-    const int64_t of_example = min(lap, 2 * job.laps - 1 - lap) * blocks + blockIdx.x;
-    const bool is_there = of_example < job.tiling.tiles;
-    tile = example * job.tiling.tiles + of_example;
-    part = example * blocks + blockIdx.x;
-    adds = is_there && lap < job.laps;
-    publishes = lap == job.laps - 1;
-    ends = is_there && lap >= job.laps;
   }
 };
 
@@ -327,62 +289,6 @@ struct StageRows {
   __device__ Cursor from(int row) const {
     return {row0 + row * step, step};
   }
-};
-
-// Host: throws Error (unsupported) unless the device has what the loads need, and rows of an example
-// of this shape (N,L,C) can be counted.
-inline void require_ring(const Extents& shape, const Device& device) {
-  if (const auto why = ring_unsupported(shape)) throw unsupported_error("{}", *why);
-  const int capability = device.info().compute_capability;
-  if (capability < 90)
-    throw unsupported_error("copies of rows need compute capability 90, this device has {}", capability);
-}
-
-// Host: the blocks of a launch, a multiple of the tiling's sides. `resident` run at the same time.
-inline int64_t blocks_of_ring(const Tiling& tiling, int64_t resident) {
-  const auto whole = [&](int64_t blocks) { return blocks / tiling.sides * tiling.sides; };
-  if (resident < tiling.sides) {
-    throw unsupported_error("{} channels need {} blocks that run at a time; this device has {}",
-                            tiling.channels, tiling.sides, resident);
-  }
-  return std::min({whole(resident), tiling.examples * tiling.tiles,
-                   std::max<int64_t>(tiling.sides, whole(std::min(kMostBlocks.value(), resident)))});
-}
-
-// Host: memory that each launch leaves as the next one needs it. It outlives the launch.
-class RingMemory {
- public:
-  // `lag` is that of tiles behind their sums; `sums` are those of a part.
-  RingMemory(const std::string& name, const Tiling& tiling, int64_t blocks, int lag, int sums, const Run& run)
-      : job_{.tiling = tiling,
-             .turns = tiling.examples * tiling.tiles,
-             .laps = 0,
-             .parts = static_cast<int>(blocks),
-             .count = nullptr,
-             .sums = nullptr} {
-    if (tiling.tiles > (lag + 1) * blocks) {
-      job_.laps = static_cast<int>((tiling.tiles + blocks - 1) / blocks);
-      job_.turns = tiling.examples * 2 * job_.laps * blocks;
-    } else {
-      job_.parts = static_cast<int>(tiling.tiles);
-    }
-    const int64_t bytes =
-        int64_t{sizeof(LaunchCount)} + tiling.examples * job_.parts * sums * int64_t{sizeof(Published)};
-    held_ = run.context.derived().get(
-        name, bytes, {{.version = 1, .data = nullptr}}, run.stream, [&](void* data) {
-          cuda_check(
-              cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), static_cast<cudaStream_t>(run.stream)),
-              "cudaMemsetAsync");
-        });
-    job_.count = static_cast<LaunchCount*>(held_.data());
-    job_.sums = reinterpret_cast<Published*>(job_.count + 1);
-  }
-
-  const RingJob& job() const { return job_; }
-
- private:
-  RingJob job_;
-  DerivedTensors::Held held_;
 };
 
 }  // namespace assay::cheri

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the rings (ring_roles.cuh) divide a call into the turns of their blocks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "kernels/cheri/conv_norm/ring.cuh"
+#include "kernels/core_cuda/cooperative.cuh"
+#include "kernels/core_cuda/limits.h"
+#include "kernels/core_cuda/published.cuh"
+
+namespace assay::cheri {
+
+// What the roles of all blocks have in common.
+struct RingJob {
+  Tiling tiling;
+  int64_t turns;  // of all blocks
+  int laps;       // if an example is not held, in how many turns a block adds up its tiles of it; else 0
+  int parts;      // of an example, each with its own sums: its tiles if it is held, else the blocks
+  LaunchCount* count;
+  Published* sums;  // (examples, parts, sums of a part)
+};
+
+// What a block does in its turn.
+struct Task {
+  int64_t tile, part;  // numbered over all examples
+  bool adds, ends;     // the tile
+  bool publishes;      // the sums of the part: this is its last tile
+
+  Task() = default;
+  __device__ Task(const RingJob& job, int64_t turn)
+      : tile(turn), part(turn), adds(true), ends(true), publishes(true) {
+    if (job.laps == 0) return;
+    const int64_t blocks = gridDim.x, turns = 2 * job.laps * blocks;  // of an example
+    const int64_t example = quotient(turn, turns);
+    const auto lap = static_cast<int>(quotient(turn - example * turns, blocks));
+    // Up to the last tile of the block in the example, and back.
+    const int64_t of_example = min(lap, 2 * job.laps - 1 - lap) * blocks + blockIdx.x;
+    const bool is_there = of_example < job.tiling.tiles;
+    tile = example * job.tiling.tiles + of_example;
+    part = example * blocks + blockIdx.x;
+    adds = is_there && lap < job.laps;
+    ends = is_there && lap >= job.laps;
+    publishes = lap == job.laps - 1;
+  }
+};
+
+// Host: throws Error (unsupported) unless the device has what the loads need, and the rows of an
+// example of tensors (N,L,C) can be counted.
+inline void require_ring(const Extents& shape, const Device& device) {
+  if (const auto why = ring_unsupported(shape)) throw unsupported_error("{}", *why);
+  const int capability = device.info().compute_capability;
+  if (capability < 90)
+    throw unsupported_error("copies of rows need compute capability 90, this device has {}", capability);
+}
+
+// Host: the blocks of a launch, a multiple of the tiling's sides. `resident` run at the same time.
+inline int64_t blocks_of_ring(const Tiling& tiling, int64_t resident) {
+  const auto whole = [&](int64_t blocks) { return blocks / tiling.sides * tiling.sides; };
+  if (resident < tiling.sides) {
+    throw unsupported_error("{} channels need {} blocks that run at a time; this device has {}",
+                            tiling.channels, tiling.sides, resident);
+  }
+  return std::min({whole(resident), tiling.examples * tiling.tiles,
+                   std::max<int64_t>(tiling.sides, whole(std::min(kMostBlocks.value(), resident)))});
+}
+
+// Host: memory that each launch leaves as the next one needs it. It outlives the launch.
+class RingMemory {
+ public:
+  // `lag` is that of tiles behind their sums; `sums` are those of a part.
+  RingMemory(const std::string& name, const Tiling& tiling, int64_t blocks, int lag, int sums, const Run& run)
+      : job_{.tiling = tiling,
+             .turns = tiling.examples * tiling.tiles,
+             .laps = 0,
+             .parts = static_cast<int>(blocks),
+             .count = nullptr,
+             .sums = nullptr} {
+    if (tiling.tiles > (lag + 1) * blocks) {
+      job_.laps = static_cast<int>((tiling.tiles + blocks - 1) / blocks);
+      job_.turns = tiling.examples * 2 * job_.laps * blocks;
+    } else {
+      job_.parts = static_cast<int>(tiling.tiles);
+    }
+    const int64_t bytes =
+        int64_t{sizeof(LaunchCount)} + tiling.examples * job_.parts * sums * int64_t{sizeof(Published)};
+    held_ = run.context.derived().get(
+        name, bytes, {{.version = 1, .data = nullptr}}, run.stream, [&](void* data) {
+          cuda_check(
+              cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), static_cast<cudaStream_t>(run.stream)),
+              "cudaMemsetAsync");
+        });
+    job_.count = static_cast<LaunchCount*>(held_.data());
+    job_.sums = reinterpret_cast<Published*>(job_.count + 1);
+  }
+
+  const RingJob& job() const { return job_; }
+
+ private:
+  RingJob job_;
+  DerivedTensors::Held held_;
+};
+
+}  // namespace assay::cheri
