@@ -20,7 +20,8 @@ template <class T>
 constexpr int kBlocksOfUnit = 4 / int{sizeof(T)};
 template <class T, int kPiece>
 using Warps = RingWarps<kConvolvers, T, kPiece>;
-using NormRing = Ring<kStages, kConvolvers, kSums, Norm>;
+template <bool kIsHeld>
+using NormRing = Ring<kStages, kConvolvers, kSums, Norm, kIsHeld>;
 
 template <class T>
 struct Arguments {
@@ -51,8 +52,8 @@ __device__ void convolve_each(const StageRows<T>& rows, const Strip& strip, cons
   }
 }
 
-template <class T, int kPiece>
-__device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* stages) {
+template <class T, int kPiece, bool kIsHeld>
+__device__ void convolve_tiles(const Arguments<T>& a, NormRing<kIsHeld>& ring, const T* stages) {
   const Tiling& tiling = a.job.tiling;
   const int thread = static_cast<int>(threadIdx.x) - Warps<T, kPiece>::kConvolver * kWarp;
   const Convolver own(tiling, thread);
@@ -66,13 +67,13 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
       convolve_each<false>(rows, strip, w, visit);
     }
   };
-  NormRing::Turn adds, ends;
+  typename NormRing<kIsHeld>::Turn adds, ends;
   for (int turn = 0; ends.number < a.job.turns; ++turn) {
     if (adds.number < a.job.turns) {
       double sums[kSums]{};
       wait_for_phase(shared_address(&ring.full[adds.stage]), adds.parity);
       const double reference = ring.references[adds.stage];
-      for_each_row(adds.stage, own.strip(tiling, ring.added[adds.stage]),
+      for_each_row(adds.stage, own.strip(tiling, ring.added(tiling, adds.stage)),
                    [&](const float(&conv)[kTileLanes]) {
 #pragma unroll
                      for (int e = 0; e < kTileLanes; ++e) {
@@ -90,7 +91,7 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
     if (turn < kLag) continue;
     wait_for_phase(shared_address(&ring.normed[ends.stage]), ends.parity);
     const Norm norm = ring.statistics[ends.stage];
-    const Tile& tile = ring.ended[ends.stage];
+    const Tile tile = ring.ended(tiling, ends.stage);
     const Strip strip = own.strip(tiling, tile);
     auto y = Rows<kPiece, T, kTileLanes>(a.y, tile.example, own.lane, strip, tiling.dilation).from(0);
     for_each_row(ends.stage, strip, [&](float(&values)[kTileLanes]) {
@@ -104,11 +105,11 @@ __device__ void convolve_tiles(const Arguments<T>& a, NormRing& ring, const T* s
   }
 }
 
-template <class T, int kPiece>
+template <class T, int kPiece, bool kIsHeld>
 __global__ void __launch_bounds__(Warps<T, kPiece>::kThreads, kBlocksOfUnit<T>)
     ring_kernel(const Arguments<T> a) {
   extern __shared__ uint4 dynamic[];
-  __shared__ NormRing ring;
+  __shared__ NormRing<kIsHeld> ring;
   if (threadIdx.x == 0) ring.make_barriers(Warps<T, kPiece>::kBringers);
   __syncthreads();
   T* const stages = reinterpret_cast<T*>(dynamic);
@@ -135,19 +136,13 @@ __global__ void __launch_bounds__(Warps<T, kPiece>::kThreads, kBlocksOfUnit<T>)
 template <class T, int kPiece>
 void enqueue(const ConvNormTensors& t, const Run& run, const Tiling& tiling) {
   constexpr std::string_view kName = "ring_kernel";
-  auto* const kernel = ring_kernel<T, kPiece>;
+  constexpr int kThreads = Warps<T, kPiece>::kThreads;
   const StagedTensor<T> x(t.x, tiling, kLimits.tensors);
   const int64_t shared_bytes = kStages * int64_t{x.elements(tiling)} * int64_t{sizeof(T)};
-  // As many on each multiprocessor, whatever the layout is: of an example that they do not hold the
-  // blocks decide the order of sums.
-  const int64_t resident =
-      std::min<int64_t>(resident_blocks(kName, kernel, Warps<T, kPiece>::kThreads, shared_bytes),
-                        int64_t{kBlocksOfUnit<T>} * run.context.device().info().units);
-  const int64_t blocks = blocks_of_ring(tiling, resident);
-  const RingMemory memory("cheri_conv_norm_ring", tiling, blocks, kLag, kSums, run);
-  const Arguments<T> a{.x = x, .w = Strided<const T>(t.w), .y = Strided<T>(t.y), .job = memory.job()};
-  launch_cooperative(kName, kernel, blocks, Warps<T, kPiece>::kThreads, shared_bytes,
-                     static_cast<cudaStream_t>(run.stream), a);
+  const RingLaunch launch("cheri_conv_norm_ring", tiling, kBlocksOfUnit<T>, kLag, kSums, run);
+  const Arguments<T> a{.x = x, .w = Strided<const T>(t.w), .y = Strided<T>(t.y), .job = launch.job()};
+  launch_cooperative(kName, launch.is_held() ? ring_kernel<T, kPiece, true> : ring_kernel<T, kPiece, false>,
+                     launch.blocks(), kThreads, shared_bytes, static_cast<cudaStream_t>(run.stream), a);
 }
 
 }  // namespace

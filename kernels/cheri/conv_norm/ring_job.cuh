@@ -17,33 +17,34 @@ namespace assay::cheri {
 struct RingJob {
   Tiling tiling;
   int64_t turns;  // of all blocks
-  int laps;       // if an example is not held, in how many turns a block adds up its tiles of it; else 0
+  int laps;       // of an example that is not held: turns in which a block adds up its tiles of it
   int parts;      // of an example, each with its own sums: its tiles if it is held, else the blocks
   LaunchCount* count;
   Published* sums;  // (examples, parts, sums of a part)
 };
 
-// What a block does in its turn.
+// What a block does in its turn. kIsHeld: all blocks together hold an example, so each tile is
+// brought once, added up and ended. If not, a block first adds up its tiles of an example, and then
+// it ends them, the last one first.
+template <bool kIsHeld>
 struct Task {
-  int64_t tile, part;  // numbered over all examples
-  bool adds, ends;     // the tile
-  bool publishes;      // the sums of the part: this is its last tile
+  int64_t tile, part;    // numbered over all examples
+  bool is_there = true;  // the tile
+  bool adds = true;      // else it ends
+  bool completes_part = true;
 
-  Task() = default;
-  __device__ Task(const RingJob& job, int64_t turn)
-      : tile(turn), part(turn), adds(true), ends(true), publishes(true) {
-    if (job.laps == 0) return;
-    const int64_t blocks = gridDim.x, turns = 2 * job.laps * blocks;  // of an example
-    const int64_t example = quotient(turn, turns);
-    const auto lap = static_cast<int>(quotient(turn - example * turns, blocks));
-    // Up to the last tile of the block in the example, and back.
-    const int64_t of_example = min(lap, 2 * job.laps - 1 - lap) * blocks + blockIdx.x;
-    const bool is_there = of_example < job.tiling.tiles;
-    tile = example * job.tiling.tiles + of_example;
-    part = example * blocks + blockIdx.x;
-    adds = is_there && lap < job.laps;
-    ends = is_there && lap >= job.laps;
-    publishes = lap == job.laps - 1;
+  __device__ Task(const RingJob& job, int64_t turn) : tile(turn), part(turn) {
+    if constexpr (!kIsHeld) {
+      const int64_t blocks = gridDim.x, turns = 2 * job.laps * blocks;  // of an example
+      const int64_t example = quotient(turn, turns);
+      const auto lap = static_cast<int>(quotient(turn - example * turns, blocks));
+      const int64_t of_example = min(lap, 2 * job.laps - 1 - lap) * blocks + blockIdx.x;
+      tile = example * job.tiling.tiles + of_example;
+      part = example * blocks + blockIdx.x;
+      is_there = of_example < job.tiling.tiles;
+      adds = lap < job.laps;
+      completes_part = lap == job.laps - 1;
+    }
   }
 };
 
@@ -56,34 +57,27 @@ inline void require_ring(const Extents& shape, const Device& device) {
     throw unsupported_error("copies of rows need compute capability 90, this device has {}", capability);
 }
 
-// Host: the blocks of a launch, a multiple of the tiling's sides. `resident` run at the same time.
-inline int64_t blocks_of_ring(const Tiling& tiling, int64_t resident) {
-  const auto whole = [&](int64_t blocks) { return blocks / tiling.sides * tiling.sides; };
-  if (resident < tiling.sides) {
-    throw unsupported_error("{} channels need {} blocks that run at a time; this device has {}",
-                            tiling.channels, tiling.sides, resident);
-  }
-  return std::min({whole(resident), tiling.examples * tiling.tiles,
-                   std::max<int64_t>(tiling.sides, whole(std::min(kMostBlocks.value(), resident)))});
-}
-
-// Host: memory that each launch leaves as the next one needs it. It outlives the launch.
-class RingMemory {
+// Host: a job, and memory that each launch leaves as the next one needs it. It outlives the launch.
+class RingLaunch {
  public:
-  // `lag` is that of tiles behind their sums; `sums` are those of a part.
-  RingMemory(const std::string& name, const Tiling& tiling, int64_t blocks, int lag, int sums, const Run& run)
-      : job_{.tiling = tiling,
-             .turns = tiling.examples * tiling.tiles,
-             .laps = 0,
-             .parts = static_cast<int>(blocks),
-             .count = nullptr,
-             .sums = nullptr} {
-    if (tiling.tiles > (lag + 1) * blocks) {
-      job_.laps = static_cast<int>((tiling.tiles + blocks - 1) / blocks);
-      job_.turns = tiling.examples * 2 * job_.laps * blocks;
-    } else {
-      job_.parts = static_cast<int>(tiling.tiles);
+  // The blocks are as many as the multiprocessors hold of `blocks_of_unit` each, whatever the layout
+  // is, since they decide the order of sums. `lag` is that of tiles behind their sums; `sums` are
+  // those of a part.
+  RingLaunch(const std::string& name, const Tiling& tiling, int blocks_of_unit, int lag, int sums,
+             const Run& run)
+      : job_{.tiling = tiling, .turns = 0, .laps = 0, .parts = 0, .count = nullptr, .sums = nullptr} {
+    const int64_t most = int64_t{run.context.device().info().units} * blocks_of_unit;
+    const auto whole = [&](int64_t blocks) { return blocks / tiling.sides * tiling.sides; };
+    if (most < tiling.sides) {
+      throw unsupported_error("{} channels need {} blocks that run at a time; this device has {}",
+                              tiling.channels, tiling.sides, most);
     }
+    blocks_ = std::min({whole(most), tiling.examples * tiling.tiles,
+                        std::max<int64_t>(tiling.sides, whole(std::min(kMostBlocks.value(), most)))});
+    is_held_ = tiling.tiles <= (lag + 1) * blocks_;
+    job_.laps = static_cast<int>((tiling.tiles + blocks_ - 1) / blocks_);
+    job_.turns = tiling.examples * (is_held_ ? tiling.tiles : 2 * job_.laps * blocks_);
+    job_.parts = static_cast<int>(is_held_ ? tiling.tiles : blocks_);
     const int64_t bytes =
         int64_t{sizeof(LaunchCount)} + tiling.examples * job_.parts * sums * int64_t{sizeof(Published)};
     held_ = run.context.derived().get(
@@ -96,10 +90,14 @@ class RingMemory {
     job_.sums = reinterpret_cast<Published*>(job_.count + 1);
   }
 
+  int64_t blocks() const { return blocks_; }
+  bool is_held() const { return is_held_; }
   const RingJob& job() const { return job_; }
 
  private:
   RingJob job_;
+  int64_t blocks_;
+  bool is_held_;
   DerivedTensors::Held held_;
 };
 

@@ -5,9 +5,9 @@
 // the example have published their sums, too. So each tensor is read from memory once, and all
 // multiprocessors work on examples of any size.
 //
-// Where all blocks together do not hold an example, each of them brings its tiles of it twice. First
-// it adds up all of them and publishes one sum. Then it goes back from the last one, which may still
-// be in the L2 cache.
+// Where all blocks together do not hold an example, each of them brings its tiles of it twice.
+// First it adds up all of them and publishes one sum. Then it goes back from the last one, which
+// may still be in the L2 cache.
 //
 // Warps have roles, and barriers hand the stages on:
 //   loads       empty -> full     brings the next tile
@@ -80,16 +80,25 @@ struct Turn {
 
 // The state of a block's stages, in shared memory. As many warps add as end. Statistics are what
 // the sums over an example give.
-template <int kStages, int kAdders, int kSums, class Statistics>
+template <int kStages, int kAdders, int kSums, class Statistics, bool kIsHeld>
 struct Ring {
   using Turn = cheri::Turn<kStages>;
+  using Task = cheri::Task<kIsHeld>;
 
   double sums[kStages][kAdders][kSums];
-  Task tasks[kStages];
-  Tile added[kStages], ended[kStages];  // what is not added or not ended has no rows here
+  Tile tiles[kStages];
   double references[kStages];
   Statistics statistics[kStages];
   uint64_t empty[kStages], full[kStages], summed[kStages], normed[kStages];
+  bool adds[kStages];  // the tile; else it is ended. If an example is held, both.
+
+  // The tile of a stage, without rows if it is not to be added up, or not to be ended.
+  __device__ Tile added(const Tiling& tiling, int stage) const {
+    return kIsHeld || adds[stage] ? tiles[stage] : tiles[stage].without_rows(tiling);
+  }
+  __device__ Tile ended(const Tiling& tiling, int stage) const {
+    return kIsHeld || !adds[stage] ? tiles[stage] : tiles[stage].without_rows(tiling);
+  }
 
   // One thread calls it; __syncthreads() follows. All lanes of a warp arrive, each after its own
   // reads of the stage.
@@ -119,11 +128,10 @@ struct Ring {
       // Under way while the warp waits.
       const float reference = describes ? reference_of(job.tiling, x, w, tile.example) : 0.0f;
       wait_for_phase(shared_address(&empty[at.stage]), at.parity ^ 1);
-      const uint32_t bytes = task.adds || task.ends ? bring(tile, at.stage, barrier) : 0;
+      const uint32_t bytes = task.is_there ? bring(tile, at.stage, barrier) : 0;
       if (describes) {
-        tasks[at.stage] = task;
-        added[at.stage] = task.adds ? tile : tile.without_rows(job.tiling);
-        ended[at.stage] = task.ends ? tile : tile.without_rows(job.tiling);
+        tiles[at.stage] = task.is_there ? tile : tile.without_rows(job.tiling);
+        if constexpr (!kIsHeld) adds[at.stage] = task.adds;
         references[at.stage] = reference;
       }
       if constexpr (Warps::kCopiesRows) {
@@ -154,12 +162,13 @@ struct Ring {
     const uint32_t launch = flag(job);
     double sum = 0;
     for (Turn at; at.number < job.turns; at.next()) {
+      const Task task(job, at.number);
       wait_for_phase(shared_address(&summed[at.stage]), at.parity);
       if (lane < kSums) {
 #pragma unroll
         for (int warp = 0; warp < kAdders; ++warp) sum += sums[at.stage][warp][lane];
-        if (tasks[at.stage].publishes) {
-          publish(job.sums + tasks[at.stage].part * kSums + lane, sum, launch);
+        if (task.completes_part) {
+          publish(job.sums + task.part * kSums + lane, sum, launch);
           sum = 0;
         }
       }
@@ -176,9 +185,10 @@ struct Ring {
     int turn = 0, before = 0;  // the stage of the turn before
     for (Turn at; at.number < job.turns; at.next()) {
       if (turn++ % kFinishers != warp) continue;
+      const Task task(job, at.number);
       wait_for_phase(shared_address(&summed[at.stage]), at.parity);
-      if (tasks[at.stage].ends && added[at.stage].example != example) {
-        example = added[at.stage].example;
+      if (kIsHeld || (!task.adds && tiles[at.stage].example != example)) {
+        example = tiles[at.stage].example;
         const Published* const published = job.sums + example * job.parts * kSums;
         double all[kSums]{};
         for (int part = lane; part - lane < job.parts; part += kWarp) {
@@ -190,7 +200,7 @@ struct Ring {
         }
         sum_over_warp(all);
         if (lane == 0) statistics[at.stage] = finish(references[at.stage], all);
-      } else if (tasks[at.stage].ends && lane == 0) {
+      } else if (!task.adds && lane == 0) {
         statistics[at.stage] = statistics[before];
       }
       before = at.stage;

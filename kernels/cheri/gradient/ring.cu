@@ -30,8 +30,8 @@ constexpr TileLimits kLimits{.threads = kWorkers * kWarp,
                              .elements = kAllStages / kStages<T> / int64_t{sizeof(T)} / 16 * 16};
 template <class T, int kPiece>
 using Warps = RingWarps<2 * kWorkers, T, kPiece>;
-template <class T>
-using GradRing = Ring<kStages<T>, kWorkers, kGradSums, NormGrad>;
+template <class T, bool kIsHeld>
+using GradRing = Ring<kStages<T>, kWorkers, kGradSums, NormGrad, kIsHeld>;
 // That a thread ends. With 128 channels most strips have 7 rows in f32 and 9 in 16 bits. The 6 or 8
 // inside them take two steps. Where elements are copied one by one, four rows spill more registers.
 template <class T, int kPiece>
@@ -100,14 +100,15 @@ struct StripRows {
         dy(a.job.tiling, own, stage + a.x.elements(a.job.tiling), kReachDy) {}
 };
 
-template <class T, int kPiece>
-__device__ void add_tiles(const Arguments<T>& a, GradRing<T>& ring, const T* stages, int thread) {
+template <class T, int kPiece, bool kIsHeld>
+__device__ void add_tiles(const Arguments<T>& a, GradRing<T, kIsHeld>& ring, const T* stages, int thread) {
   const Convolver own(a.job.tiling, thread);
   const Weights<kTileLanes> w(a.w, own.lane);
-  for (typename GradRing<T>::Turn at; at.number < a.job.turns; at.next()) {
+  for (typename GradRing<T, kIsHeld>::Turn at; at.number < a.job.turns; at.next()) {
     double sums[kGradSums]{};
     wait_for_phase(shared_address(&ring.full[at.stage]), at.parity);
-    const StripRows<T> rows(a, own, ring.added[at.stage], stages + at.stage * a.stage_elements());
+    const StripRows<T> rows(a, own, ring.added(a.job.tiling, at.stage),
+                            stages + at.stage * a.stage_elements());
     add_to_sums<3, !Warps<T, kPiece>::kCopiesRows>(sums, rows.strip, own.lane, w, ring.references[at.stage],
                                                    rows.x, rows.dy);
     __syncwarp();
@@ -116,15 +117,15 @@ __device__ void add_tiles(const Arguments<T>& a, GradRing<T>& ring, const T* sta
   }
 }
 
-template <class T, int kPiece>
-__device__ void end_tiles(const Arguments<T>& a, GradRing<T>& ring, T* stages, int thread) {
+template <class T, int kPiece, bool kIsHeld>
+__device__ void end_tiles(const Arguments<T>& a, GradRing<T, kIsHeld>& ring, T* stages, int thread) {
   const Convolver own(a.job.tiling, thread);
   const Weights<kTileLanes> w(a.w, own.lane);
   double dw[3][kTileLanes]{};
-  for (typename GradRing<T>::Turn at; at.number < a.job.turns; at.next()) {
+  for (typename GradRing<T, kIsHeld>::Turn at; at.number < a.job.turns; at.next()) {
     wait_for_phase(shared_address(&ring.normed[at.stage]), at.parity);
     const NormGrad grad = ring.statistics[at.stage];
-    const Tile& tile = ring.ended[at.stage];
+    const Tile tile = ring.ended(a.job.tiling, at.stage);
     const StripRows<T> rows(a, own, tile, stages + at.stage * a.stage_elements());
     const Rows<kPiece, T, kTileLanes> dx(a.dx, tile.example, own.lane, rows.strip, a.job.tiling.dilation);
     float of_strip[3][kTileLanes]{};
@@ -139,10 +140,10 @@ __device__ void end_tiles(const Arguments<T>& a, GradRing<T>& ring, T* stages, i
   store_share(a, own, dw, reinterpret_cast<double*>(stages));
 }
 
-template <class T, int kPiece>
+template <class T, int kPiece, bool kIsHeld>
 __global__ void __launch_bounds__(Warps<T, kPiece>::kThreads, 1) grad_ring_kernel(const Arguments<T> a) {
   extern __shared__ uint4 dynamic[];
-  __shared__ GradRing<T> ring;
+  __shared__ GradRing<T, kIsHeld> ring;
   if (threadIdx.x == 0) ring.make_barriers(Warps<T, kPiece>::kBringers);
   __syncthreads();
   T* const stages = reinterpret_cast<T*>(dynamic);
@@ -194,28 +195,25 @@ template <class T, int kPiece>
 void enqueue(const ConvNormGradTensors& t, const Run& run, const Tiling& tiling) {
   constexpr std::string_view kName = "grad_ring_kernel";
   constexpr int kThreads = Warps<T, kPiece>::kThreads;
-  auto* const kernel = grad_ring_kernel<T, kPiece>;
   const auto stream = static_cast<cudaStream_t>(run.stream);
   const StagedTensor<T> dy(t.dy, tiling, kReachDy), x(t.x, tiling, kReachX);
   const int64_t elements = x.elements(tiling) + dy.elements(tiling);
   const int64_t sums_of_dw = int64_t{kWorkers * kWarp} * 3 * kTileLanes * int64_t{sizeof(double)} / 2;
   const int64_t shared_bytes = std::max(kStages<T> * elements * int64_t{sizeof(T)}, sums_of_dw);
-  // One on each multiprocessor, whatever the layout is, since the blocks decide the order of sums.
-  const int64_t resident = std::min<int64_t>(resident_blocks(kName, kernel, kThreads, shared_bytes),
-                                             run.context.device().info().units);
-  const int64_t blocks = blocks_of_ring(tiling, resident);
-  const int64_t share_rows = blocks / tiling.sides;
+  const RingLaunch launch("cheri_conv_norm_grad_ring", tiling, 1, kLag<T>, kGradSums, run);
+  const int64_t share_rows = launch.blocks() / tiling.sides;
   const int64_t bytes =
       (share_rows + rows_between(share_rows)) * 3 * tiling.channels * int64_t{sizeof(double)};
   const Workspace::Lease workspace = run.context.workspace().lease(bytes, run.stream);
-  const RingMemory memory("cheri_conv_norm_grad_ring", tiling, blocks, kLag<T>, kGradSums, run);
   const Arguments<T> a{.dy = dy,
                        .x = x,
                        .w = Strided<const T>(t.w),
                        .dx = Strided<T>(t.dx),
                        .shares = static_cast<double*>(workspace.data()),
-                       .job = memory.job()};
-  launch_cooperative(kName, kernel, blocks, kThreads, shared_bytes, stream, a);
+                       .job = launch.job()};
+  launch_cooperative(
+      kName, launch.is_held() ? grad_ring_kernel<T, kPiece, true> : grad_ring_kernel<T, kPiece, false>,
+      launch.blocks(), kThreads, shared_bytes, stream, a);
   enqueue_column_sums<T>(true, a.shares, share_rows, t.dw, stream);
 }
 
