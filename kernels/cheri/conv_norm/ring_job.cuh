@@ -29,7 +29,7 @@ struct RingJob {
 template <bool kIsHeld>
 struct Task {
   int64_t tile, part;    // numbered over all examples
-  bool is_there = true;  // the tile
+  bool is_there = true;  // the tile; else it stands for one of the same example
   bool adds = true;      // else it ends
   bool completes_part = true;
 
@@ -39,9 +39,9 @@ struct Task {
       const int64_t example = quotient(turn, turns);
       const auto lap = static_cast<int>(quotient(turn - example * turns, blocks));
       const int64_t of_example = min(lap, 2 * job.laps - 1 - lap) * blocks + blockIdx.x;
-      tile = example * job.tiling.tiles + of_example;
-      part = example * blocks + blockIdx.x;
       is_there = of_example < job.tiling.tiles;
+      tile = example * job.tiling.tiles + (is_there ? of_example : blockIdx.x);
+      part = example * blocks + blockIdx.x;
       adds = lap < job.laps;
       completes_part = lap == job.laps - 1;
     }
@@ -60,9 +60,8 @@ inline void require_ring(const Extents& shape, const Device& device) {
 // Host: a job, and memory that each launch leaves as the next one needs it. It outlives the launch.
 class RingLaunch {
  public:
-  // The blocks are as many as the multiprocessors hold of `blocks_of_unit` each, whatever the layout
-  // is, since they decide the order of sums. `lag` is that of tiles behind their sums; `sums` are
-  // those of a part.
+  // Each multiprocessor holds `blocks_of_unit`, whatever the layout is, since the blocks decide the
+  // order of sums. `lag` is that of tiles behind their sums; `sums` are those of a part.
   RingLaunch(const std::string& name, const Tiling& tiling, int blocks_of_unit, int lag, int sums,
              const Run& run)
       : job_{.tiling = tiling, .turns = 0, .laps = 0, .parts = 0, .count = nullptr, .sums = nullptr} {
