@@ -15,23 +15,27 @@
 
 namespace assay {
 
-// Host: gives the kernel its permission for so much shared memory. Throws Error (unsupported) if
-// the current device does not run so many blocks at the same time.
-template <class... Parameters, class... Arguments>
-void launch_cooperative(std::string_view name, void (*kernel)(Parameters...), int64_t blocks, int threads,
-                        int64_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+// Host: how many blocks the current device runs at the same time. Gives the kernel its permission.
+template <class... Parameters>
+int64_t resident_blocks(std::string_view name, void (*kernel)(Parameters...), int threads,
+                        int64_t shared_bytes) {
   allow_all_shared_memory(kernel);
-  int device = 0, units = 0, of_unit = 0;
+  int device = 0, units = 0, blocks = 0;
   cuda_check(cudaGetDevice(&device), "cudaGetDevice");
   cuda_check(cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, device),
              "cudaDeviceGetAttribute");
-  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_unit, kernel, threads,
+  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads,
                                                            static_cast<size_t>(shared_bytes)),
              name);
-  if (int64_t{units} * of_unit < blocks) {
-    throw unsupported_error("{} needs {} blocks that run at a time; this device has {}", name, blocks,
-                            int64_t{units} * of_unit);
-  }
+  return int64_t{units} * blocks;
+}
+
+// Host: throws Error (unsupported) if there are more than resident_blocks().
+template <class... Parameters, class... Arguments>
+void launch_cooperative(std::string_view name, void (*kernel)(Parameters...), int64_t blocks, int threads,
+                        int64_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  if (const int64_t most = resident_blocks(name, kernel, threads, shared_bytes); most < blocks)
+    throw unsupported_error("{} needs {} blocks that run at a time; this device has {}", name, blocks, most);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeCooperative;
   attribute.val.cooperative = 1;

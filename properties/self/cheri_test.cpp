@@ -203,5 +203,22 @@ TEST(BlockAuto, TrainsWhereGradientsAreWanted) {
   }
 }
 
+// Tensors without elements are served whatever their other sizes are.
+TEST(Cheri, RingsServeWhatTheyCanCount) {
+  if constexpr (!kHasCuda) GTEST_SKIP() << "a build without CUDA has no rings";
+  constexpr int64_t kRows = int64_t{1} << 27, kChannels = 19'968;
+  for (std::string_view op : {"cheri_conv_norm", "cheri_conv_norm_grad"}) {
+    const auto serves = [&](int64_t n, int64_t l, int64_t c) {
+      const Dims dims{{cheri::kN, n}, {cheri::kL, l}, {cheri::kC, c}, {cheri::kDilation, 4}};
+      return !registry().op(op).path("cuda.ring").unsupported(dims, DType::kF32).has_value();
+    };
+    EXPECT_TRUE(serves(1, kRows, kChannels)) << op;
+    EXPECT_FALSE(serves(1, kRows + 1, 1)) << op;
+    EXPECT_FALSE(serves(1, 1, kChannels + 1)) << op;
+    EXPECT_TRUE(serves(0, kRows + 1, 1)) << op;
+    EXPECT_TRUE(serves(1, 0, kChannels + 1)) << op;
+  }
+}
+
 }  // namespace
 }  // namespace assay

@@ -139,10 +139,16 @@ void enqueue(const ConvNormTensors& t, const Run& run, const Tiling& tiling) {
   constexpr int kThreads = Warps<T, kPiece>::kThreads;
   const StagedTensor<T> x(t.x, tiling, kLimits.tensors);
   const int64_t shared_bytes = kStages * int64_t{x.elements(tiling)} * int64_t{sizeof(T)};
-  const RingLaunch launch("cheri_conv_norm_ring", tiling, kBlocksOfUnit<T>, kLag, kSums, run);
-  const Arguments<T> a{.x = x, .w = Strided<const T>(t.w), .y = Strided<T>(t.y), .job = launch.job()};
-  launch_cooperative(kName, launch.is_held() ? ring_kernel<T, kPiece, true> : ring_kernel<T, kPiece, false>,
-                     launch.blocks(), kThreads, shared_bytes, static_cast<cudaStream_t>(run.stream), a);
+  // As many for each layout: the blocks decide the order of sums of an example that they do not
+  // hold.
+  const int64_t fixed = int64_t{kBlocksOfUnit<T>} * run.context.device().info().units;
+  const bool holds = is_held(tiling, blocks_of_ring(tiling, fixed), kLag);
+  auto* const kernel = holds ? ring_kernel<T, kPiece, true> : ring_kernel<T, kPiece, false>;
+  const int64_t resident = holds ? resident_blocks(kName, kernel, kThreads, shared_bytes) : 0;
+  const int64_t blocks = blocks_of_ring(tiling, std::max(fixed, resident));
+  const RingMemory memory("cheri_conv_norm_ring", tiling, blocks, holds, kSums, run);
+  const Arguments<T> a{.x = x, .w = Strided<const T>(t.w), .y = Strided<T>(t.y), .job = memory.job()};
+  launch_cooperative(kName, kernel, blocks, kThreads, shared_bytes, static_cast<cudaStream_t>(run.stream), a);
 }
 
 }  // namespace
@@ -151,9 +157,10 @@ std::optional<std::string> ring_unsupported(const Extents& shape) {
   // All tiles of a block have the same channels, and the smallest GPU with compute capability 9.0
   // (H20) has 78 multiprocessors.
   constexpr int64_t kMostChannels = int64_t{78} * kMostColumns * kTileLanes;
-  // Rows are counted in 32 bits, up to 14 times as many at the end of the last chains.
+  // Rows are counted in 32 bits, also beyond the end: up to 3 times the steps of a chain and 4
+  // more, so up to 14 times the rows.
   constexpr int64_t kMostRows = int64_t{1} << 27;
-  if (shape[1] <= kMostRows && shape[2] <= kMostChannels) return std::nullopt;
+  if (element_count(shape) == 0 || (shape[1] <= kMostRows && shape[2] <= kMostChannels)) return std::nullopt;
   return fmt::format("an example of {} rows and {} channels; {} and {} are served", shape[1], shape[2],
                      kMostRows, kMostChannels);
 }

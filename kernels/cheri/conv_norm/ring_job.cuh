@@ -57,47 +57,53 @@ inline void require_ring(const Extents& shape, const Device& device) {
     throw unsupported_error("copies of rows need compute capability 90, this device has {}", capability);
 }
 
+// Host: the blocks of a launch, a multiple of the tiling's sides. `resident` run at the same time.
+inline int64_t blocks_of_ring(const Tiling& tiling, int64_t resident) {
+  const auto whole = [&](int64_t blocks) { return blocks / tiling.sides * tiling.sides; };
+  if (resident < tiling.sides) {
+    throw unsupported_error("{} channels need {} blocks that run at a time; this device has {}",
+                            tiling.channels, tiling.sides, resident);
+  }
+  return std::min({whole(resident), tiling.examples * tiling.tiles,
+                   std::max<int64_t>(tiling.sides, whole(std::min(kMostBlocks.value(), resident)))});
+}
+
+// Host: whether so many blocks hold an example. They end a tile up to `lag` turns after they have
+// added it up.
+inline bool is_held(const Tiling& tiling, int64_t blocks, int lag) {
+  return tiling.tiles <= (lag + 1) * blocks;
+}
+
 // Host: a job, and memory that each launch leaves as the next one needs it. It outlives the launch.
-class RingLaunch {
+class RingMemory {
  public:
-  // Each multiprocessor holds `blocks_of_unit`, whatever the layout is, since the blocks decide the
-  // order of sums. `lag` is that of tiles behind their sums; `sums` are those of a part.
-  RingLaunch(const std::string& name, const Tiling& tiling, int blocks_of_unit, int lag, int sums,
+  // `sums` are those of a part.
+  RingMemory(const std::string& name, const Tiling& tiling, int64_t blocks, bool is_held, int sums,
              const Run& run)
-      : job_{.tiling = tiling, .turns = 0, .laps = 0, .parts = 0, .count = nullptr, .sums = nullptr} {
-    const int64_t most = int64_t{run.context.device().info().units} * blocks_of_unit;
-    const auto whole = [&](int64_t blocks) { return blocks / tiling.sides * tiling.sides; };
-    if (most < tiling.sides) {
-      throw unsupported_error("{} channels need {} blocks that run at a time; this device has {}",
-                              tiling.channels, tiling.sides, most);
-    }
-    blocks_ = std::min({whole(most), tiling.examples * tiling.tiles,
-                        std::max<int64_t>(tiling.sides, whole(std::min(kMostBlocks.value(), most)))});
-    is_held_ = tiling.tiles <= (lag + 1) * blocks_;
-    job_.laps = static_cast<int>((tiling.tiles + blocks_ - 1) / blocks_);
-    job_.turns = tiling.examples * (is_held_ ? tiling.tiles : 2 * job_.laps * blocks_);
-    job_.parts = static_cast<int>(is_held_ ? tiling.tiles : blocks_);
+      : job_{.tiling = tiling,
+             .turns = tiling.examples * tiling.tiles,
+             .laps = static_cast<int>((tiling.tiles + blocks - 1) / blocks),
+             .parts = static_cast<int>(is_held ? tiling.tiles : blocks),
+             .count = nullptr,
+             .sums = nullptr} {
+    if (!is_held) job_.turns = tiling.examples * 2 * job_.laps * blocks;
     const int64_t bytes =
         int64_t{sizeof(LaunchCount)} + tiling.examples * job_.parts * sums * int64_t{sizeof(Published)};
-    held_ = run.context.derived().get(
+    memory_ = run.context.derived().get(
         name, bytes, {{.version = 1, .data = nullptr}}, run.stream, [&](void* data) {
           cuda_check(
               cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), static_cast<cudaStream_t>(run.stream)),
               "cudaMemsetAsync");
         });
-    job_.count = static_cast<LaunchCount*>(held_.data());
+    job_.count = static_cast<LaunchCount*>(memory_.data());
     job_.sums = reinterpret_cast<Published*>(job_.count + 1);
   }
 
-  int64_t blocks() const { return blocks_; }
-  bool is_held() const { return is_held_; }
   const RingJob& job() const { return job_; }
 
  private:
   RingJob job_;
-  int64_t blocks_;
-  bool is_held_;
-  DerivedTensors::Held held_;
+  DerivedTensors::Held memory_;
 };
 
 }  // namespace assay::cheri

@@ -5,23 +5,24 @@
 // the example have published their sums, too. So each tensor is read from memory once, and all
 // multiprocessors work on examples of any size.
 //
-// Where all blocks together do not hold an example, each of them brings its tiles of it twice.
-// First it adds up all of them and publishes one sum. Then it goes back from the last one, which
-// may still be in the L2 cache.
+// A long example is one that all blocks together do not hold. Each of them brings its tiles of it
+// twice. First it adds up all of them and publishes one sum. Then it goes back from the last one,
+// which may still be in the L2 cache.
 //
 // Warps have roles, and barriers hand the stages on:
 //   loads       empty -> full     brings the next tile
 //   adds        full -> summed    adds up what the statistics need
-//   publishes   summed            hands the sums of a tile to all blocks
-//   finishes    summed -> normed  waits for the sums of all tiles of the example
+//   publishes   summed            hands the sums of a part (of a tile, or of a block) to all blocks
+//   finishes    summed -> normed  waits for the sums of all parts of the example
 //   ends        normed -> empty   computes the results of the tile
 // In conv_norm the same warps add and end, in turn. In its gradient they are different warps.
 //
 // Blocks wait for each other, so all of them run at the same time. None waits for ever. Say tile t
 // is the first of all that wait for statistics, and tile u of its example is not published. Then
 // the block of u waits with a tile v >= t, and has published v and its next `lag` tiles. So
-// u >= v + (lag + 1) * blocks. But an example that is held has at most (lag + 1) * blocks tiles. If
-// examples are not held, no block waits with an example before it has published its sum of it.
+// u >= v + (lag + 1) * blocks. But an example that is held has at most (lag + 1) * blocks tiles. Of
+// long ones, say e is the first example that a block waits with. All blocks end the examples before
+// it. So each of them adds up its tiles of e and publishes its sum before it waits with e itself.
 #pragma once
 
 #include "kernels/cheri/conv_norm/ring_job.cuh"
@@ -182,7 +183,7 @@ struct Ring {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t launch = flag(job);
     int64_t example = -1;
-    int turn = 0, before = 0;  // the stage of the turn before
+    int turn = 0, before = 0;  // before: the stage of this warp's last turn
     for (Turn at; at.number < job.turns; at.next()) {
       if (turn++ % kFinishers != warp) continue;
       const Task task(job, at.number);

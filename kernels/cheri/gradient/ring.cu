@@ -200,8 +200,12 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Tiling& tiling)
   const int64_t elements = x.elements(tiling) + dy.elements(tiling);
   const int64_t sums_of_dw = int64_t{kWorkers * kWarp} * 3 * kTileLanes * int64_t{sizeof(double)} / 2;
   const int64_t shared_bytes = std::max(kStages<T> * elements * int64_t{sizeof(T)}, sums_of_dw);
-  const RingLaunch launch("cheri_conv_norm_grad_ring", tiling, 1, kLag<T>, kGradSums, run);
-  const int64_t share_rows = launch.blocks() / tiling.sides;
+  // One on each multiprocessor, whatever the layout is, since the blocks decide the order of sums.
+  const int64_t blocks = blocks_of_ring(tiling, run.context.device().info().units);
+  const bool holds = is_held(tiling, blocks, kLag<T>);
+  auto* const kernel = holds ? grad_ring_kernel<T, kPiece, true> : grad_ring_kernel<T, kPiece, false>;
+  const RingMemory memory("cheri_conv_norm_grad_ring", tiling, blocks, holds, kGradSums, run);
+  const int64_t share_rows = blocks / tiling.sides;
   const int64_t bytes =
       (share_rows + rows_between(share_rows)) * 3 * tiling.channels * int64_t{sizeof(double)};
   const Workspace::Lease workspace = run.context.workspace().lease(bytes, run.stream);
@@ -210,10 +214,8 @@ void enqueue(const ConvNormGradTensors& t, const Run& run, const Tiling& tiling)
                        .w = Strided<const T>(t.w),
                        .dx = Strided<T>(t.dx),
                        .shares = static_cast<double*>(workspace.data()),
-                       .job = launch.job()};
-  launch_cooperative(
-      kName, launch.is_held() ? grad_ring_kernel<T, kPiece, true> : grad_ring_kernel<T, kPiece, false>,
-      launch.blocks(), kThreads, shared_bytes, stream, a);
+                       .job = memory.job()};
+  launch_cooperative(kName, kernel, blocks, kThreads, shared_bytes, stream, a);
   enqueue_column_sums<T>(true, a.shares, share_rows, t.dw, stream);
 }
 
