@@ -141,8 +141,8 @@ void conv_norm_grad_two_pass(const ConvNormGradTensors& tensors, const Run& run)
 
 // All blocks of the GPU hold some examples in shared memory and read x (and dy) once. They read an
 // example that is larger than what they hold twice. Throws Error (unsupported) if
-// ring_unsupported(), on a device without compute capability 9.0, or if fewer blocks run at a time
-// than there are times 256 channels.
+// ring_unsupported(), on a device without compute capability 9.0, or on one that runs fewer blocks
+// at a time than an example has groups of 256 channels.
 void conv_norm_ring(const ConvNormTensors& tensors, const Run& run);
 void conv_norm_grad_ring(const ConvNormGradTensors& tensors, const Run& run);
 // Why an example of tensors (N,L,C) is too large, if it is.

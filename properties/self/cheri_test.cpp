@@ -205,7 +205,7 @@ TEST(BlockAuto, TrainsWhereGradientsAreWanted) {
 
 // Tensors without elements are served whatever their other sizes are.
 TEST(Cheri, RingsServeWhatTheyCanCount) {
-  if constexpr (!kHasCuda) GTEST_SKIP() << "a build without CUDA has no rings";
+  if constexpr (!kHasCuda) GTEST_SKIP() << "this build has no CUDA";
   constexpr int64_t kRows = int64_t{1} << 27, kChannels = 19'968;
   for (std::string_view op : {"cheri_conv_norm", "cheri_conv_norm_grad"}) {
     const auto serves = [&](int64_t n, int64_t l, int64_t c) {
