@@ -2,6 +2,8 @@
 // The GPU that tests run on.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 
@@ -28,5 +30,17 @@ inline Gpu gpu() {
   return {nullptr, "this build has no CUDA"};
 #endif
 }
+
+// Tests of it, which are skipped without one.
+class OnTheGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (gpu_.device == nullptr) GTEST_SKIP() << gpu_.why_not;
+  }
+  Device& device() const { return *gpu_.device; }
+
+ private:
+  Gpu gpu_ = gpu();
+};
 
 }  // namespace assay::test

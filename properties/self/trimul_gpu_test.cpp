@@ -31,16 +31,7 @@ Problem changed(const Case& which, const Change& change) {
   return problem;
 }
 
-class TriMulOnTheGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    if (gpu_.device == nullptr) GTEST_SKIP() << gpu_.why_not;
-  }
-  Device& device() const { return *gpu_.device; }
-
- private:
-  assay::test::Gpu gpu_ = assay::test::gpu();
-};
+class TriMulOnTheGpu : public assay::test::OnTheGpu {};
 
 Case problem_of(std::string_view path, int64_t b, int64_t n, int64_t c, int64_t h) {
   return {.op = "trimul",
