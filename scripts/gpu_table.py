@@ -41,7 +41,12 @@ def errors(values):
 
 
 def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit("gpu_table.py: usage: gpu_table.py DIR [PATHS]")
     folder = pathlib.Path(sys.argv[1])
+    for name in ("run.json", "peers.json"):
+        if not (folder / name).is_file():
+            sys.exit(f"gpu_table.py: {folder} has no {name}")
     ours = fastest(json.loads((folder / "run.json").read_text()), sys.argv[2] if len(sys.argv) > 2 else "*")
     rows = json.loads((folder / "peers.json").read_text())
     names = list(dict.fromkeys(row["peer"] for row in rows))

@@ -64,7 +64,7 @@ std::vector<AxisValue> values_of(const std::string& axis, const std::string& tex
   std::vector<AxisValue> values;
   for (const std::string& word : split(text, ',')) {
     const auto number = number_in(word);
-    if (!number) throw usage_error("{}: {} is not a number", axis, excerpt(word));
+    if (!number) throw usage_error("{}: '{}' is not a number", axis, excerpt(word));
     values.push_back({word, number});
   }
   return values;
@@ -86,7 +86,7 @@ void require_values(const Axis& axis) {
     throw usage_error("{} has more than {} values", axis.name, kMostValues);
   for (const auto& [text, number] : axis.values) {
     const auto bad = [&](std::string_view why) {
-      return usage_error("{}={}: {}", axis.name, excerpt(text), why);
+      return usage_error("{}={} {}", axis.name, excerpt(text), why);
     };
     if (!seen.insert(text).second || (number && !numbers.insert(*number).second)) throw bad("stands twice");
     if (!number) continue;

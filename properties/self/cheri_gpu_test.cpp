@@ -13,8 +13,9 @@ using assay::test::judge_path;
 
 class RingsOnTheGpu : public assay::test::OnTheGpu {};
 
-// Two blocks hold at most 8 tiles. These examples have 13 to 16, odd and even numbers of them. Of
-// 101 channels elements are copied, not rows; 300 take two tiles side by side.
+// With low thresholds a launch has two blocks, which hold at most 8 tiles. These examples have 13
+// to 16, odd and even numbers of them. Rows of 101 channels are copied by elements. Rows of 300
+// channels take two tiles side by side.
 TEST_F(RingsOnTheGpu, PassWithSeveralLongExamples) {
   for (const std::string_view op : {"cheri_conv_norm", "cheri_conv_norm_grad"}) {
     const Path& path = registry().op(op).path("cuda.ring");

@@ -263,9 +263,9 @@ class Study(ProgramTest):
             "cheri_block has no axis q": ("--sweep", "q=1"),
             "did you mean x.mean_over_std?": ("--sweep", "x.mean_ovr_std=1"),
             "l=1:2:3 is not a range": ("--sweep", "l=1:2:3"),
-            "l=-1: is no size": ("--sweep", "l=-1"),
-            "x.rank=1e12: is no rank from 1 to 4096": ("--sweep", "x.rank=1e12"),
-            "x.scale=1.0: stands twice": ("--sweep", "x.scale=1,1.0"),
+            "l=-1 is no size": ("--sweep", "l=-1"),
+            "x.rank=1e12 is no rank from 1 to 4096": ("--sweep", "x.rank=1e12"),
+            "x.scale=1.0 stands twice": ("--sweep", "x.scale=1,1.0"),
             "the axes have more than 10000 points": tuple(
                 word for axis in ("l", "n", "c") for word in ("--sweep", f"{axis}=1:1000:+1")),
             "l has more than 1000 values": ("--sweep", "l=" + ",".join(map(str, range(1001)))),

@@ -71,6 +71,12 @@ class Table(unittest.TestCase):
         self.assertEqual((status, lines), (1, []))
         self.assertIn("run.json holds no time of `mix` bf16 N8 HC4", message)
 
+    def test_a_folder_without_peers_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "run.json").write_text(json.dumps({"cases": []}))
+            done = subprocess.run([sys.executable, TABLE, folder], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, f"gpu_table.py: {folder} has no peers.json\n"))
+
 
 if __name__ == "__main__":
     unittest.main()
