@@ -47,27 +47,31 @@ __device__ inline void publish(Published* to, double value, uint32_t flag) {
                : "memory");
 }
 
-// Waits until all values are there, those of all lanes of the calling warp. So its lanes stay
-// together: apart, each of their next shuffles would take as long as a hundred instructions. A lane
-// whose values are there does not load them again: many blocks wait at the same addresses.
-template <int kCount>
-__device__ void wait_for_published(const Published* from, uint32_t flag, double (&values)[kCount]) {
+// Waits until all values are there, those of all lanes of the calling warp. Value i lies at
+// place(i). So its lanes stay together: apart, each of their next shuffles would take as long as a
+// hundred instructions. Many blocks wait at the same addresses. So a lane whose values are there
+// does not load them again, and the others wait a little before they do.
+template <int kCount, class Place>
+__device__ void wait_for_published(double (&values)[kCount], uint32_t flag, Place&& place) {
+  constexpr unsigned kPause = 100;  // [ns]
   maybe_delay();
   Published seen[kCount];
   bool are_there = false;
-  do {
+  while (true) {
     if (!are_there) {
       are_there = true;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
                      : "=l"(seen[i].low), "=l"(seen[i].high)
-                     : "l"(from + i)
+                     : "l"(place(i))
                      : "memory");
         are_there = are_there && seen[i].low >> 32 == flag && seen[i].high >> 32 == flag;
       }
     }
-  } while (!__all_sync(0xFFFFFFFFu, are_there));
+    if (__all_sync(0xFFFFFFFFu, are_there)) break;
+    __nanosleep(kPause);
+  }
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
     values[i] = __hiloint2double(static_cast<int>(seen[i].high), static_cast<int>(seen[i].low));

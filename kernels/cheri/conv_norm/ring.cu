@@ -118,13 +118,13 @@ __global__ void __launch_bounds__(Warps<T, kPiece>::kThreads, kBlocksOfUnit<T>)
     convolve_tiles<T, kPiece>(a, ring, stages);
   } else if (role == 0) {
     ring.publish_sums(a.job);
-  } else if (role <= kFinishers) {
+  } else if (role == 1) {
     const Average average(a.job.tiling);
-    ring.finish_sums(a.job, role - 1, [&](double reference, const double(&sums)[kSums]) {
+    ring.finish_sums(a.job, [&](double reference, const double(&sums)[kSums]) {
       return Moments(reference, sums[kDeviations], sums[kSquares], average).norm();
     });
   } else {
-    const int warp = role - 1 - kFinishers;
+    const int warp = role - 2;
     ring.template load<Warps<T, kPiece>>(
         a.job, warp, a.x.from, a.w, [&](const Tile& tile, int stage, uint32_t barrier) {
           return copy_rows<Warps<T, kPiece>>(a.job.tiling, tile, a.x,

@@ -28,9 +28,9 @@ struct RingJob {
 // it ends them, the last one first.
 template <bool kIsHeld>
 struct Task {
-  int64_t tile, part;    // numbered over all examples
-  bool is_there = true;  // the tile; else it stands for one of the same example
-  bool adds = true;      // else it ends
+  int64_t tile, part;             // numbered over all examples
+  bool is_there = true;           // the tile; else it stands for one of the same example
+  bool adds = true, ends = true;  // it up; and computes its results
   bool completes_part = true;
 
   __device__ Task(const RingJob& job, int64_t turn) : tile(turn), part(turn) {
@@ -43,6 +43,7 @@ struct Task {
       tile = example * job.tiling.tiles + (is_there ? of_example : blockIdx.x);
       part = example * blocks + blockIdx.x;
       adds = lap < job.laps;
+      ends = !adds;
       completes_part = lap == job.laps - 1;
     }
   }

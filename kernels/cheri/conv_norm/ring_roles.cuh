@@ -32,9 +32,7 @@
 
 namespace assay::cheri {
 
-inline constexpr int kFinishers = 1;  // [warps]
-
-// Warps of a block: one that publishes, those that finish, those that load, and then those that
+// Warps of a block: one that publishes, one that finishes, those that load, and then those that
 // convolve. Rows are copied whole if kPiece is a vector of channels, else one element after the
 // other.
 template <int kConvolvers, class T, int kPiece>
@@ -43,7 +41,7 @@ struct RingWarps {
   static constexpr int kLoaders = kCopiesRows ? 2 : 4;
   // Threads that bring a tile. Warps that copy rows take turns.
   static constexpr int kBringers = (kCopiesRows ? 1 : kLoaders) * kWarp;
-  static constexpr int kConvolver = 1 + kFinishers + kLoaders;  // the first
+  static constexpr int kConvolver = 2 + kLoaders;  // the first
   static constexpr int kThreads = (kConvolver + kConvolvers) * kWarp;
 };
 
@@ -85,6 +83,8 @@ template <int kStages, int kAdders, int kSums, class Statistics, bool kIsHeld>
 struct Ring {
   using Turn = cheri::Turn<kStages>;
   using Task = cheri::Task<kIsHeld>;
+  // Whose sums a lane loads at a time, since each wait takes as long as the L2: as registers allow.
+  static constexpr int kPartsAtOnce = kSums > 2 ? 1 : 2;
 
   double sums[kStages][kAdders][kSums];
   Tile tiles[kStages];
@@ -144,9 +144,8 @@ struct Ring {
     }
   }
 
-  __device__ static uint32_t flag(const RingJob& job) {
-    return flag_of_launch(job.count, gridDim.x * (1 + kFinishers));
-  }
+  // Of this launch. Two warps of each block call it.
+  __device__ static uint32_t flag(const RingJob& job) { return flag_of_launch(job.count, gridDim.x * 2); }
 
   // Each warp that adds up hands over its sums of a tile. They are those of its lane 0.
   __device__ void hand_over(int stage, int warp, const double (&own)[kSums]) {
@@ -177,34 +176,34 @@ struct Ring {
     }
   }
 
-  // Role of kFinishers warps. finish(reference, sums) makes statistics from the sums of an example.
+  // Role of one warp. finish(reference, sums) makes statistics from the sums of an example.
   template <class Finish>
-  __device__ void finish_sums(const RingJob& job, int warp, Finish&& finish) {
+  __device__ void finish_sums(const RingJob& job, Finish&& finish) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t launch = flag(job);
     int64_t example = -1;
-    int turn = 0, before = 0;  // before: the stage of this warp's last turn
+    Statistics of_example{};  // in lane 0
     for (Turn at; at.number < job.turns; at.next()) {
-      if (turn++ % kFinishers != warp) continue;
       const Task task(job, at.number);
       wait_for_phase(shared_address(&summed[at.stage]), at.parity);
-      if (kIsHeld || (!task.adds && tiles[at.stage].example != example)) {
+      if (task.ends && tiles[at.stage].example != example) {
         example = tiles[at.stage].example;
         const Published* const published = job.sums + example * job.parts * kSums;
         double all[kSums]{};
-        for (int part = lane; part - lane < job.parts; part += kWarp) {
-          const bool is_there = part < job.parts;
-          double sums_of_part[kSums];
-          wait_for_published(published + (is_there ? part : 0) * kSums, launch, sums_of_part);
+        for (int first = lane; first - lane < job.parts; first += kPartsAtOnce * kWarp) {
+          const auto part = [&](int i) { return first + i / kSums * kWarp; };
+          double sums_of_parts[kPartsAtOnce * kSums];
+          wait_for_published(sums_of_parts, launch, [&](int i) {
+            return published + (part(i) < job.parts ? part(i) : 0) * kSums + i % kSums;
+          });
 #pragma unroll
-          for (int i = 0; i < kSums; ++i) all[i] += is_there ? sums_of_part[i] : 0;
+          for (int i = 0; i < kPartsAtOnce * kSums; ++i)
+            all[i % kSums] += part(i) < job.parts ? sums_of_parts[i] : 0;
         }
         sum_over_warp(all);
-        if (lane == 0) statistics[at.stage] = finish(references[at.stage], all);
-      } else if (!task.adds && lane == 0) {
-        statistics[at.stage] = statistics[before];
+        if (lane == 0) of_example = finish(references[at.stage], all);
       }
-      before = at.stage;
+      if (task.ends && lane == 0) statistics[at.stage] = of_example;
       arrive(shared_address(&normed[at.stage]));
     }
   }

@@ -172,13 +172,13 @@ __global__ void __launch_bounds__(Warps<T, kPiece>::kThreads, 1) grad_ring_kerne
     set_registers(std::integral_constant<int, kOtherRegisters>{});
     if (role == 0) {
       ring.publish_sums(a.job);
-    } else if (role <= kFinishers) {
+    } else if (role == 1) {
       const Average average(a.job.tiling);
-      ring.finish_sums(a.job, role - 1, [&](double reference, const double(&sums)[kGradSums]) {
+      ring.finish_sums(a.job, [&](double reference, const double(&sums)[kGradSums]) {
         return norm_grad(reference, sums, average);
       });
     } else {
-      const int warp = role - 1 - kFinishers;
+      const int warp = role - 2;
       ring.template load<Warps<T, kPiece>>(
           a.job, warp, a.x.from, a.w, [&](const Tile& tile, int stage, uint32_t barrier) {
             const Tiling& tiling = a.job.tiling;
