@@ -47,17 +47,16 @@ __device__ inline void publish(Published* to, double value, uint32_t flag) {
                : "memory");
 }
 
-// Waits until all values are there, those of all lanes of the calling warp. Value i lies at
-// place(i). So its lanes stay together: apart, each of their next shuffles would take as long as a
-// hundred instructions. Many blocks wait at the same addresses. So a lane whose values are there
-// does not load them again, and the others wait a little before they do.
+// Waits until all values are there, those of all lanes of the calling warp. So its lanes stay
+// together: apart, each of their next shuffles would take as long as a hundred instructions. A lane
+// whose values are there does not load them again: many blocks wait at the same addresses. Value i
+// lies at place(i).
 template <int kCount, class Place>
 __device__ void wait_for_published(double (&values)[kCount], uint32_t flag, Place&& place) {
-  constexpr unsigned kPause = 100;  // [ns]
   maybe_delay();
   Published seen[kCount];
   bool are_there = false;
-  while (true) {
+  do {
     if (!are_there) {
       are_there = true;
 #pragma unroll
@@ -69,9 +68,7 @@ __device__ void wait_for_published(double (&values)[kCount], uint32_t flag, Plac
         are_there = are_there && seen[i].low >> 32 == flag && seen[i].high >> 32 == flag;
       }
     }
-    if (__all_sync(0xFFFFFFFFu, are_there)) break;
-    __nanosleep(kPause);
-  }
+  } while (!__all_sync(0xFFFFFFFFu, are_there));
 #pragma unroll
   for (int i = 0; i < kCount; ++i)
     values[i] = __hiloint2double(static_cast<int>(seen[i].high), static_cast<int>(seen[i].low));

@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(Warps<T, kPiece>::kThreads, kBlocksOfUnit<T>)
       return Moments(reference, sums[kDeviations], sums[kSquares], average).norm();
     });
   } else {
-    const int warp = role - 2;
+    const int warp = role - Warps<T, kPiece>::kLoader;
     ring.template load<Warps<T, kPiece>>(
         a.job, warp, a.x.from, a.w, [&](const Tile& tile, int stage, uint32_t barrier) {
           return copy_rows<Warps<T, kPiece>>(a.job.tiling, tile, a.x,

@@ -28,9 +28,10 @@ struct RingJob {
 // it ends them, the last one first.
 template <bool kIsHeld>
 struct Task {
-  int64_t tile, part;             // numbered over all examples
-  bool is_there = true;           // the tile; else it stands for one of the same example
-  bool adds = true, ends = true;  // it up; and computes its results
+  int64_t tile, part;    // numbered over all examples
+  bool is_there = true;  // the tile; else it stands for one of the same example
+  bool adds = true;      // it up
+  bool ends = true;      // it: computes its results
   bool completes_part = true;
 
   __device__ Task(const RingJob& job, int64_t turn) : tile(turn), part(turn) {

@@ -41,7 +41,7 @@ struct RingWarps {
   static constexpr int kLoaders = kCopiesRows ? 2 : 4;
   // Threads that bring a tile. Warps that copy rows take turns.
   static constexpr int kBringers = (kCopiesRows ? 1 : kLoaders) * kWarp;
-  static constexpr int kConvolver = 2 + kLoaders;  // the first
+  static constexpr int kLoader = 2, kConvolver = kLoader + kLoaders;  // the first ones
   static constexpr int kThreads = (kConvolver + kConvolvers) * kWarp;
 };
 
@@ -83,7 +83,7 @@ template <int kStages, int kAdders, int kSums, class Statistics, bool kIsHeld>
 struct Ring {
   using Turn = cheri::Turn<kStages>;
   using Task = cheri::Task<kIsHeld>;
-  // Whose sums a lane loads at a time, since each wait takes as long as the L2: as registers allow.
+  // Parts whose sums a lane loads at a time. Each wait takes as long as the L2, but they need registers.
   static constexpr int kPartsAtOnce = kSums > 2 ? 1 : 2;
 
   double sums[kStages][kAdders][kSums];
@@ -182,7 +182,7 @@ struct Ring {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t launch = flag(job);
     int64_t example = -1;
-    Statistics of_example{};  // in lane 0
+    Statistics of_example{};
     for (Turn at; at.number < job.turns; at.next()) {
       const Task task(job, at.number);
       wait_for_phase(shared_address(&summed[at.stage]), at.parity);
@@ -190,8 +190,8 @@ struct Ring {
         example = tiles[at.stage].example;
         const Published* const published = job.sums + example * job.parts * kSums;
         double all[kSums]{};
-        for (int first = lane; first - lane < job.parts; first += kPartsAtOnce * kWarp) {
-          const auto part = [&](int i) { return first + i / kSums * kWarp; };
+        for (int first = 0; first < job.parts; first += kPartsAtOnce * kWarp) {
+          const auto part = [&](int i) { return first + i / kSums * kWarp + lane; };
           double sums_of_parts[kPartsAtOnce * kSums];
           wait_for_published(sums_of_parts, launch, [&](int i) {
             return published + (part(i) < job.parts ? part(i) : 0) * kSums + i % kSums;
@@ -201,7 +201,7 @@ struct Ring {
             all[i % kSums] += part(i) < job.parts ? sums_of_parts[i] : 0;
         }
         sum_over_warp(all);
-        if (lane == 0) of_example = finish(references[at.stage], all);
+        of_example = finish(references[at.stage], all);
       }
       if (task.ends && lane == 0) statistics[at.stage] = of_example;
       arrive(shared_address(&normed[at.stage]));

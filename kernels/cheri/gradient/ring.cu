@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(Warps<T, kPiece>::kThreads, 1) grad_ring_kerne
         return norm_grad(reference, sums, average);
       });
     } else {
-      const int warp = role - 2;
+      const int warp = role - Warps<T, kPiece>::kLoader;
       ring.template load<Warps<T, kPiece>>(
           a.job, warp, a.x.from, a.w, [&](const Tile& tile, int stage, uint32_t barrier) {
             const Tiling& tiling = a.job.tiling;
