@@ -83,7 +83,8 @@ template <int kStages, int kAdders, int kSums, class Statistics, bool kIsHeld>
 struct Ring {
   using Turn = cheri::Turn<kStages>;
   using Task = cheri::Task<kIsHeld>;
-  // Parts whose sums a lane loads at a time. Each wait takes as long as the L2, but they need registers.
+  // Parts whose sums a lane loads at a time: each wait takes as long as the L2, but they need
+  // registers.
   static constexpr int kPartsAtOnce = kSums > 2 ? 1 : 2;
 
   double sums[kStages][kAdders][kSums];
