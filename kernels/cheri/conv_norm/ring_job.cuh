@@ -30,8 +30,8 @@ template <bool kIsHeld>
 struct Task {
   int64_t tile, part;    // numbered over all examples
   bool is_there = true;  // the tile; else it stands for one of the same example
-  bool adds = true;      // it up
-  bool ends = true;      // it: computes its results
+  bool adds = true;      // the tile up
+  bool ends = true;      // computes the results of the tile
   bool completes_part = true;
 
   __device__ Task(const RingJob& job, int64_t turn) : tile(turn), part(turn) {

@@ -13,7 +13,7 @@
 //   loads       empty -> full     brings the next tile
 //   adds        full -> summed    adds up what the statistics need
 //   publishes   summed            hands the sums of a part (of a tile, or of a block) to all blocks
-//   finishes    summed -> normed  waits for the sums of all parts of the example
+//   finishes    summed -> normed  waits for the sums of all parts of an example, once for its tiles
 //   ends        normed -> empty   computes the results of the tile
 // In conv_norm the same warps add and end, in turn. In its gradient they are different warps.
 //
