@@ -149,6 +149,7 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
       hint = "; it names a specimen, which --specimens selects";
     if (!options.hostile && filter.find("/hostile.") != std::string::npos)
       hint = "; it names a hostile specimen, which verify --specimens --hostile selects";
+    if (!kHasCuda && filter.find("/cuda") != std::string::npos) hint = "; " + why_no_gpu();
     wrong.push_back(fmt::format("no {} matches {}{}{}", names_ops ? "op" : "path", excerpt(filter),
                                 names_ops ? " (a pattern without / names ops)" : "",
                                 hint.empty() ? "; see assay list" : hint));

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <new>
 
+#include "kernels/core/build.h"
 #include "kernels/core/read_file.h"
 #include "kernels/dynamic_conv/dynamic_conv.h"
 #include "properties/core/judge.h"
@@ -86,6 +87,13 @@ class ProgramOnBadPaths : public testing::Test {
   std::string output_;
   std::string errors_;
 };
+
+TEST_F(ProgramOnBadPaths, APathOnGpusIsMissedWithTheReason) {
+  EXPECT_EQ(assay({"list", "dynamic_conv/cuda.none"}), 5);
+  EXPECT_THAT(errors_,
+              HasSubstr(kHasCuda ? "no path matches dynamic_conv/cuda.none; see assay list"
+                                 : "no path matches dynamic_conv/cuda.none; this build has no CUDA"));
+}
 
 TEST_F(ProgramOnBadPaths, APathThatRefusesALegalCallLeavesItsInputs) {
   const Capsule capsule =
