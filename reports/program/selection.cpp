@@ -149,7 +149,9 @@ std::vector<std::string> unmatched_filters(const Registry& registry, const Optio
       hint = "; it names a specimen, which --specimens selects";
     if (!options.hostile && filter.find("/hostile.") != std::string::npos)
       hint = "; it names a hostile specimen, which verify --specimens --hostile selects";
-    if (!kHasCuda && filter.find("/cuda") != std::string::npos) hint = "; " + why_no_gpu();
+    const size_t op = filter.find("/cuda");
+    if (!kHasCuda && op != std::string::npos && matches_something(filter.substr(0, op)))
+      hint = "; " + why_no_gpu();
     wrong.push_back(fmt::format("no {} matches {}{}{}", names_ops ? "op" : "path", excerpt(filter),
                                 names_ops ? " (a pattern without / names ops)" : "",
                                 hint.empty() ? "; see assay list" : hint));

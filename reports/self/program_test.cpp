@@ -22,6 +22,7 @@ namespace assay {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // No main() here calls run_program(), so there are no workers.
 const int no_workers = setenv("ASSAY_NO_ISOLATE", "1", 1);
@@ -89,10 +90,13 @@ class ProgramOnBadPaths : public testing::Test {
 };
 
 TEST_F(ProgramOnBadPaths, APathOnGpusIsMissedWithTheReason) {
-  EXPECT_EQ(assay({"list", "dynamic_conv/cuda.none"}), 5);
+  add_path("right", registry().op("dynamic_conv").path("cpu").run);
+  EXPECT_EQ(assay({"list", "dynamic_conv/cuda.none"}), kExitNothingSelected);
   EXPECT_THAT(errors_,
               HasSubstr(kHasCuda ? "no path matches dynamic_conv/cuda.none; see assay list"
                                  : "no path matches dynamic_conv/cuda.none; this build has no CUDA"));
+  EXPECT_EQ(assay({"list", "dynamic_cnv/cuda.none"}), kExitNothingSelected);
+  EXPECT_THAT(errors_, Not(HasSubstr("no CUDA")));
 }
 
 TEST_F(ProgramOnBadPaths, APathThatRefusesALegalCallLeavesItsInputs) {
